@@ -1,0 +1,53 @@
+# Every verb sets up what it needs: a clean clone, Python 3.11 and make are enough.
+# `make help` lists the verbs; the text after ## is the line it prints.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-slow lint types bench docs clean
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+STAMP  := $(VENV)/.installed
+ARGS   ?=
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv and install the package with its development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 \
+	    || { python=$$(PYTHON="$(PYTHON)" scripts/find-python) && "$$python" -m venv --clear $(VENV); }
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet \
+	    --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+demo: $(STAMP) ## join two generated streams and show the result (ARGS="--rows 500000")
+	$(BIN)/thetastream demo $(ARGS)
+
+test: $(STAMP) ## run the fast tests (ARGS="-k window")
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(STAMP) ## run the slow tests, then the kernels as plain Python for coverage
+	$(PYTEST) -m slow $(ARGS)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/kernels -m "not slow" --cov=thetastream.kernels
+
+lint: $(STAMP) ## check style, format and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(STAMP) ## check types, strictly
+	$(BIN)/mypy --strict src
+
+bench: $(STAMP) ## run the benchmarks against the peers (ARGS="--help")
+	$(BIN)/thetastream bench $(ARGS)
+
+docs: $(STAMP) ## check every link of the documentation and run its examples
+	$(PYTEST) tests/test_docs.py $(ARGS)
+
+clean: ## remove the environment, caches and builds
+	rm -rf $(VENV) build dist htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache \
+	    .import_linter_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
