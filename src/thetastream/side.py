@@ -1,0 +1,82 @@
+"""The two sides of a join, and which of their rows a join mode keeps."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from thetastream.errors import StateError, suggest
+
+__all__ = ["How", "Side"]
+
+
+class Side(Enum):
+    """A side is a value: code takes ``side`` and says ``side.other``; it has no twins.
+
+    >>> Side.LEFT.other
+    <Side.RIGHT: 'right'>
+    """
+
+    LEFT = "left"
+    RIGHT = "right"
+
+    @property
+    def other(self) -> Side:
+        """The opposite side."""
+        return Side.RIGHT if self is Side.LEFT else Side.LEFT
+
+    @property
+    def alias(self) -> str:
+        """The name of this side in SQL text."""
+        return self.value[0]
+
+    @property
+    def position(self) -> int:
+        """Index of this side in a ``(left, right)`` pair."""
+        return 0 if self is Side.LEFT else 1
+
+
+class How(Enum):
+    """Which rows a join emits.
+
+    >>> How.of("left").keeps(Side.LEFT), How.of("left").pairs
+    (True, True)
+    """
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+    @classmethod
+    def of(cls, name: str | How) -> How:
+        """Read a mode from its name."""
+        if isinstance(name, How):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = [mode.value for mode in cls]
+            raise StateError(
+                f"how must be one of {', '.join(known)}; got {name!r}.{suggest(str(name), known)}"
+            ) from None
+
+    @property
+    def pairs(self) -> bool:
+        """Whether matching pairs are emitted."""
+        return self not in (How.SEMI, How.ANTI)
+
+    def keeps(self, side: Side) -> bool:
+        """Whether unmatched rows of the side are emitted (for anti: only those)."""
+        return self in _KEEPS[side]
+
+    def tracks(self, side: Side) -> bool:
+        """Whether the engine must remember which rows of the side have matched."""
+        return self.keeps(side) or (self is How.SEMI and side is Side.LEFT)
+
+
+_KEEPS = {
+    Side.LEFT: frozenset({How.LEFT, How.FULL, How.ANTI}),
+    Side.RIGHT: frozenset({How.RIGHT, How.FULL}),
+}
