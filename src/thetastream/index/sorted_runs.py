@@ -1,0 +1,280 @@
+"""The default index: immutable sorted runs in geometric sizes.
+
+Every insert sorts its rows into a new run. Runs are kept oldest first; while the last but one is at
+most ``ratio`` times as long as the last, the two are merged. So sizes fall by more than ``ratio``
+from run to run: one long run holds almost the whole window, a few short ones take the inserts.
+
+    ratio 8   ┌────────────────────────────────────────────┐ ┌───────┐ ┌──┐
+              │ 1,048,576 rows, merged every 131,072       │ │ 65,536│ │8k│  ← fresh rows
+              └────────────────────────────────────────────┘ └───────┘ └──┘
+
+Each run carries a router (``kernels/search.py``), so a box costs one or two cache misses per run.
+Several key columns may be stored: runs are sorted by the first, the others lie beside it in the same
+order and are tested while the interval of the first is read.
+
+Invariants (``check``):
+
+- keys of a run ascend in the first column; no id occurs twice; every id lies in ``[run.first,
+  run.last]``;
+- each run is more than ``ratio`` times as long as the next;
+- a router entry is the first position of its slot;
+- a run whose ids have all expired is gone, and at most half of a run's rows are expired.
+
+Cost for window ``w``, insert of ``b`` rows, ``R = log_ratio(w / b) + 1`` runs: insert O(b log b) and
+amortised O(ratio · R) merge steps per row; probe O(R) slot look-ups per box plus its matches. Bytes:
+8 per key column + 8 for the id + 4 / ``slot`` for the router.
+
+Why not one sorted array (PIM-Tree's immutable part, merged at every insert)? Merging costs
+O(w / b) per row: 4 × slower at b = 2^10. Why not equal subwindows (PanJoin)? A probe visits all of
+them. The two-tier idea is the one of PIM-Tree Section 3.2 and PanJoin Section III-F.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.errors import RegistryError
+from thetastream.index.base import CHUNK, Array, Index, register
+from thetastream.kernels import prepare
+from thetastream.kernels.expand import expand, expand_boxes
+from thetastream.kernels.merge import merge, merge_columns
+from thetastream.kernels.search import build_router, locate
+
+__all__ = ["Run", "SortedRuns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Sorted rows that never change."""
+
+    keys: Array
+    ids: Array
+    first: int
+    last: int
+    low: int
+    shift: int
+    router: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, keys: Array, ids: Array, first: int, last: int, slot: int) -> Run:
+        """Wrap sorted arrays and build their router, one entry per ``slot / 2`` to ``slot`` rows."""
+        column = keys[0]
+        n = column.size
+        low, high = int(column[0]), int(column[-1])
+        shift = max(0, (high - low).bit_length() - max(1, n // slot).bit_length())
+        router = np.empty(((high - low) >> shift) + 2, np.int32)
+        build_router(column, low, shift, router)
+        return cls(keys, ids, first, last, low, shift, router)
+
+    def __len__(self) -> int:
+        return self.ids.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.keys.nbytes + self.ids.nbytes + self.router.nbytes
+
+
+@register
+class SortedRuns(Index):
+    """Immutable sorted runs in geometric sizes. The default.
+
+    >>> index = SortedRuns(capacity=16)
+    >>> index.insert(np.array([30, 10, 20]), np.array([0, 1, 2]))
+    >>> [(p.tolist(), i.tolist()) for p, i in index.probe(np.array([15]), np.array([40]))]
+    [([0, 0], [2, 0])]
+    """
+
+    name: ClassVar[str] = "sorted-runs"
+    summary: ClassVar[str] = "immutable sorted runs in geometric sizes, with a router each"
+
+    def __init__(
+        self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 8, slot: int = 16
+    ) -> None:
+        super().__init__(capacity, columns)
+        if ratio < 1 or slot < 1:
+            raise RegistryError(f"ratio and slot must be at least 1; got {ratio} and {slot}")
+        prepare()
+        self.ratio = ratio
+        self.slot = slot
+        self._runs: tuple[Run, ...] = ()
+        self._before = 0
+        self._merges = 0
+        self._merged_rows = 0
+        self._merge_seconds = 0.0
+
+    def insert(self, keys: Array, ids: Array) -> None:
+        """O(b log b) for b rows, plus amortised O(ratio) merge steps per row and run."""
+        matrix = self._matrix(keys)
+        if not ids.size:
+            return
+        order = np.argsort(matrix[0])
+        sorted_keys = np.ascontiguousarray(matrix[:, order])
+        sorted_ids = np.ascontiguousarray(ids[order], dtype=np.int64)
+        first, last = int(ids.min()), int(ids.max())
+        fresh = Run.of(sorted_keys, sorted_ids, first, last, self.slot)
+        self._runs = self._settled([*self._runs, fresh])
+
+    def _settled(self, runs: list[Run]) -> tuple[Run, ...]:
+        """Merge from the end while two neighbours are close in size; drop what has expired."""
+        started = time.perf_counter()
+        runs = [run for run in runs if run.last >= self._before]
+        while len(runs) > 1 and len(runs[-2]) <= self.ratio * len(runs[-1]):
+            newer, older = runs.pop(), runs.pop()
+            merged = self._merged(older, newer)
+            if merged is not None:
+                runs.append(merged)
+        self._merge_seconds += time.perf_counter() - started
+        return tuple(runs)
+
+    def _merged(self, older: Run, newer: Run) -> Run | None:
+        total = len(older) + len(newer)
+        ids = np.empty(total, np.int64)
+        keys = np.empty((self.columns, total), np.int64)
+        if self.columns == 1:
+            size = merge(
+                older.keys[0], older.ids, newer.keys[0], newer.ids, self._before, keys[0], ids
+            )
+        else:
+            size = merge_columns(
+                older.keys, older.ids, newer.keys, newer.ids, self._before, keys, ids
+            )
+        self._merges += 1
+        self._merged_rows += total
+        if size == 0:
+            return None
+        if size < total:
+            # A view would keep the expired tail allocated; copy only when the tail is long.
+            tight = size < total - total // 8
+            keys = np.ascontiguousarray(keys[:, :size]) if tight or self.columns > 1 else keys[:, :size]
+            ids = ids[:size].copy() if tight else ids[:size]
+        first = max(self._before, min(older.first, newer.first))
+        return Run.of(keys, ids, first, max(older.last, newer.last), self.slot)
+
+    def probe(
+        self, lows: Array, highs: Array, *, limit: int = CHUNK
+    ) -> Iterator[tuple[Array, Array]]:
+        """O(runs) look-ups per box, done at once; the pairs are written as they are read."""
+        low_matrix, high_matrix = self._matrix(lows), self._matrix(highs)
+        boxes = low_matrix.shape[1]
+        found: list[tuple[Run, Array, Array]] = []
+        total = 0
+        for run in self._runs:
+            starts, stops = np.empty(boxes, np.int64), np.empty(boxes, np.int64)
+            count = locate(
+                run.keys[0],
+                run.low,
+                run.shift,
+                run.router,
+                low_matrix[0],
+                high_matrix[0],
+                starts,
+                stops,
+            )
+            if count:
+                found.append((run, starts, stops))
+                total += count
+        return self._pairs(found, total, low_matrix, high_matrix, self._before, limit)
+
+    def _pairs(
+        self,
+        found: list[tuple[Run, Array, Array]],
+        total: int,
+        lows: Array,
+        highs: Array,
+        before: int,
+        limit: int,
+    ) -> Iterator[tuple[Array, Array]]:
+        room = min(total, limit)
+        positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+        filled = 0
+        for run, starts, stops in found:
+            cursor = np.zeros(2, np.int64)
+            while cursor[0] < starts.size:
+                if self.columns == 1:
+                    filled = expand(
+                        starts, stops, run.ids, before, cursor, filled, positions, rows
+                    )
+                else:
+                    filled = expand_boxes(
+                        starts, stops, run.keys, run.ids, before, lows, highs,
+                        cursor, filled, positions, rows,
+                    )  # fmt: skip
+                if filled == room:
+                    yield positions, rows
+                    positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+                    filled = 0
+        if filled:
+            yield positions[:filled], rows[:filled]
+
+    def expire(self, before: int) -> None:
+        """O(runs); a run that is expired by half is rewritten without the expired rows."""
+        if before <= self._before:
+            return
+        self._before = before
+        self._runs = tuple(
+            kept for run in self._runs if (kept := self._trimmed(run)) is not None
+        )
+
+    def _trimmed(self, run: Run) -> Run | None:
+        if run.last < self._before:
+            return None
+        span = run.last - run.first + 1
+        if run.first >= self._before or (self._before - run.first) * 2 <= span:
+            return run
+        live = run.ids >= self._before
+        keys = np.ascontiguousarray(run.keys[:, live])
+        return Run.of(keys, run.ids[live], self._before, run.last, self.slot) if keys.size else None
+
+    def __len__(self) -> int:
+        """Counted on demand, O(n)."""
+        return sum(int(np.count_nonzero(run.ids >= self._before)) for run in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self._runs)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters, "ratio": self.ratio, "slot": self.slot}
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        return {
+            "runs": len(self._runs),
+            "merges": self._merges,
+            "merged_rows": self._merged_rows,
+            "merge_seconds": self._merge_seconds,
+        }
+
+    def dump(self) -> tuple[Array, Array]:
+        if not self._runs:
+            return np.empty((self.columns, 0), np.int64), np.empty(0, np.int64)
+        keys = np.concatenate([run.keys for run in self._runs], axis=1)
+        ids = np.concatenate([run.ids for run in self._runs])
+        order = np.argsort(ids)
+        order = order[ids[order] >= self._before]
+        return np.ascontiguousarray(keys[:, order]), ids[order]
+
+    def check(self) -> None:
+        for run in self._runs:
+            column = run.keys[0]
+            assert run.keys.shape == (self.columns, run.ids.size) and len(run) > 0
+            assert np.all(column[:-1] <= column[1:]), "keys must ascend"
+            assert run.first <= run.ids.min() and run.ids.max() <= run.last >= self._before
+            slots = (column.astype(np.uint64) - np.uint64(run.low % 2**64)) >> np.uint64(run.shift)
+            expected = np.searchsorted(slots, np.arange(run.router.size, dtype=np.uint64))
+            assert np.array_equal(run.router, expected), "router must give the start of each slot"
+        sizes = [len(run) for run in self._runs]
+        _, ids = self.dump()
+        assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
+        assert ids.size == len(self)
+        assert self._merges > 0 or len(sizes) < 2 or all(
+            a > self.ratio * b for a, b in zip(sizes, sizes[1:], strict=False)
+        ), sizes

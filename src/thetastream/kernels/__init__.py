@@ -1,0 +1,19 @@
+"""Compiled loops: arrays in, arrays out, no Python objects, GIL released.
+
+One family per file. ``_jit`` holds compile options and the cache.
+"""
+
+from __future__ import annotations
+
+from thetastream.kernels import (  # noqa: F401
+    arms,
+    cells,
+    expand,
+    floats,
+    hashing,
+    merge,
+    search,
+)
+from thetastream.kernels._jit import cache_folder, prepare
+
+__all__ = ["cache_folder", "prepare"]

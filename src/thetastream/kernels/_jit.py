@@ -1,0 +1,151 @@
+"""Compile options, the compiled-code cache and warm-up: the only module that imports numba.
+
+A kernel is declared with the types it serves::
+
+    @kernel("i8(i8[::1], i8)")
+    def count_below(keys, bound): ...
+
+Nothing is compiled at import. ``prepare()`` compiles every declared kernel, or loads it from the
+cache, and then forbids further compilation, so a call with other types is a loud error and not a
+silent second compilation.
+
+The cache lives in a folder named after the sources, versions and interpreter; any change gives a
+new folder. numba's own cache is not safe when several processes fill it at once, so it is filled
+under a file lock by one process while the others wait, and a marker says that it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import config
+
+__all__ = ["cache_folder", "device", "kernel", "prepare"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+_KERNELS: list[tuple[Any, tuple[str, ...]]] = []
+_ENABLED = not config.DISABLE_JIT
+_ready = not _ENABLED
+_guard = threading.Lock()
+
+
+def kernel(*signatures: str) -> Callable[[F], F]:
+    """Declare a compiled function with the signatures it serves."""
+
+    def declare(function: F) -> F:
+        if not _ENABLED:
+            return function
+        with _cache_in(cache_folder()):
+            compiled = numba.njit(cache=True, **_OPTIONS)(function)
+        _KERNELS.append((compiled, signatures))
+        return compiled  # type: ignore[no-any-return]
+
+    return declare
+
+
+def device(function: F) -> F:
+    """Declare a function that only kernels call; it is compiled into them."""
+    return numba.njit(**_OPTIONS)(function) if _ENABLED else function  # type: ignore[no-any-return]
+
+
+def prepare() -> None:
+    """Have every kernel ready: from the cache, or compiled now under the lock. Idempotent."""
+    global _ready
+    if _ready:
+        return
+    with _guard:
+        if _ready:
+            return
+        import thetastream.kernels  # noqa: F401  (declares all kernels)
+
+        folder = cache_folder()
+        complete = folder / "complete"
+        if complete.exists():
+            _compile_all()
+        else:
+            with _locked(folder.parent / (folder.name + ".lock")):
+                if not complete.exists():
+                    print("thetastream: compiling kernels (first run only) …", file=sys.stderr)
+                _compile_all()
+                complete.touch()
+        _ready = True
+
+
+def _compile_all() -> None:
+    for compiled, signatures in _KERNELS:
+        for signature in signatures:
+            compiled.compile(signature)
+        compiled.disable_compile()
+
+
+_folder: Path | None = None
+
+
+def cache_folder() -> Path:
+    """The folder of this version's compiled kernels (``THETASTREAM_CACHE`` sets its parent)."""
+    global _folder
+    if _folder is None:
+        _folder = _parent() / _fingerprint()
+        _folder.mkdir(parents=True, exist_ok=True)
+    return _folder
+
+
+def _parent() -> Path:
+    chosen = os.environ.get("THETASTREAM_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base) / "thetastream"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.gettempdir()) / f"thetastream-{os.getuid()}"
+
+
+def _fingerprint() -> str:
+    """Changes with any kernel source (content or time of change), version or interpreter."""
+    digest = hashlib.sha256()
+    versions = (sys.version, np.__version__, numba.__version__, llvmlite.__version__)
+    digest.update(repr(versions).encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(f"{path} {path.stat().st_mtime_ns}".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+@contextlib.contextmanager
+def _cache_in(folder: Path) -> Iterator[None]:
+    """Let numba put its cache into our folder, for the functions declared inside only."""
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file; the system releases it if the process dies."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
