@@ -1,0 +1,274 @@
+"""From conditions to boxes: which keys of the stored side a fresh row asks for.
+
+For a fresh value every condition of a term gives one or two inclusive intervals of stored keys; the
+conditions of an arm are intersected, the arms of a term made disjoint. Whole numbers, decimals and
+times use exact integer edges that saturate at the ends of int64. Floats use the edges that IEEE
+rounding gives (``kernels/floats.py``).
+
+    fresh right value v, term -5 <= l.x - r.x <= 5        stored left keys [v - 5, v + 5]
+    fresh right value v, term l.x != r.x                  stored left keys [min, v - 1], [v + 1, max]
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.batch import float_keys, keys_to_floats
+from thetastream.expression import Function
+from thetastream.kernels.arms import make_disjoint
+from thetastream.kernels.floats import (
+    NAN_KEY,
+    NEGATIVE_INFINITY_KEY,
+    POSITIVE_INFINITY_KEY,
+    last_sum_at_most,
+)
+from thetastream.predicate import Arm, Bound, Compare, Condition, Difference, Term
+from thetastream.schema import Domain, Kind
+from thetastream.side import Side
+from thetastream.window import saturating_add
+
+__all__ = ["Pieces", "band_width", "intervals"]
+
+Array = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Pieces = list[tuple[Array, Array]]
+MIN, MAX = -(2**63), 2**63 - 1
+
+
+def intervals(term: Term, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    """Disjoint intervals of stored keys that match fresh keys, as ``(lows, highs)`` arrays."""
+    pieces: Pieces = []
+    for arm in term.arms:
+        pieces.extend(_arm(arm, domain, fresh, keys))
+    if len(term.arms) == 1 or len(pieces) == 1:
+        return pieces
+    lows = np.stack([low for low, _ in pieces])
+    highs = np.stack([high for _, high in pieces])
+    make_disjoint(lows, highs)
+    return list(zip(lows, highs, strict=True))
+
+
+def band_width(term: Term, domain: Domain) -> float | None:
+    """How wide the interval of a bounded band is, in values (floats) or key units; else None."""
+    if not term.is_band or any(isinstance(c, Compare) and c.op is Function.EQ for c in term.arms[0]):
+        return None
+    lows, highs = [], []
+    for condition in term.arms[0]:
+        for edge, is_low in _edges(condition, domain):
+            (lows if is_low else highs).append(edge)
+    return float(min(highs) - max(lows)) if lows and highs else None
+
+
+def _edges(condition: Condition, domain: Domain) -> list[tuple[Fraction, bool]]:
+    """Edges of ``left - right`` that a condition sets."""
+    if isinstance(condition, Difference):
+        sign = 1 if condition.minuend is Side.LEFT else -1
+        bounds = ((condition.low, True), (condition.high, False))
+        return [
+            (sign * domain.constant(b.value), low == (sign > 0)) for b, low in bounds if b is not None
+        ]
+    shift = domain.constant(condition.right_shift or 0) - domain.constant(condition.left_shift or 0)
+    if condition.op in (Function.GE, Function.GT):
+        return [(shift, True)]
+    return [(shift, False)] if condition.op in (Function.LE, Function.LT) else []
+
+
+def _arm(arm: Arm, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    edges = _float_edges if domain.kind is Kind.FLOAT else _exact_edges
+    parts = [edges(condition, domain, fresh, keys) for condition in arm]
+    if len(parts) == 1:
+        return parts[0]
+    return [_intersection(combination) for combination in product(*parts)]
+
+
+def _intersection(parts: tuple[tuple[Array, Array], ...]) -> tuple[Array, Array]:
+    low, high = parts[0]
+    for other_low, other_high in parts[1:]:
+        low, high = np.maximum(low, other_low), np.minimum(high, other_high)
+    return low, high
+
+
+def _all_from(low: Array) -> tuple[Array, Array]:
+    return low, np.full_like(low, MAX)
+
+
+def _all_to(high: Array) -> tuple[Array, Array]:
+    return np.full_like(high, MIN), high
+
+
+# --- Whole numbers, decimals, times --------------------------------------------------------------
+
+
+def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    """Intervals of the stored key ``u`` for a fresh key ``v``: every condition is ``u op v + c``."""
+    if isinstance(condition, Compare):
+        op = condition.op if fresh is Side.RIGHT else condition.op.flip()
+        stored, own = condition.shift(fresh.other) or 0, condition.shift(fresh) or 0
+        return _exact_compare(op, domain.constant(own) - domain.constant(stored), keys)
+    ops = []
+    # minuend stored: u - v op c, so u op v + c.  minuend fresh: v - u op c, so u flip(op) v - c.
+    sign = -1 if condition.minuend is fresh else 1
+    for bound, op in ((condition.low, Function.GE), (condition.high, Function.LE)):
+        if bound is not None:
+            ops.append((_strict(op, bound) if sign > 0 else _strict(op, bound).flip(), bound))
+    parts = [_exact_compare(op, sign * domain.constant(b.value), keys)[0] for op, b in ops]
+    return [_intersection(tuple(parts))]
+
+
+def _strict(op: Function, bound: Bound) -> Function:
+    if not bound.strict:
+        return op
+    return Function.GT if op is Function.GE else Function.LT
+
+
+def _exact_compare(op: Function, shift: Fraction, keys: Array) -> Pieces:
+    """Keys ``u`` with ``u op v + shift``; a shift between two keys rounds inwards."""
+    down, up = math.floor(shift), math.ceil(shift)
+    if op is Function.LE:
+        return [_empty_if_below(_all_to(saturating_add(keys, down)), keys, down)]
+    if op is Function.LT:
+        return [_empty_if_below(_all_to(saturating_add(keys, up - 1)), keys, up - 1)]
+    if op is Function.GE:
+        return [_empty_if_above(_all_from(saturating_add(keys, up)), keys, up)]
+    if op is Function.GT:
+        return [_empty_if_above(_all_from(saturating_add(keys, down + 1)), keys, down + 1)]
+    if op is Function.EQ:
+        if down != up:
+            return [(np.ones_like(keys), np.zeros_like(keys))]
+        both = (*_exact_compare(Function.GE, shift, keys), *_exact_compare(Function.LE, shift, keys))
+        return [_intersection(both)]
+    return _exact_compare(Function.LT, shift, keys) + _exact_compare(Function.GT, shift, keys)
+
+
+def _empty_if_below(piece: tuple[Array, Array], keys: Array, step: int) -> tuple[Array, Array]:
+    """An upper edge that falls out of int64 at the bottom leaves nothing."""
+    low, high = piece
+    if step < 0:
+        gone = high == MIN
+        if gone.any():
+            out = gone & (keys.astype(object) + step < MIN)
+            low = np.where(out, np.int64(1), low)
+            high = np.where(out, np.int64(0), high)
+    return low, high
+
+
+def _empty_if_above(piece: tuple[Array, Array], keys: Array, step: int) -> tuple[Array, Array]:
+    """A lower edge that leaves int64 at the top leaves nothing."""
+    low, high = piece
+    if step > 0:
+        gone = low == MAX
+        if gone.any():
+            out = gone & (keys.astype(object) + step > MAX)
+            low = np.where(out, np.int64(1), low)
+            high = np.where(out, np.int64(0), high)
+    return low, high
+
+
+# --- Floats --------------------------------------------------------------------------------------
+
+
+def _float_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    values = keys_to_floats(keys)
+    if isinstance(condition, Compare):
+        return _float_compare(condition, fresh, keys, values)
+    if condition.minuend is fresh:
+        return _float_difference_fresh(condition, values)
+    return _float_difference_stored(condition, values)
+
+
+def _float_compare(condition: Compare, fresh: Side, keys: Array, values: Floats) -> Pieces:
+    """``fl(u + stored shift) op w`` with ``w = fl(v + fresh shift)``."""
+    op = condition.op if fresh is Side.RIGHT else condition.op.flip()
+    stored, own = condition.shift(fresh.other), condition.shift(fresh)
+    with np.errstate(all="ignore"):
+        bound = values if own is None else values + float(own)  # type: ignore[arg-type]
+    if stored is None:
+        at = keys if own is None else float_keys(bound)
+        at_most, below = at, at - 1
+    else:
+        shifts = np.full_like(bound, float(stored))  # type: ignore[arg-type]
+        at_most = _last(shifts, bound, strict=False)
+        below = _last(shifts, bound, strict=True)
+    if op is Function.LE:
+        return [_all_to(at_most)]
+    if op is Function.LT:
+        return [_all_to(below)]
+    if op is Function.GE:
+        return [_all_from(below + 1)]
+    if op is Function.GT:
+        return [_all_from(at_most + 1)]
+    if op is Function.EQ:
+        return [(below + 1, at_most)]
+    return [_all_to(below), _all_from(at_most + 1)]
+
+
+def _last(shifts: Floats, bounds: Floats, *, strict: bool) -> Array:
+    """Last key ``u`` with ``fl(u + shift) <= bound``; shifts are finite."""
+    with np.errstate(all="ignore"):
+        guesses = float_keys(bounds - shifts)
+    lasts = np.empty(len(shifts), np.int64)
+    last_sum_at_most(guesses, np.empty(1), np.empty(1), shifts, bounds, strict, lasts)
+    return lasts
+
+
+def _float_difference_stored(condition: Difference, values: Floats) -> Pieces:
+    """``low <= fl(u - v) <= high`` for the stored ``u``: rising in ``u``, with NaN at the top."""
+    regular = np.isfinite(values)
+    shifts = np.where(regular, -values, 0.0)
+    low, high = np.full(len(values), MIN), np.full(len(values), MAX)
+    if condition.low is not None:
+        edge = np.full_like(values, float(condition.low.value))  # type: ignore[arg-type]
+        low = _last(shifts, edge, strict=not condition.low.strict) + 1
+    if condition.high is not None:
+        edge = np.full_like(values, float(condition.high.value))  # type: ignore[arg-type]
+        high = _last(shifts, edge, strict=condition.high.strict)
+    if regular.all():
+        return [(low, high)]
+    # v = +inf: u - v is -inf, and NaN for u = +inf or NaN.  v = -inf: +inf or NaN.  v = NaN: NaN.
+    plus = values == np.inf
+    rest = ~regular & ~plus
+    capped = condition.high is not None
+    low = np.where(plus, MIN if condition.low is None else POSITIVE_INFINITY_KEY, low)
+    high = np.where(plus, POSITIVE_INFINITY_KEY - 1 if capped else MAX, high)
+    low = np.where(rest, 1 if capped else MIN, low)
+    high = np.where(rest, 0 if capped else MAX, high)
+    return [(low, high)]
+
+
+def _float_difference_fresh(condition: Difference, values: Floats) -> Pieces:
+    """``low <= fl(v - u) <= high`` for the stored ``u``: falling in ``u``, but NaN at its top.
+
+    ``fl(v - u) = -fl(u - v)`` exactly, so the edges are those of the mirrored band; what yields NaN
+    (above every bound) is added for an open upper end and left out for a closed one.
+    """
+    regular = np.isfinite(values)
+    shifts = np.where(regular, -values, 0.0)
+    low, high = np.full(len(values), MIN), np.full(len(values), POSITIVE_INFINITY_KEY)
+    if condition.high is not None:
+        edge = np.full_like(values, -float(condition.high.value))  # type: ignore[arg-type]
+        low = _last(shifts, edge, strict=not condition.high.strict) + 1
+    if condition.low is not None:
+        edge = np.full_like(values, -float(condition.low.value))  # type: ignore[arg-type]
+        high = np.minimum(_last(shifts, edge, strict=condition.low.strict), high)
+    capped = condition.high is not None
+    if not regular.all():
+        # v = +inf or NaN: +inf or NaN throughout.  v = -inf: -inf, but NaN for u = -inf or NaN.
+        minus = values == -np.inf
+        rest = ~regular & ~minus
+        low = np.where(rest, 1 if capped else MIN, low)
+        high = np.where(rest, 0 if capped else MAX, high)
+        low = np.where(minus, NEGATIVE_INFINITY_KEY + 1 if capped else MIN, low)
+        only_nan = NEGATIVE_INFINITY_KEY if condition.low is not None else POSITIVE_INFINITY_KEY
+        high = np.where(minus, POSITIVE_INFINITY_KEY if capped else only_nan, high)
+        if capped and condition.low is not None:
+            low, high = np.where(minus, 1, low), np.where(minus, 0, high)
+    pieces: Pieces = [(low, high)]
+    if not capped:
+        reached = high >= NAN_KEY
+        pieces.append((np.where(reached, 1, NAN_KEY), np.where(reached, 0, NAN_KEY)))
+    return pieces

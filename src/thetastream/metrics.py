@@ -1,0 +1,120 @@
+"""What a join has done so far: counters and a frozen snapshot of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from time import perf_counter
+from typing import Any
+
+__all__ = ["Counters", "Metrics", "SideMetrics"]
+
+
+class _Items:
+    """Read fields as attributes or as items."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.keys():
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def keys(self) -> list[str]:
+        """Names of the fields."""
+        return [f.name for f in fields(self)]  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, nested."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+@dataclass(frozen=True)
+class SideMetrics(_Items):
+    """One side of a join."""
+
+    rows: int
+    dropped: int
+    null_keys: int
+    nan_keys: int
+    null_times: int
+    waiting_rows: int
+    window_rows: int
+    window_bytes: int
+    max_time: int | None
+
+
+@dataclass(frozen=True)
+class Metrics(_Items):
+    """A snapshot; ``metrics.matches`` and ``metrics["matches"]`` are the same.
+
+    ``dropped`` are late rows. ``candidates`` are pairs that the index gave before residuals and the
+    arrival window were looked at. ``window_*`` is what is held now; ``peak_bytes`` the most that was
+    held after any push.
+    """
+
+    pushes: int
+    rows: int
+    matches: int
+    output_rows: int
+    dropped: int
+    null_keys: int
+    nan_keys: int
+    null_times: int
+    candidates: int
+    window_rows: int
+    window_bytes: int
+    index_bytes: int
+    payload_bytes: int
+    peak_bytes: int
+    runs: int
+    merges: int
+    merged_rows: int
+    replans: int
+    keys_seconds: float
+    sort_seconds: float
+    probe_seconds: float
+    insert_seconds: float
+    merge_seconds: float
+    expire_seconds: float
+    gather_seconds: float
+    sides: dict[str, SideMetrics]
+
+
+@dataclass
+class SideCounters:
+    """Counts of one side that only grow."""
+
+    rows: int = 0
+    dropped: int = 0
+    null_keys: int = 0
+    nan_keys: int = 0
+    null_times: int = 0
+
+
+@dataclass
+class Counters:
+    """Counts and times that only grow."""
+
+    pushes: int = 0
+    matches: int = 0
+    output_rows: int = 0
+    candidates: int = 0
+    replans: int = 0
+    peak_bytes: int = 0
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("keys", "sort", "probe", "insert", "expire", "gather"), 0.0
+        )
+    )
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the time spent inside to a phase."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] += perf_counter() - started

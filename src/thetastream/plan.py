@@ -1,0 +1,278 @@
+"""Which tactic for which terms: estimates from observed keys, a cost per fresh row, the cheapest.
+
+The selectivity of a field is the share of stored rows inside a fresh row's interval. It is measured
+on samples of both sides: the stored sample is sorted, and the ranks of the interval's edges are
+interpolated, so that shares far below one sample row can still be told apart. Before any rows are
+known, shares typical of the kind of term are assumed.
+
+Costs are nanoseconds on one core, of the order of the figures in ``benchmarks/results``; only
+their ratios matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.binding import Binding, Field, Fresh
+from thetastream.errors import PredicateError
+from thetastream.side import Side
+from thetastream.tactic import Cells, Hashed, Layout, Ordered, Quantizer, Scan, read_tactic
+
+__all__ = ["Choice", "Estimate", "Explanation", "choose", "sample"]
+
+Array = NDArray[np.int64]
+SAMPLE = 2048
+
+SEARCH_NS = 45.0  # one box in one run
+RUNS = 3.0
+CHECK_NS = 2.0  # one candidate, short ranges
+SCAN_NS = 0.35  # one candidate, long ranges (vector loop)
+LONG = 128.0
+MATCH_NS = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a layout is expected to cost per fresh row."""
+
+    layout: Layout
+    boxes: float
+    candidates: float
+    nanoseconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            **self.layout.as_dict(),
+            "boxes per row": round(self.boxes, 2),
+            "candidates per row": round(self.candidates, 2),
+            "estimated ns per row": round(self.nanoseconds, 1),
+        }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The layout of one stored side, and what else was considered."""
+
+    stored: Side
+    best: Estimate
+    others: tuple[Estimate, ...]
+    shares: Mapping[str, float]
+    rows: float
+    sampled: bool
+
+    @property
+    def layout(self) -> Layout:
+        """The chosen layout."""
+        return self.best.layout
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "stored side": self.stored.value,
+            "chosen": self.best.as_dict(),
+            "considered": [other.as_dict() for other in self.others],
+            "share of the window inside a box, by field": dict(self.shares),
+            "expected rows in the window": round(self.rows),
+            "estimated from": "observed keys" if self.sampled else "the kind of each term",
+        }
+
+
+def sample(rows: Fresh) -> Fresh:
+    """At most ``SAMPLE`` rows that can match, evenly spaced."""
+    able = np.arange(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
+    if able.size > SAMPLE:
+        able = able[np.linspace(0, able.size - 1, SAMPLE).astype(np.int64)]
+    times = None if rows.times is None else rows.times[able]
+    batch = rows.batch.slice(0, 0)
+    picked = Fresh(rows.side, batch, [key[able] for key in rows.keys], None, times)
+    return picked
+
+
+def choose(
+    binding: Binding,
+    stored: Side,
+    tactic: str,
+    rows: float,
+    stored_sample: Fresh | None = None,
+    fresh_sample: Fresh | None = None,
+) -> Choice:
+    """Pick the cheapest layout for the stored side that the tactic allows."""
+    fields = binding.fields(stored)
+    sampled = bool(
+        stored_sample is not None
+        and fresh_sample is not None
+        and _sampled_rows(stored_sample)
+        and _sampled_rows(fresh_sample)
+    )
+    shares = {
+        field: _share(field, stored_sample, fresh_sample) if sampled else _assumed(field)
+        for field in fields
+    }
+    arms = _arms(fields, fresh_sample) if sampled else dict.fromkeys(fields, 1.0)
+    layouts = _layouts(fields, tactic, stored_sample if sampled else None)
+    if not layouts:
+        raise PredicateError(
+            f"tactic {tactic!r} cannot serve {binding.predicate}: "
+            f"{_NEEDS[read_tactic(tactic)[0]]}; use tactic='auto'",
+            binding.predicate.text,
+        )
+    estimates = sorted(
+        (_estimate(layout, shares, arms, rows) for layout in layouts),
+        key=lambda estimate: estimate.nanoseconds,
+    )
+    named = {str(field): float(f"{share:.3g}") for field, share in shares.items()}
+    return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, sampled)
+
+
+_NEEDS = {
+    "ordered": "it has no term that can be indexed",
+    "hash": "it has no equality term",
+    "cells": "it needs an equality or a bounded band, and a second term",
+}
+
+
+def _sampled_rows(rows: Fresh) -> int:
+    if rows.keys:
+        return int(rows.keys[0].size)
+    return 0 if rows.times is None else int(rows.times.size)
+
+
+def _layouts(fields: Sequence[Field], tactic: str, stored: Fresh | None) -> list[Layout]:
+    family, index = read_tactic(tactic)
+    found: list[Layout] = []
+    points = [field for field in fields if field.is_point]
+    if family in ("auto", "ordered"):
+        found += [Ordered(fields, field, index or "sorted-runs") for field in fields]
+    if family in ("auto", "hash") and points:
+        found.append(Hashed(fields, points))
+    if family in ("auto", "cells"):
+        found += _cells(fields, points, stored)
+    if family == "nested-loop" or (family == "auto" and not fields):
+        found.append(Scan(fields))
+    return found
+
+
+def _cells(fields: Sequence[Field], points: list[Field], stored: Fresh | None) -> list[Layout]:
+    bands: list[Field | None] = [f for f in fields if f.width is not None and f.width > 0]
+    found: list[Layout] = []
+    for band in [None, *bands]:
+        if band is None and not points:
+            continue
+        for suffix in fields:
+            if suffix in points or suffix is band:
+                continue
+            keys = suffix.keys(stored) if stored is not None else np.empty(0, np.int64)
+            for multiple in (1, 2, 4) if band is not None else (1,):
+                quantizer = Quantizer.fit(keys)
+                found.append(Cells(fields, points, band, multiple, suffix, quantizer))
+    return found
+
+
+def _estimate(
+    layout: Layout, shares: Mapping[Field, float], arms: Mapping[Field, float], rows: float
+) -> Estimate:
+    boxes = float(np.prod([arms[field] for field in layout.fields])) if layout.fields else 1.0
+    share = 1.0
+    if isinstance(layout, Ordered):
+        share = shares[layout.driver]
+    elif isinstance(layout, Hashed):
+        share = float(np.prod([shares[field] for field in layout.points]))
+    elif isinstance(layout, Cells):
+        share = float(np.prod([shares[field] for field in layout.points]))
+        share *= shares[layout.suffix]
+        if layout.band is not None:
+            share *= min(1.0, shares[layout.band] * (1 + layout.multiple))
+            boxes *= 1 + 1 / layout.multiple
+    candidates = rows * share
+    matches = rows * float(np.prod(list(shares.values()))) if shares else rows
+    per_box = candidates / max(boxes, 1.0)
+    check = SCAN_NS if per_box > LONG else CHECK_NS
+    check += 0.2 * len(layout.checks)
+    cost = boxes * RUNS * SEARCH_NS + candidates * check + matches * MATCH_NS
+    if isinstance(layout, Scan) or layout.index == "nested-loop":
+        cost = rows * boxes * 1.0 + matches * MATCH_NS
+    return Estimate(layout, boxes, candidates, cost)
+
+
+def _assumed(field: Field) -> float:
+    if field.is_time:
+        return 0.7
+    if field.is_point:
+        return 1e-4
+    if field.width is not None:
+        return 1e-3
+    intervals = all(bound.term.is_interval for bound in field.terms)
+    return 0.4 if intervals else 0.9
+
+
+def _share(field: Field, stored: Fresh | None, fresh: Fresh | None) -> float:
+    """Mean share of the stored sample inside the intervals of the fresh sample."""
+    assert stored is not None and fresh is not None
+    keys = np.sort(field.keys(stored))
+    total = 0.0
+    for low, high in field.pieces(fresh):
+        inside = np.maximum(_rank(keys, high, "right") - _rank(keys, low, "left"), 0.0)
+        total += float(np.where(low <= high, inside, 0.0).mean())
+    return min(1.0, max(total / keys.size, 1e-9))
+
+
+def _rank(keys: Array, at: Array, side: str) -> NDArray[np.float64]:
+    """Rank among sorted keys, interpolated between neighbours."""
+    right = np.searchsorted(keys, at, side=side)  # type: ignore[call-overload]
+    below = keys[np.maximum(right - 1, 0)].astype(np.float64)
+    above = keys[np.minimum(right, keys.size - 1)].astype(np.float64)
+    gap = above - below
+    part = np.where(gap > 0, (at.astype(np.float64) - below) / np.where(gap > 0, gap, 1.0), 0.0)
+    return np.asarray(right + np.clip(part, 0.0, 1.0), np.float64)
+
+
+def _arms(fields: Sequence[Field], fresh: Fresh | None) -> dict[Field, float]:
+    assert fresh is not None
+    return {
+        field: max(1.0, sum(float((low <= high).mean()) for low, high in field.pieces(fresh)))
+        for field in fields
+    }
+
+
+# --- Explanations --------------------------------------------------------------------------------
+
+
+class Explanation(str):
+    """Readable text that also holds the facts: ``explanation.as_dict()``."""
+
+    _facts: dict[str, Any]
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Explanation:
+        """Render facts as indented text."""
+        made = cls("\n".join(_lines(facts, 0)))
+        made._facts = facts
+        return made
+
+    def as_dict(self) -> dict[str, Any]:
+        """The facts behind the text."""
+        return self._facts
+
+
+def _lines(value: Any, depth: int) -> list[str]:
+    pad = "  " * depth
+    lines: list[str] = []
+    for key, item in value.items():
+        if isinstance(item, dict) and item:
+            lines += [f"{pad}{key}:", *_lines(item, depth + 1)]
+        elif isinstance(item, list) and item and isinstance(item[0], dict):
+            lines.append(f"{pad}{key}:")
+            for entry in item:
+                first, *rest = _lines(entry, depth + 2)
+                lines += ["  " * (depth + 1) + "- " + first.lstrip(), *rest]
+        elif isinstance(item, list | tuple):
+            lines.append(f"{pad}{key}: {', '.join(map(str, item)) or 'none'}")
+        else:
+            lines.append(f"{pad}{key}: {item}")
+    return lines

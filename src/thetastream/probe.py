@@ -1,0 +1,195 @@
+"""Matching fresh rows against a stored side: boxes, candidates, and what of them are matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.binding import Binding, Fresh
+from thetastream.expression import Column
+from thetastream.index.base import Index
+from thetastream.kernels.expand import keep_within
+from thetastream.metrics import Counters
+from thetastream.rows import RowsView
+from thetastream.side import Side
+from thetastream.tactic import Boxes, Layout
+
+__all__ = ["Matches", "Probe", "collect"]
+
+Array = NDArray[np.int64]
+Pair = tuple[Array, Array]
+_SORT_FROM = 64
+EAGER_PAIRS = 1 << 20
+
+
+class Reader:
+    """An answer being read, with its own count of candidates (threads share no counter)."""
+
+    pairs: Iterator[Pair]
+
+    def __init__(self) -> None:
+        self.candidates = 0
+
+    def drain(self, counters: Counters) -> Iterator[Pair]:
+        """Read on, adding candidates to the counters."""
+        for pair in self.pairs:
+            counters.candidates += self.candidates
+            self.candidates = 0
+            yield pair
+        counters.candidates += self.candidates
+        self.candidates = 0
+
+    def take(self, limit: int) -> tuple[list[Pair], bool]:
+        """Chunks until the limit is passed; whether that was all."""
+        chunks: list[Pair] = []
+        total = 0
+        for pair in self.pairs:
+            chunks.append(pair)
+            total += pair[0].size
+            if total > limit:
+                return chunks, False
+        return chunks, True
+
+
+@dataclass
+class Probe:
+    """One side's fresh rows against the other side's index.
+
+    ``first`` and ``last``, when given, are per fresh row the arrival window ``[first, last)`` of
+    stored ids.
+    """
+
+    binding: Binding
+    fresh: Fresh
+    layout: Layout
+    index: Index
+    views: dict[Side, RowsView]
+    counters: Counters
+    first: Array | None
+    last: Array | None
+    limit: int
+
+    def boxes(self) -> Boxes:
+        """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
+        able = None if self.fresh.valid is None else np.flatnonzero(self.fresh.valid)
+        with self.counters.timed("keys"):
+            boxes = self.layout.boxes(self.fresh, able)
+        if len(boxes) >= _SORT_FROM:
+            with self.counters.timed("sort"):
+                order = np.argsort(boxes.lows[0])
+                boxes = Boxes(boxes.lows[:, order], boxes.highs[:, order], boxes.owners[order])
+        return boxes
+
+    def pairs(self, boxes: Boxes) -> Reader:
+        """Matches as ``(fresh rows, stored ids)``; the index is asked at once, read lazily."""
+        lows, highs = np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
+        answer = self.index.probe(lows, highs, limit=self.limit)
+        owners = boxes.owners
+        first = None if self.first is None else self.first[owners]
+        last = None if self.last is None else self.last[owners]
+        reader = Reader()
+        reader.pairs = self._filtered(reader, answer, owners, first, last)
+        return reader
+
+    def _filtered(
+        self,
+        reader: Reader,
+        answer: Iterator[Pair],
+        owners: Array,
+        first: Array | None,
+        last: Array | None,
+    ) -> Iterator[Pair]:
+        for positions, ids in answer:
+            reader.candidates += positions.size
+            if first is not None and last is not None:
+                kept = keep_within(positions, ids, first, last)
+                positions, ids = positions[:kept], ids[:kept]
+            rows = owners[positions]
+            if self.binding.residuals and rows.size:
+                keep = self._residual(rows, ids)
+                rows, ids = rows[keep], ids[keep]
+            if rows.size:
+                yield rows, ids
+
+    def _residual(self, rows: Array, ids: Array) -> NDArray[np.bool_]:
+        def lookup(column: Column) -> pa.Array:
+            fresh = column.side is self.fresh.side
+            return self.views[column.side].take(column.name, rows if fresh else ids)
+
+        mask = self.binding.residual_mask(lookup, rows.size)
+        assert mask is not None
+        return mask
+
+    def split(self, boxes: Boxes, parts: int) -> list[Boxes]:
+        """Boxes cut into consecutive ranges of like length."""
+        edges = np.linspace(0, len(boxes), min(parts, max(1, len(boxes))) + 1).astype(np.int64)
+        return [
+            Boxes(boxes.lows[:, a:b], boxes.highs[:, a:b], boxes.owners[a:b])
+            for a, b in zip(edges, edges[1:], strict=False)
+        ]
+
+
+@dataclass
+class Matches:
+    """The pairs of a probe: those computed at once, and the rest when they are asked for."""
+
+    chunks: list[Pair]
+    rest: Callable[[], Iterator[Pair]] | None = None
+
+    def __iter__(self) -> Iterator[Pair]:
+        yield from self.chunks
+        if self.rest is not None:
+            yield from self.rest()
+
+
+def collect(
+    probe: Probe,
+    pool: ThreadPoolExecutor | None,
+    threads: int,
+    see: Callable[[Array, Array], None] | None,
+    eager: int,
+) -> Matches:
+    """Compute pairs now, up to ``eager`` of them; ``see`` is shown every pair, now.
+
+    The result does not depend on the number of threads: parts are joined in the order of boxes.
+    """
+    boxes = probe.boxes()
+    counters = probe.counters
+    with counters.timed("probe"):
+        if pool is None or len(boxes) < 2 * _SORT_FROM:
+            readers = [probe.pairs(boxes)]
+            filled = [readers[0].take(eager)]
+        else:
+            readers = [probe.pairs(part) for part in probe.split(boxes, threads)]
+            filled = list(pool.map(lambda reader: reader.take(eager // threads), readers))
+        counters.candidates += sum(reader.candidates for reader in readers)
+        if not all(done for _, done in filled):
+            return _too_many(probe, boxes, see)
+        chunks = [chunk for part, _ in filled for chunk in part]
+        counters.matches += sum(rows.size for rows, _ in chunks)
+        if see is not None:
+            for rows, ids in chunks:
+                see(rows, ids)
+        return Matches(chunks)
+
+
+def _too_many(
+    probe: Probe, boxes: Boxes, see: Callable[[Array, Array], None] | None
+) -> Matches:
+    """More pairs than are held: forget them, and compute them again as they are read."""
+    if see is not None:
+        for rows, ids in probe.pairs(boxes).drain(probe.counters):
+            see(rows, ids)
+    again = probe.pairs(boxes)
+
+    def counted() -> Iterator[Pair]:
+        for rows, ids in again.drain(probe.counters):
+            probe.counters.matches += rows.size
+            yield rows, ids
+
+    return Matches([], counted)

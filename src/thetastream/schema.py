@@ -1,0 +1,228 @@
+"""Columns and types: which keys can be compared, and how output columns are called.
+
+A *domain* says how values of two Arrow types become comparable int64 keys: whole numbers, decimals
+of a common scale, times in a common unit, 64-bit floats, or hashes of byte strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from thetastream.duration import Interval
+from thetastream.errors import SchemaError, suggest
+from thetastream.side import How, Side
+
+__all__ = ["Domain", "Kind", "common_domain", "output_schema", "select", "tick"]
+
+_TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DAY = 86400 * 10**9
+
+
+class Kind(Enum):
+    """The families of keys."""
+
+    INTEGER = "integer"
+    UNSIGNED = "unsigned 64-bit integer"
+    BOOLEAN = "boolean"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    DATE = "date"
+    TIME = "time of day"
+    NAIVE = "timestamp without time zone"
+    ZONED = "timestamp with time zone"
+    DURATION = "duration"
+    BYTES = "string or binary"
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether keys count ticks of time."""
+        return self in (Kind.DATE, Kind.TIME, Kind.NAIVE, Kind.ZONED, Kind.DURATION)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether keys keep the order of values, so that ``<`` and bands can be indexed."""
+        return self is not Kind.BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """How values become keys: ``scale`` decimal digits, or ``tick`` nanoseconds per key unit."""
+
+    kind: Kind
+    scale: int = 0
+    tick: int = 0
+
+    def constant(self, value: object) -> Fraction:
+        """A constant of the predicate in key units (exact); for floats its plain value."""
+        if isinstance(value, Interval):
+            if not self.kind.is_temporal:
+                raise SchemaError(
+                    f"INTERVAL '{value}' cannot be added to or compared with {self.kind.value} "
+                    "values; write a plain number"
+                )
+            return Fraction(value.nanoseconds, self.tick)
+        number = Fraction(value)  # type: ignore[arg-type]
+        if self.kind.is_temporal and self.kind is not Kind.DATE and number:
+            raise SchemaError(
+                f"{value} has no unit, but the compared values are of kind {self.kind.value}; "
+                f"write INTERVAL '{value} seconds' or another unit"
+            )
+        if self.kind is Kind.DATE:
+            return number * Fraction(_DAY, self.tick)
+        return number * 10**self.scale
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"decimal of scale {self.scale}"
+        if self.kind.is_temporal:
+            return f"{self.kind.value} in {Interval(self.tick)}s".replace("1 ", "")
+        return self.kind.value
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, a dictionary's seen through."""
+    return kind.value_type if pat.is_dictionary(kind) else kind
+
+
+def tick(kind: pa.DataType) -> int:
+    """Nanoseconds per unit of a temporal type."""
+    if pat.is_date(kind):
+        return _DAY
+    return _TICKS[kind.unit]
+
+
+def kind_of(kind: pa.DataType) -> Kind | None:
+    """The family of an Arrow type; None when it cannot be a key."""
+    kind = value_type(kind)
+    tests = (
+        (pat.is_boolean, Kind.BOOLEAN),
+        (pat.is_uint64, Kind.UNSIGNED),
+        (pat.is_integer, Kind.INTEGER),
+        (pat.is_floating, Kind.FLOAT),
+        (pat.is_decimal, Kind.DECIMAL),
+        (pat.is_date, Kind.DATE),
+        (pat.is_time, Kind.TIME),
+        (pat.is_duration, Kind.DURATION),
+    )
+    for test, found in tests:
+        if test(kind):
+            return found
+    if pat.is_timestamp(kind):
+        return Kind.NAIVE if kind.tz is None else Kind.ZONED
+    if _is_bytes(kind):
+        return Kind.BYTES
+    return None
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    tests = (
+        pat.is_string,
+        pat.is_large_string,
+        pat.is_string_view,
+        pat.is_binary,
+        pat.is_large_binary,
+        pat.is_binary_view,
+        pat.is_fixed_size_binary,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = value_type(kind)
+    return bool(pat.is_string(kind) or pat.is_large_string(kind) or pat.is_string_view(kind))
+
+
+_NUMBERS = (Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
+
+
+def common_domain(left: pa.DataType, right: pa.DataType, what: str) -> Domain:
+    """The domain in which values of both types are compared; SchemaError when there is none."""
+    kinds = kind_of(left), kind_of(right)
+    for kind, type_ in zip(kinds, (left, right), strict=True):
+        if kind is None:
+            raise SchemaError(
+                f"{what}: values of type {type_} cannot be compared; use numbers, times, booleans, "
+                "strings or binary, or cast the column"
+            )
+    a, b = kinds
+    assert a is not None and b is not None
+    if a in _NUMBERS and b in _NUMBERS:
+        return _number_domain(a, b, value_type(left), value_type(right))
+    if {a, b} == {Kind.NAIVE, Kind.ZONED} or {a, b} == {Kind.DATE, Kind.ZONED}:
+        raise SchemaError(
+            f"{what}: {left} and {right} cannot be compared: one has a time zone and the other has "
+            "none; give both a zone, or take it off both"
+        )
+    if {a, b} == {Kind.DATE, Kind.NAIVE}:
+        return Domain(Kind.NAIVE, tick=min(_fine_tick(left, right), _DAY))
+    same_text = _is_text(left) == _is_text(right)
+    if a is not b or (a is Kind.BYTES and not same_text):
+        raise SchemaError(
+            f"{what}: {left} cannot be compared with {right}; cast one of the columns"
+        )
+    return Domain(a, tick=_fine_tick(left, right)) if a.is_temporal else Domain(a)
+
+
+def _number_domain(a: Kind, b: Kind, left: pa.DataType, right: pa.DataType) -> Domain:
+    if Kind.FLOAT in (a, b):
+        return Domain(Kind.FLOAT)
+    if Kind.DECIMAL in (a, b):
+        scales = [t.scale for t in (left, right) if pat.is_decimal(t)]
+        return Domain(Kind.DECIMAL, scale=max(0, *scales))
+    return Domain(Kind.UNSIGNED) if a is b is Kind.UNSIGNED else Domain(Kind.INTEGER)
+
+
+def _fine_tick(left: pa.DataType, right: pa.DataType) -> int:
+    return min(tick(value_type(left)), tick(value_type(right)))
+
+
+# --- Columns of the output ----------------------------------------------------------------------
+
+
+def output_schema(
+    left: pa.Schema, right: pa.Schema | None, how: How, suffix: str
+) -> tuple[pa.Schema, list[tuple[Side, str]]]:
+    """Name the output columns: the only place that does.
+
+    Left columns keep their names; a right column whose name is taken gets the suffix. Semi and anti
+    joins, and joins whose right side is still unknown, give the left columns alone. Returns the
+    schema and, per output column, its side and its name there.
+    """
+    fields = [field.with_nullable(True) for field in left]
+    origin = [(Side.LEFT, field.name) for field in left]
+    taken = set(left.names)
+    if how.pairs and right is not None:
+        for field in right:
+            name = field.name + suffix if field.name in taken else field.name
+            if name in taken:
+                raise SchemaError(
+                    f"two output columns would be called {name!r}; choose another suffix than "
+                    f"{suffix!r}"
+                )
+            taken.add(name)
+            fields.append(field.with_name(name).with_nullable(True))
+            origin.append((Side.RIGHT, field.name))
+    return pa.schema(fields), origin
+
+
+def select(
+    schema: pa.Schema, origin: list[tuple[Side, str]], columns: Sequence[str] | None
+) -> tuple[pa.Schema, list[tuple[Side, str]]]:
+    """Keep the wanted output columns, in the wanted order."""
+    if columns is None:
+        return schema, origin
+    places = {name: at for at, name in enumerate(schema.names)}
+    for name in columns:
+        if name not in places:
+            raise SchemaError(
+                f"there is no output column {name!r}; there are {', '.join(schema.names)}."
+                f"{suggest(name, schema.names)}"
+            )
+    kept = [places[name] for name in columns]
+    return pa.schema([schema.field(at) for at in kept]), [origin[at] for at in kept]

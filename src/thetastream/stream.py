@@ -1,0 +1,177 @@
+"""What a join remembers of one stream: payload, event times, match flags, and indexes.
+
+A stream that is joined with itself plays both roles, so it may have two indexes; any other has one,
+in the role of its own side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.binding import Fresh
+from thetastream.index.base import Index, create
+from thetastream.plan import Choice
+from thetastream.rows import Ring, Rows
+from thetastream.side import Side
+
+__all__ = ["Stored", "Stream"]
+
+Array = NDArray[np.int64]
+_MIN = -(2**63)
+
+
+class Stored:
+    """The index of a stream in one role, and the layout of its keys."""
+
+    def __init__(self, choice: Choice, capacity: int) -> None:
+        self.choice = choice
+        self.index = self._empty(choice, capacity)
+        self._capacity = capacity
+        self._replaced: dict[str, float] = {}
+
+    @staticmethod
+    def _empty(choice: Choice, capacity: int) -> Index:
+        layout = choice.layout
+        return create(layout.index, capacity=capacity, columns=layout.columns)
+
+    def insert(self, rows: Fresh, first: int, before: int) -> None:
+        """Index the rows that can match and are not expired; row ``i`` has id ``first + i``."""
+        at = np.arange(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
+        at = at[max(0, before - first) :] if rows.valid is None else at[at >= before - first]
+        layout = self.choice.layout
+        keys = {field: field.keys(rows) for field in layout.fields}
+        if at.size < len(rows):
+            keys = {field: key[at] for field, key in keys.items()}
+        self.index.insert(layout.matrix(keys, at.size), at + first)
+
+    def move(self, choice: Choice) -> None:
+        """Re-index everything under another layout. O(n log n)."""
+        matrix, ids = self.index.dump()
+        by_field = self.choice.layout.field_keys(matrix)
+        same = dict(zip(self.choice.layout.fields, choice.layout.fields, strict=True))
+        keys = {same[field]: key for field, key in by_field.items()}
+        for name, value in self.index.statistics.items():
+            if name != "runs":
+                self._replaced[name] = self._replaced.get(name, 0) + value
+        moved = self._empty(choice, self._capacity)
+        moved.insert(choice.layout.matrix(keys, ids.size), ids)
+        self.index, self.choice = moved, choice
+
+    def statistics(self, name: str) -> float:
+        """A counter of the index, those of indexes it replaced included."""
+        return self.index.statistics.get(name, 0) + self._replaced.get(name, 0)
+
+
+class Stream:
+    """The stored rows of one stream. Row ids count arrivals on it."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        *,
+        timed: bool,
+        tracked: Sequence[Side],
+        first: int = 0,
+    ) -> None:
+        self.rows = Rows(schema, columns, first)
+        self.times = Ring(np.int64, first) if timed else None
+        self.matched = {role: Ring(np.bool_, first) for role in tracked}
+        self.stored: dict[Side, Stored] = {}
+        self.max_time: int | None = None
+
+    def append(self, rows: Fresh) -> int:
+        """Take payload, times and flags in; gives the id of the first row."""
+        first = self.rows.next
+        self.rows.append(rows.batch)
+        if self.times is not None:
+            assert rows.times is not None
+            times = rows.times
+            if rows.timed is not None:
+                times = np.where(rows.timed, times, _MIN)
+            self.times.append(times)
+        for flags in self.matched.values():
+            flags.append(np.zeros(len(rows), np.bool_))
+        return first
+
+    def note_time(self, rows: Fresh) -> None:
+        """Remember the largest event time, for the frontier."""
+        assert rows.times is not None
+        times = rows.times if rows.timed is None else rows.times[rows.timed]
+        if times.size:
+            top = int(times.max())
+            self.max_time = top if self.max_time is None else max(self.max_time, top)
+
+    def mark(self, role: Side, ids: Array) -> Array:
+        """Flag rows as matched; gives those that were not, each once, ascending."""
+        flags = self.matched[role]
+        held = flags.values
+        at = np.unique(ids) - flags.first
+        fresh = at[~held[at].astype(np.bool_)]
+        held[fresh] = True
+        return fresh + flags.first
+
+    def unmatched(self, role: Side, before: int) -> Array:
+        """Ids below ``before`` that never matched; they count as dealt with from now on."""
+        flags = self.matched[role]
+        held = flags.values[: max(0, before - flags.first)]
+        found = np.flatnonzero(~held.astype(np.bool_))
+        held[found] = True
+        return found + flags.first
+
+    def unmatched_older(self, role: Side, time: int) -> Array:
+        """Ids with an event time below ``time`` that never matched; dealt with from now on."""
+        assert self.times is not None
+        flags = self.matched[role]
+        held = flags.values
+        found = np.flatnonzero(~held.astype(np.bool_) & (self.times.values < time))
+        held[found] = True
+        return found + flags.first
+
+    def first_younger(self, time: int) -> int:
+        """The first id whose event time is at least ``time``; all before it are older."""
+        assert self.times is not None
+        times = self.times.values
+        step = 4096
+        for start in range(0, len(times), step):
+            young = times[start : start + step] >= time
+            if young.any():
+                return self.times.first + start + int(np.argmax(young))
+        return self.rows.next
+
+    def expire(self, before: int) -> None:
+        """Forget rows below ``before`` everywhere."""
+        if before <= self.rows.first:
+            return
+        for stored in self.stored.values():
+            stored.index.expire(before)
+        self.rows.expire(before)
+        if self.times is not None:
+            self.times.expire(before)
+        for flags in self.matched.values():
+            flags.expire(before)
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of all indexes."""
+        return sum(stored.index.nbytes for stored in self.stored.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything held."""
+        own = self.rows.nbytes + (self.times.nbytes if self.times is not None else 0)
+        return own + sum(ring.nbytes for ring in self.matched.values()) + self.index_bytes
+
+    def check(self) -> None:
+        """Assert that the parts agree."""
+        for ring in [*self.matched.values(), *([self.times] if self.times is not None else [])]:
+            assert ring.first == self.rows.first and ring.size == len(self.rows)
+        for stored in self.stored.values():
+            stored.index.check()
+            _, ids = stored.index.dump()
+            if ids.size:
+                assert self.rows.first <= ids[0] and ids[-1] < self.rows.next

@@ -1,0 +1,395 @@
+"""Tactics: ways to lay out the keys of a side in an index, and to ask it for boxes.
+
+A *layout* says what the first key column of an index is and which other columns lie beside it:
+
+    ordered       the key of one field; the other fields are checked on candidates
+    hash          a hash of all equality fields; O(1) look-up, the rest checked
+    cells         a composite: (equalities, cell of one band) as prefix, the order of a last field
+                  as suffix. Two bands become a few short ranges instead of one long one:
+
+                      prefix: cell of x     │ suffix: order of y
+                      ··· 17 │ 17 │ 17 │ 18 │ …            a box asks [y - d, y + d] in two cells
+
+    nested-loop   no order at all
+
+The first column may be inexact (hashes collide, suffixes are rounded down): it only has to contain
+every match. Fields it does not decide exactly are checked beside it, so answers are always exact.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.binding import Field, Fresh
+from thetastream.errors import RegistryError, suggest
+from thetastream.index.base import names as index_names
+from thetastream.kernels.cells import cells_of_floats, cells_of_integers
+from thetastream.kernels.hashing import mix, mix_into, unmix
+from thetastream.schema import Kind
+
+__all__ = ["Boxes", "Cells", "Hashed", "Layout", "Ordered", "Quantizer", "Scan", "Tactic",
+    "read_tactic",
+    "tactic_summary",
+    "tactics",
+]
+
+Array = NDArray[np.int64]
+PREFIX_BITS = 23
+SUFFIX_BITS = 40
+_SUFFIX_TOP = np.int64((1 << SUFFIX_BITS) - 1)
+
+
+@dataclass(slots=True)
+class Boxes:
+    """What fresh rows ask: box ``i`` belongs to fresh row ``owners[i]``."""
+
+    lows: Array
+    highs: Array
+    owners: Array
+
+    def __len__(self) -> int:
+        return self.owners.size
+
+
+class Layout(ABC):
+    """How the rows of one side are keyed, and how the other side asks for them."""
+
+    tactic: str
+    index: str = "sorted-runs"
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self.fields = tuple(fields)
+
+    @property
+    @abstractmethod
+    def checks(self) -> tuple[Field, ...]:
+        """Fields that lie beside the first column."""
+
+    @abstractmethod
+    def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
+        """First key column of rows to store, from the keys of their fields."""
+
+    @abstractmethod
+    def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        """Intervals of the first column; owners index the given pieces."""
+
+    @property
+    def columns(self) -> int:
+        """How many key columns the index has."""
+        return 1 + len(self.checks)
+
+    def matrix(self, keys: Mapping[Field, Array], count: int) -> Array:
+        """Key matrix of ``count`` rows to store, from the keys of their fields."""
+        columns = [self.first_column(keys, count), *(keys[field] for field in self.checks)]
+        return np.stack(columns) if len(columns) > 1 else columns[0].reshape(1, -1)
+
+    def boxes(self, fresh: Fresh, rows: Array | None) -> Boxes:
+        """Boxes of fresh rows (of those in ``rows``, when given); empty ones are left out."""
+        asked = [field.pieces(fresh) for field in self.fields]
+        if rows is not None:
+            asked = [[(low[rows], high[rows]) for low, high in pieces] for pieces in asked]
+        count = len(fresh) if rows is None else rows.size
+        parts = [
+            self._part(dict(zip(self.fields, combination, strict=True)), count)
+            for combination in product(*asked)
+        ]
+        if len(parts) > 1:
+            lows, highs = (np.concatenate([getattr(p, n) for p in parts], axis=1) for n in _EDGES)
+            boxes = Boxes(lows, highs, np.concatenate([part.owners for part in parts]))
+        else:
+            boxes = parts[0]
+        if rows is not None:
+            boxes.owners = rows[boxes.owners]
+        return boxes
+
+    def _part(self, pieces: dict[Field, tuple[Array, Array]], count: int) -> Boxes:
+        """Boxes for one combination of arms."""
+        full = np.ones(count, np.bool_)
+        for low, high in pieces.values():
+            full &= low <= high
+        owners = np.arange(count) if full.all() else np.flatnonzero(full)
+        first = self.first_interval(pieces, owners)
+        if not self.checks:
+            return Boxes(first.lows.reshape(1, -1), first.highs.reshape(1, -1), first.owners)
+        at = first.owners
+        lows = np.stack([first.lows, *(pieces[field][0][at] for field in self.checks)])
+        highs = np.stack([first.highs, *(pieces[field][1][at] for field in self.checks)])
+        return Boxes(lows, highs, at)
+
+    def field_keys(self, matrix: Array) -> dict[Field, Array]:
+        """The keys of every field, back from a key matrix; for moving to another layout."""
+        return dict(zip(self.checks, matrix[1:], strict=True))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The layout in words."""
+        return {
+            "tactic": self.tactic,
+            "index": self.index,
+            "first column": self.describe(),
+            "checked on candidates": [str(field) for field in self.checks],
+        }
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What the first column holds."""
+
+    def signature(self) -> tuple[object, ...]:
+        """Equal for layouts that store the same keys."""
+        return (self.tactic, self.index, self.describe())
+
+
+_EDGES = ("lows", "highs")
+
+
+class Ordered(Layout):
+    """One field drives; its order is kept."""
+
+    tactic = "ordered"
+
+    def __init__(self, fields: Sequence[Field], driver: Field, index: str = "sorted-runs") -> None:
+        super().__init__(fields)
+        self.driver = driver
+        self.index = index
+
+    @property
+    def checks(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if field is not self.driver)
+
+    def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
+        return keys[self.driver]
+
+    def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        low, high = pieces[self.driver]
+        if owners.size == low.size:
+            return Boxes(low, high, owners)
+        return Boxes(low[owners], high[owners], owners)
+
+    def field_keys(self, matrix: Array) -> dict[Field, Array]:
+        return {self.driver: matrix[0], **super().field_keys(matrix)}
+
+    def describe(self) -> str:
+        return f"order of {self.driver}"
+
+
+class Hashed(Layout):
+    """All equality fields become one hash. A single one is scrambled one-to-one: no check needed."""
+
+    tactic = "hash"
+
+    def __init__(self, fields: Sequence[Field], points: Sequence[Field]) -> None:
+        super().__init__(fields)
+        self.points = tuple(points)
+
+    @property
+    def checks(self) -> tuple[Field, ...]:
+        alone = len(self.points) == 1
+        return tuple(f for f in self.fields if not (alone and f is self.points[0]))
+
+    def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
+        return _hash([keys[field] for field in self.points])
+
+    def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        hashed = _hash([pieces[field][0][owners] for field in self.points])
+        return Boxes(hashed, hashed, owners)
+
+    def field_keys(self, matrix: Array) -> dict[Field, Array]:
+        keys = super().field_keys(matrix)
+        if len(self.points) == 1:
+            keys[self.points[0]] = np.empty(matrix.shape[1], np.int64)
+            unmix(matrix[0], keys[self.points[0]])
+        return keys
+
+    def describe(self) -> str:
+        return f"hash of {', '.join(map(str, self.points))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantizer:
+    """Fits keys into 40 bits: subtract, shift, hold at the ends. Never falls when the key grows."""
+
+    base: int
+    shift: int
+
+    @classmethod
+    def fit(cls, keys: Array) -> Quantizer:
+        """Leave room for twice the observed range on either side."""
+        if not keys.size:
+            return cls(0, 16)
+        low, high = int(keys.min()), int(keys.max())
+        span = max(high - low, 1)
+        shift = max(0, (5 * span).bit_length() - SUFFIX_BITS)
+        return cls(max(low - 2 * span, -(2**63)), shift)
+
+    def apply(self, keys: Array) -> Array:
+        """The rounded keys."""
+        above = np.maximum(keys, np.int64(self.base)).view(np.uint64)
+        steps = (above - np.uint64(self.base % 2**64)) >> np.uint64(self.shift)
+        return np.minimum(steps, np.uint64(_SUFFIX_TOP)).view(np.int64)
+
+
+class Cells(Layout):
+    """A composite key: equalities and the cell of a band in front, the order of a field behind."""
+
+    tactic = "cells"
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        points: Sequence[Field],
+        band: Field | None,
+        multiple: int,
+        suffix: Field,
+        quantizer: Quantizer,
+    ) -> None:
+        super().__init__(fields)
+        self.points = tuple(points)
+        self.band = band
+        self.multiple = multiple
+        self.suffix = suffix
+        self.quantizer = quantizer
+        self._width = self._cell_width()
+
+    def _cell_width(self) -> float:
+        if self.band is None:
+            return 1.0
+        assert self.band.width is not None
+        width = self.band.width * self.multiple
+        return width if self.band.domain.kind is Kind.FLOAT else float(min(max(1, int(width)), 2**62))
+
+    @property
+    def checks(self) -> tuple[Field, ...]:
+        return self.fields
+
+    def _cells(self, keys: Array) -> Array:
+        assert self.band is not None
+        cells = np.empty(keys.size, np.int64)
+        if self.band.domain.kind is Kind.FLOAT:
+            cells_of_floats(keys, self._width, cells)
+        else:
+            cells_of_integers(keys, int(self._width), cells)
+        return cells
+
+    def _composite(self, prefix: Sequence[Array], suffix: Array) -> Array:
+        hashed = _hash(prefix)
+        top = (hashed >> np.int64(64 - PREFIX_BITS)) & np.int64((1 << PREFIX_BITS) - 1)
+        return (top << np.int64(SUFFIX_BITS)) | suffix
+
+    def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
+        prefix = [keys[field] for field in self.points]
+        if self.band is not None:
+            prefix.append(self._cells(keys[self.band]))
+        return self._composite(prefix, self.quantizer.apply(keys[self.suffix]))
+
+    def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        prefix = [pieces[field][0] for field in self.points]
+        if self.band is not None:
+            low, high = pieces[self.band]
+            owners, cells = _spread(self._cells(low[owners]), self._cells(high[owners]), owners)
+            prefix = [*(part[owners] for part in prefix), cells]
+        else:
+            prefix = [part[owners] for part in prefix]
+        low, high = pieces[self.suffix]
+        lows = self._composite(prefix, self.quantizer.apply(low[owners]))
+        highs = lows - self.quantizer.apply(low[owners]) + self.quantizer.apply(high[owners])
+        return Boxes(lows, highs, owners)
+
+    def describe(self) -> str:
+        parts = [str(field) for field in self.points]
+        if self.band is not None:
+            parts.append(f"cell of {self._width:g} of {self.band}")
+        return f"({', '.join(parts)}), then order of {self.suffix}"
+
+    def signature(self) -> tuple[object, ...]:
+        return (*super().signature(), self.quantizer)
+
+
+def _spread(first: Array, last: Array, owners: Array) -> tuple[Array, Array]:
+    """One entry per cell in ``first .. last`` of every owner."""
+    counts = last - first + 1
+    total = int(counts.sum())
+    at = np.repeat(np.arange(owners.size), counts)
+    starts = np.cumsum(counts) - counts
+    return owners[at], first[at] + (np.arange(total) - starts[at])
+
+
+class Scan(Layout):
+    """No order: every row is a candidate."""
+
+    tactic = "nested-loop"
+    index = "nested-loop"
+
+    @property
+    def checks(self) -> tuple[Field, ...]:
+        return self.fields
+
+    def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
+        return np.zeros(count, np.int64)
+
+    def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        zeros = np.zeros(owners.size, np.int64)
+        return Boxes(zeros, zeros, owners)
+
+    def describe(self) -> str:
+        return "nothing (nested loop)"
+
+
+def _hash(columns: Sequence[Array]) -> Array:
+    hashes = np.empty(columns[0].size, np.int64)
+    mix(np.ascontiguousarray(columns[0]), hashes)
+    for column in columns[1:]:
+        mix_into(np.ascontiguousarray(column), hashes)
+    return hashes
+
+
+@dataclass(frozen=True, slots=True)
+class Tactic:
+    """A named family of layouts."""
+
+    name: str
+    summary: str
+
+
+_TACTICS = {
+    "auto": Tactic("auto", "the cheapest of all by the cost model, from observed keys"),
+    "ordered": Tactic("ordered", "one term drives an ordered index, the others are checked"),
+    "hash": Tactic("hash", "equality terms by hash, the others are checked"),
+    "cells": Tactic("cells", "equalities and the cell of a band, then the order of another term"),
+    "nested-loop": Tactic("nested-loop", "every row against every row"),
+}
+
+
+def tactics() -> list[str]:
+    """Names of all registered tactics."""
+    return list(_TACTICS)
+
+
+def tactic_summary(name: str) -> str:
+    """One line on a tactic."""
+    return _TACTICS[name].summary
+
+
+def read_tactic(name: str) -> tuple[str, str | None]:
+    """Split ``ordered/sorted-runs`` into tactic and index, and check both."""
+    family, _, index = name.partition("/")
+    if family not in _TACTICS:
+        raise RegistryError(
+            f"there is no tactic {name!r}; there are {', '.join(_TACTICS)}."
+            f"{suggest(family, _TACTICS)}"
+        )
+    if index and family != "ordered":
+        raise RegistryError(f"only the tactic 'ordered' takes an index, as in 'ordered/{index}'")
+    if index and index not in index_names():
+        raise RegistryError(
+            f"there is no index {index!r}; there are {', '.join(index_names())}."
+            f"{suggest(index, index_names())}"
+        )
+    return family, index or None
+
+
