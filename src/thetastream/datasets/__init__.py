@@ -1,0 +1,86 @@
+"""Seeded data for tests, demos and benchmarks, and loaders for real data sets.
+
+- key columns: :data:`DISTRIBUTIONS` and the functions in it, :func:`correlated`;
+- match rates: :func:`band_width`, :func:`inequality_offset`, :func:`measured_match_rate`;
+- benchmark workloads: :data:`WORKLOADS`, :func:`w1`, :func:`w2`, :func:`w3`;
+- realistic streams: :func:`trades_quotes`, :func:`power_cooling`, :func:`trips`;
+- real data, from the folder ``THETASTREAM_DATA``: the ``load_…`` functions;
+- batches: :func:`cut`, :func:`interleave`.
+
+>>> workload = w1(window=1024, rows=2000)
+>>> workload.left.column_names
+['x', 'id']
+"""
+
+from __future__ import annotations
+
+from thetastream.datasets.cutting import cut, interleave
+from thetastream.datasets.keys import (
+    DISTRIBUTIONS,
+    DOMAIN,
+    Distribution,
+    correlated,
+    drifting_gaussian,
+    gamma,
+    gaussian,
+    increasing,
+    uniform,
+    zipf,
+)
+from thetastream.datasets.rates import (
+    Shape,
+    band_width,
+    gaussian_band_width,
+    inequality_offset,
+    measured_match_rate,
+    uniform_band_width,
+)
+from thetastream.datasets.real import (
+    data_folder,
+    load_ais,
+    load_lrb,
+    load_quotes,
+    load_taxi_debs2015,
+    load_taxi_yellow_2019,
+    load_taxi_zones,
+    load_trades,
+)
+from thetastream.datasets.streams import power_cooling, trades_quotes, trips
+from thetastream.datasets.workloads import WORKLOADS, Workload, w1, w2, w3
+
+__all__ = [
+    "DISTRIBUTIONS",
+    "DOMAIN",
+    "WORKLOADS",
+    "Distribution",
+    "Shape",
+    "Workload",
+    "band_width",
+    "correlated",
+    "cut",
+    "data_folder",
+    "drifting_gaussian",
+    "gamma",
+    "gaussian",
+    "gaussian_band_width",
+    "increasing",
+    "inequality_offset",
+    "interleave",
+    "load_ais",
+    "load_lrb",
+    "load_quotes",
+    "load_taxi_debs2015",
+    "load_taxi_yellow_2019",
+    "load_taxi_zones",
+    "load_trades",
+    "measured_match_rate",
+    "power_cooling",
+    "trades_quotes",
+    "trips",
+    "uniform",
+    "uniform_band_width",
+    "w1",
+    "w2",
+    "w3",
+    "zipf",
+]
