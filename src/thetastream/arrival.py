@@ -36,12 +36,13 @@ class Waiting:
     def __len__(self) -> int:
         return self.ranks.size
 
-    def add(self, rows: Fresh, ranks: Array) -> None:
+    def add(self, rows: Fresh) -> None:
         """Put rows behind those that wait already."""
+        assert rows.ranks is not None
         self.rows = rows if self.rows is None else concatenated(self.rows, rows)
-        self.ranks = np.concatenate([self.ranks, ranks])
-        if ranks.size:
-            self.last = int(ranks[-1])
+        self.ranks = np.concatenate([self.ranks, rows.ranks])
+        if rows.ranks.size:
+            self.last = int(rows.ranks[-1])
 
     def release(self, count: int) -> tuple[Fresh | None, Array]:
         """Take the first ``count`` rows out."""

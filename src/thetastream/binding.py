@@ -54,6 +54,7 @@ class Fresh:
     null_keys: int = 0
     nan_keys: int = 0
     timed: Mask | None = None
+    ranks: Array | None = None
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)

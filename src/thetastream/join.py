@@ -25,12 +25,12 @@ from thetastream.expression import Expression
 from thetastream.interrupt import uninterrupted
 from thetastream.kernels import prepare
 from thetastream.metrics import Counters, Metrics, SideCounters
-from thetastream.output import Batches, Part, Source, gathered, rechunked
+from thetastream.output import Batches, Flow, Part, Pieces, Source, gathered, rechunked
 from thetastream.plan import Choice, Explanation, choose, sample
 from thetastream.predicate import Predicate
 from thetastream.probe import EAGER_PAIRS, Matches, Probe, collect
 from thetastream.report import explanation, snapshot
-from thetastream.rows import RowsView, check_gatherable, view_of_batch
+from thetastream.rows import BatchView, RowsView, check_gatherable
 from thetastream.schema import Domain, common_domain, output_schema, select
 from thetastream.side import How, Side
 from thetastream.stream import Stored, Stream
@@ -102,6 +102,8 @@ class StreamJoin:
         self._held: list[Part] = []
         self._flushed = False
         self._broken = False
+        sizes = self.window.sizes
+        self._mirror = self_join and self.predicate.is_symmetric and sizes[0] == sizes[1]
         prepare()
         if schemas is not None:
             self._learn({Side.LEFT: schemas[0], Side.RIGHT: schemas[1]})
@@ -132,8 +134,9 @@ class StreamJoin:
             return self._put_off(batches)
         early, self._early = self._early, []
         try:
-            steps = [self._keyed({side: batch}) for side, batch in early]
-            steps.append(self._keyed(batches))
+            lasts = {side: self._waiting[side].last for side in Side}
+            steps = [self._keyed({side: batch}, lasts) for side, batch in early]
+            steps.append(self._keyed(batches, lasts))
         except BaseException:
             self._early = early
             raise
@@ -151,8 +154,9 @@ class StreamJoin:
                 self._held += self._flush_one_side()
             else:
                 early, self._early = self._early, []
+                lasts = {side: self._waiting[side].last for side in Side}
                 for side, batch in early:
-                    self._held += self._guarded(self._keyed({side: batch}))
+                    self._held += self._guarded(self._keyed({side: batch}, lasts))
                 if self._waits():
                     self._held += self._process_ordered({}, last=True)
                 for side in self._streams:
@@ -244,11 +248,7 @@ class StreamJoin:
     def _indexed_roles(self) -> tuple[Side, ...]:
         """Roles a self-joined stream is indexed in: one suffices when both ask the same."""
         assert self.self_join
-        return (Side.LEFT,) if self._mirrors() else tuple(Side)
-
-    def _mirrors(self) -> bool:
-        sizes = self.window.sizes
-        return self.self_join and self.predicate.is_symmetric and sizes[0] == sizes[1]
+        return (Side.LEFT,) if self._mirror else tuple(Side)
 
     def _expected(self, side: Side) -> float:
         """Rows of the side that the window will hold: known for counts, observed for times."""
@@ -275,15 +275,18 @@ class StreamJoin:
                 if wanted is not None:
                     wanted = [name for name in wanted if name in schema.names]
                 schema, _ = select(schema, origin, wanted)
-                for start in range(0, batch.num_rows, self._batch_rows):
-                    piece = batch.select(schema.names).slice(start, self._batch_rows)
-                    parts.append(lambda piece=piece, schema=schema: iter([piece.cast(schema)]))  # type: ignore[misc]
+                parts.append(Flow(_cut(batch.select(schema.names), self._batch_rows)))
         return parts
 
     # --- One push -------------------------------------------------------------------------------
 
-    def _keyed(self, batches: dict[Side, pa.RecordBatch]) -> dict[Side, Fresh]:
-        """Keys of all fresh rows; raises before any state has changed."""
+    def _keyed(
+        self, batches: dict[Side, pa.RecordBatch], lasts: dict[Side, int | None]
+    ) -> dict[Side, Fresh]:
+        """Keys of all fresh rows; raises before any state has changed.
+
+        ``lasts`` are the last ranks before these rows; they are moved on.
+        """
         assert self._binding is not None
         with self._counters.timed("keys"):
             if self.self_join:
@@ -295,14 +298,12 @@ class StreamJoin:
                 assert isinstance(self.window, CountWindow) and self.window.order is not None
                 for side, rows in found.items():
                     name = self.window.order[side.position]
-                    last = self._waiting[side].last
-                    ranks = read_ranks(rows.batch, name, self._order_domain, side, last)
-                    self._ranks[side] = ranks
+                    rows.ranks = read_ranks(
+                        rows.batch, name, self._order_domain, side, lasts[side]
+                    )
+                    if rows.ranks.size:
+                        lasts[side] = int(rows.ranks[-1])
         return found
-
-    @property
-    def _ranks(self) -> dict[Side, Array]:
-        return self.__dict__.setdefault("_rank_store", {})
 
     def _guarded(self, fresh: dict[Side, Fresh]) -> list[Part]:
         try:
@@ -362,6 +363,9 @@ class StreamJoin:
         if not fresh:
             return []
         stream = self._streams[Side.LEFT]
+        for side, rows in fresh.items():
+            if rows.ranks is not None and rows.ranks.size:
+                self._waiting[side].last = int(rows.ranks[-1])
         first = self._append(stream, fresh[Side.LEFT])
         ids = np.arange(first, first + len(fresh[Side.LEFT]))
         with self._counters.timed("insert"):
@@ -389,7 +393,7 @@ class StreamJoin:
         """Rows whose rank has come: both sides stored first, then each looks back."""
         assert isinstance(self.window, CountWindow)
         for side, rows in fresh.items():
-            self._waiting[side].add(rows, self._ranks.pop(side))
+            self._waiting[side].add(rows)
         ready: dict[Side, tuple[Fresh, Array]] = {}
         seen = {side: self._waiting[side].last for side in Side}
         for side in Side:
@@ -483,7 +487,7 @@ class StreamJoin:
             return []
         self._replan(role, other)
         stored = other.stored[role]
-        views = {rows.side: view_of_batch(rows.batch), role: other.rows.view()}
+        views = {rows.side: BatchView(rows.batch), role: other.rows.view()}
         probe = Probe(
             self._binding,
             rows,
@@ -494,6 +498,7 @@ class StreamJoin:
             lows,
             highs,
             self._batch_rows,
+            weight=2 if self._mirror else 1,
         )
         found: list[Array] = []
         stream = other if self.self_join else self._streams[rows.side]
@@ -504,7 +509,7 @@ class StreamJoin:
                     new = owner.mark(side, seen)
                     if self.how is How.SEMI and side is Side.LEFT:
                         found.append(new)
-            if self._mirrors():
+            if self._mirror:
                 for side, seen in ((role, fresh_rows + first), (rows.side, ids)):
                     if side in other.matched:
                         new = other.mark(side, seen)
@@ -527,25 +532,29 @@ class StreamJoin:
     ) -> list[Part]:
         if not matches.chunks and matches.rest is None:
             return []
+        swapped = {side: views[role], role: views[side]}
 
-        def part() -> Iterator[pa.RecordBatch]:
-            for fresh_rows, ids in rechunked(matches, self._batch_rows):
-                with self._counters.timed("gather"):
-                    batch = gathered(
-                        self._source, views, {side: fresh_rows, role: ids}, fresh_rows.size
-                    )
-                yield batch
-                if self._mirrors():
-                    # The pair with its roles exchanged: same rows, other columns.
-                    swapped = {side: views[role], role: views[side]}
-                    self._counters.matches += ids.size
-                    with self._counters.timed("gather"):
-                        batch = gathered(
-                            self._source, swapped, {side: ids, role: fresh_rows}, ids.size
-                        )
-                    yield batch
+        def gather(pair: tuple[Array, Array], exchanged: bool) -> pa.RecordBatch:
+            """The rows of pairs; exchanged: each row in the other role."""
+            fresh_rows, ids = pair
+            with self._counters.timed("gather"):
+                if exchanged:
+                    taken = {side: ids, role: fresh_rows}
+                    return gathered(self._source, swapped, taken, ids.size)
+                return gathered(self._source, views, {side: fresh_rows, role: ids}, ids.size)
 
-        return [part]
+        if matches.rest is None:
+            pairs = list(rechunked(matches.chunks, self._batch_rows))
+            ways = 2 if self._mirror else 1
+            return [Pieces(lambda i: gather(pairs[i // ways], i % ways == 1), ways * len(pairs))]
+
+        def flow() -> Iterator[pa.RecordBatch]:
+            for pair in rechunked(matches, self._batch_rows):
+                yield gather(pair, False)
+                if self._mirror:
+                    yield gather(pair, True)
+
+        return [Flow(flow())]
 
     def _finals(self, side: Side, before: int) -> list[Part]:
         """Rows below ``before`` meet nothing any more: emit the unmatched, forget them all."""
@@ -561,16 +570,14 @@ class StreamJoin:
     def _unmatched(self, role: Side, stream: Stream, ids: Array) -> list[Part]:
         if not ids.size:
             return []
-        view = stream.rows.view()
+        view, size = stream.rows.view(), self._batch_rows
 
-        def part() -> Iterator[pa.RecordBatch]:
-            for start in range(0, ids.size, self._batch_rows):
-                piece = ids[start : start + self._batch_rows]
-                with self._counters.timed("gather"):
-                    batch = gathered(self._source, {role: view}, {role: piece}, piece.size)
-                yield batch
+        def gather(i: int) -> pa.RecordBatch:
+            piece = ids[i * size : (i + 1) * size]
+            with self._counters.timed("gather"):
+                return gathered(self._source, {role: view}, {role: piece}, piece.size)
 
-        return [part]
+        return [Pieces(gather, -(-ids.size // size))]
 
     def _rows_of(self, stream: Stream, ids: Array) -> list[Part]:
         return self._unmatched(Side.LEFT, stream, ids)
@@ -622,5 +629,11 @@ class StreamJoin:
         return not same or choice.best.nanoseconds < _REPLAN_GAIN * same[0].nanoseconds
 
     def _note_peak(self) -> None:
-        held = sum(stream.nbytes for stream in self._streams.values())
-        self._counters.peak_bytes = max(self._counters.peak_bytes, held)
+        if self._counters.pushes % 8 == 0:
+            held = sum(stream.nbytes for stream in self._streams.values())
+            self._counters.peak_bytes = max(self._counters.peak_bytes, held)
+
+
+def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, size):
+        yield batch.slice(start, size)

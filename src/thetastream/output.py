@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,10 @@ from thetastream.metrics import Counters
 from thetastream.rows import RowsView
 from thetastream.side import Side
 
-__all__ = ["Batches", "Part", "Source", "gathered", "rechunked"]
+__all__ = ["Batches", "Flow", "Part", "Pieces", "Source", "gathered", "rechunked"]
 
 Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
-Part = Callable[[], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +29,70 @@ class Source:
     origin: list[tuple[Side, str]]
 
 
+class Part(Protocol):
+    """Some of the rows of a push."""
+
+    def read(self) -> pa.RecordBatch | None:
+        """The next batch, or None at the end. An interrupted call may be made again."""
+
+
+class Pieces:
+    """A part whose rows are known: piece ``i`` is gathered when it is read."""
+
+    __slots__ = ("_count", "_gather", "_next")
+
+    def __init__(self, gather: Callable[[int], pa.RecordBatch], count: int) -> None:
+        self._gather = gather
+        self._count = count
+        self._next = 0
+
+    def read(self) -> pa.RecordBatch | None:
+        if self._next == self._count:
+            return None
+        batch = self._gather(self._next)
+        self._next += 1
+        return batch
+
+
+class Flow:
+    """A part whose rows are still being computed. An interrupt waits for the batch in hand."""
+
+    __slots__ = ("_batches", "_ready")
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._ready: pa.RecordBatch | None = None
+
+    def read(self) -> pa.RecordBatch | None:
+        with uninterrupted():
+            if self._ready is None:
+                self._ready = next(self._batches, None)
+        batch, self._ready = self._ready, None
+        return batch
+
+
 class Batches:
     """The rows of one push. Iterate it; what you do not read costs little and is not lost.
 
     Rows are gathered when they are asked for, from a snapshot taken by the push, so reading may be
-    put off until after later pushes.
+    put off until after later pushes. After an interrupt (Ctrl-C) reading can go on.
     """
 
-    def __init__(self, parts: Iterable[Part], counters: Counters) -> None:
-        self._parts = deque(parts)
-        self._current: Iterator[pa.RecordBatch] | None = None
-        self._ready: pa.RecordBatch | None = None
+    def __init__(self, parts: list[Part], counters: Counters) -> None:
+        self._parts = parts
         self._counters = counters
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        with uninterrupted():
-            # An interrupt is delivered when this block ends: the batch waits in _ready.
-            if self._ready is None:
-                self._ready = self._advance()
-        batch, self._ready = self._ready, None
-        if batch is None:
-            raise StopIteration
-        return batch
-
-    def _advance(self) -> pa.RecordBatch | None:
-        while True:
-            if self._current is None:
-                if not self._parts:
-                    return None
-                self._current = self._parts.popleft()()
-            batch = next(self._current, None)
+        while self._parts:
+            batch = self._parts[0].read()
             if batch is not None:
                 self._counters.output_rows += batch.num_rows
                 return batch
-            self._current = None
+            self._parts = self._parts[1:]
+        raise StopIteration
 
 
 def rechunked(pairs: Iterable[Pair], limit: int) -> Iterator[Pair]:
@@ -96,7 +122,9 @@ def gathered(
 ) -> pa.RecordBatch:
     """One record batch; a side without ids gives NULLs."""
     arrays = [
-        views[side].take(name, ids[side]) if side in ids else pa.nulls(length, field.type)
-        for (side, name), field in zip(source.origin, source.schema, strict=True)
+        views[side].take(name, ids[side])
+        if side in ids
+        else pa.nulls(length, source.schema.field(at).type)
+        for at, (side, name) in enumerate(source.origin)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=source.schema)

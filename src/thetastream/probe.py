@@ -61,7 +61,7 @@ class Probe:
     """One side's fresh rows against the other side's index.
 
     ``first`` and ``last``, when given, are per fresh row the arrival window ``[first, last)`` of
-    stored ids.
+    stored ids. ``weight`` is how many matches a pair stands for (2 when it is also read mirrored).
     """
 
     binding: Binding
@@ -73,6 +73,7 @@ class Probe:
     first: Array | None
     last: Array | None
     limit: int
+    weight: int = 1
 
     def boxes(self) -> Boxes:
         """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
@@ -171,7 +172,7 @@ def collect(
         if not all(done for _, done in filled):
             return _too_many(probe, boxes, see)
         chunks = [chunk for part, _ in filled for chunk in part]
-        counters.matches += sum(rows.size for rows, _ in chunks)
+        counters.matches += probe.weight * sum(rows.size for rows, _ in chunks)
         if see is not None:
             for rows, ids in chunks:
                 see(rows, ids)
@@ -189,7 +190,7 @@ def _too_many(
 
     def counted() -> Iterator[Pair]:
         for rows, ids in again.drain(probe.counters):
-            probe.counters.matches += rows.size
+            probe.counters.matches += probe.weight * rows.size
             yield rows, ids
 
     return Matches([], counted)

@@ -12,7 +12,7 @@ A *view* is a cheap snapshot: rows appended or expired later do not change what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from thetastream.errors import SchemaError
 
-__all__ = ["Ring", "Rows", "RowsView", "check_gatherable", "view_of_batch"]
+__all__ = ["BatchView", "Ring", "Rows", "RowsView", "check_gatherable"]
 
 Array = NDArray[np.int64]
 _LEAST = 1024
@@ -235,12 +235,34 @@ class RowsView:
 
     __slots__ = ("_columns",)
 
-    def __init__(self, columns: dict[str, Callable[[], ColumnView]]) -> None:
+    def __init__(self, columns: dict[str, ColumnView]) -> None:
         self._columns = columns
 
     def take(self, name: str, ids: Array) -> pa.Array:
         """Values of column ``name`` of the rows ``ids``, in that order."""
-        return self._columns[name]().take(ids)
+        return self._columns[name].take(ids)
+
+
+class BatchView(RowsView):
+    """A record batch as rows ``0 … n``; a column is wrapped when it is first asked for."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        super().__init__({})
+        self._batch = batch
+
+    def take(self, name: str, ids: Array) -> pa.Array:
+        if name not in self._columns:
+            self._columns[name] = self._wrap(self._batch.column(name))
+        return self._columns[name].take(ids)
+
+    @staticmethod
+    def _wrap(array: pa.Array) -> ColumnView:
+        if not is_fixed(array.type):
+            return ChunkView(array.type, [gatherable(array)], [0])
+        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+        return FixedView(array.type, _raw(array), valid, 0)
 
 
 class Rows:
@@ -269,8 +291,7 @@ class Rows:
 
     def view(self) -> RowsView:
         """A snapshot of all columns."""
-        frozen = {name: column.view() for name, column in self._columns.items()}
-        return RowsView({name: _constant(view) for name, view in frozen.items()})
+        return RowsView({name: column.view() for name, column in self._columns.items()})
 
     def __len__(self) -> int:
         return self.next - self.first
@@ -279,26 +300,6 @@ class Rows:
     def nbytes(self) -> int:
         """Bytes of payload held."""
         return sum(column.nbytes for column in self._columns.values())
-
-
-def _constant(view: ColumnView) -> Callable[[], ColumnView]:
-    return lambda: view
-
-
-def view_of_batch(batch: pa.RecordBatch) -> RowsView:
-    """A batch as rows ``0 … n``; columns are wrapped when they are first asked for."""
-
-    def wrap(name: str) -> Callable[[], ColumnView]:
-        def make() -> ColumnView:
-            array = batch.column(name)
-            if is_fixed(array.type):
-                valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-                return FixedView(array.type, _raw(array), valid, 0)
-            return ChunkView(array.type, [gatherable(array)], [0])
-
-        return make
-
-    return RowsView({name: wrap(name) for name in batch.schema.names})
 
 
 def gatherable(array: pa.Array) -> pa.Array:

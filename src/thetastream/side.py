@@ -19,6 +19,9 @@ class Side(Enum):
     LEFT = "left"
     RIGHT = "right"
 
+    # Sides are keys of many small dicts on the path of every push; Enum's own hash is a Python call.
+    __hash__ = object.__hash__
+
     @property
     def other(self) -> Side:
         """The opposite side."""
