@@ -1,9 +1,9 @@
 """Arrival by rank: with ``CountWindow(order=…)`` rows wait until their place is known.
 
 Ranks of one side never fall, so a left row of rank ``k`` may be processed once the right side has
-shown a rank of ``k`` or more, and a right row once the left side has gone beyond ``k`` (equal ranks:
-left first). What is processed, and in which order, then depends on the ranks alone and not on how
-the streams were cut into pushes.
+shown a rank of ``k`` or more, and a right row once the left side has gone beyond ``k`` (equal
+ranks: left first). What is processed, and in which order, then depends on the ranks alone and not
+on how the streams were cut into pushes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Waiting:
         return int(np.searchsorted(self.ranks, other, "right" if side is Side.LEFT else "left"))
 
 
-def read_ranks(batch: pa.RecordBatch, name: str, domain: Domain, side: Side, last: int | None) -> Array:
+def read_ranks(
+    batch: pa.RecordBatch, name: str, domain: Domain, side: Side, last: int | None
+) -> Array:
     """The arrival ranks of a batch; DataError when one is NULL or falls."""
     ranks, valid = to_keys(batch.column(name), domain, f"{side.alias}.{name}")
     if valid is not None:

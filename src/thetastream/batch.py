@@ -71,7 +71,7 @@ def _from_integers(values: pa.Array, domain: Domain, what: str) -> Array:
             )
     if pat.is_boolean(values.type):
         values = values.cast(pa.int8())
-    return _numpy(values, "int64")
+    return _numpy(values, "int64").astype(np.int64, copy=False)
 
 
 def _from_unsigned(values: pa.Array, domain: Domain, what: str) -> Array:
@@ -125,7 +125,9 @@ def _unscaled(values: pa.Array, what: str) -> Array:
     wide = (high != (low >> 63)) | (np.abs(low) >= 10**18)
     if wide.any():
         value = values[int(np.argmax(wide))].as_py()
-        raise DataError(f"{what}: decimal keys may have 18 digits; {value} has more: cast to double")
+        raise DataError(
+            f"{what}: decimal keys may have 18 digits; {value} has more: cast to double"
+        )
     return low
 
 

@@ -23,9 +23,10 @@ from thetastream.errors import PredicateError, SchemaError, suggest
 from thetastream.evaluate import evaluate, true_mask, type_of
 from thetastream.expression import Call, Column, Expression, Function
 from thetastream.kernels.floats import NAN_KEY
-from thetastream.predicate import Compare, Predicate, Term
+from thetastream.predicate import Predicate
 from thetastream.schema import Domain, Kind, common_domain, kind_of, tick, value_type
 from thetastream.side import Side
+from thetastream.term import Compare, Term
 from thetastream.window import BoundTime, CountWindow, TimeWindow, Window
 
 __all__ = ["Binding", "BoundTerm", "Field", "Fresh", "bind"]
@@ -267,7 +268,9 @@ def _as_expression(term: Term) -> Expression:
         conditions: list[Expression] = []
         for condition in arm:
             if not isinstance(condition, Compare) or condition.left_shift or condition.right_shift:
-                raise SchemaError(f"{term}: strings and binary values cannot be added or subtracted")
+                raise SchemaError(
+                    f"{term}: strings and binary values cannot be added or subtracted"
+                )
             conditions.append(Call(condition.op, (term.left, term.right)))
         arms.append(reduce(lambda a, b: a & b, conditions))
     return reduce(lambda a, b: a | b, arms)

@@ -5,8 +5,8 @@ conditions of an arm are intersected, the arms of a term made disjoint. Whole nu
 times use exact integer edges that saturate at the ends of int64. Floats use the edges that IEEE
 rounding gives (``kernels/floats.py``).
 
-    fresh right value v, term -5 <= l.x - r.x <= 5        stored left keys [v - 5, v + 5]
-    fresh right value v, term l.x != r.x                  stored left keys [min, v - 1], [v + 1, max]
+    fresh right value v, term -5 <= l.x - r.x <= 5     stored left keys [v - 5, v + 5]
+    fresh right value v, term l.x != r.x               stored left keys [min, v - 1], [v + 1, max]
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from thetastream.kernels.floats import (
     POSITIVE_INFINITY_KEY,
     last_sum_at_most,
 )
-from thetastream.predicate import Arm, Bound, Compare, Condition, Difference, Term
 from thetastream.schema import Domain, Kind
 from thetastream.side import Side
+from thetastream.term import Arm, Bound, Compare, Condition, Difference, Term, edges
 from thetastream.window import saturating_add
 
 __all__ = ["Pieces", "band_width", "intervals"]
@@ -55,27 +55,16 @@ def intervals(term: Term, domain: Domain, fresh: Side, keys: Array) -> Pieces:
 
 def band_width(term: Term, domain: Domain) -> float | None:
     """How wide the interval of a bounded band is, in values (floats) or key units; else None."""
-    if not term.is_band or any(isinstance(c, Compare) and c.op is Function.EQ for c in term.arms[0]):
+    if not term.is_band or any(
+        isinstance(c, Compare) and c.op is Function.EQ for c in term.arms[0]
+    ):
         return None
-    lows, highs = [], []
+    lows: list[Fraction] = []
+    highs: list[Fraction] = []
     for condition in term.arms[0]:
-        for edge, is_low in _edges(condition, domain):
+        for edge, is_low in edges(condition, domain.constant):
             (lows if is_low else highs).append(edge)
     return float(min(highs) - max(lows)) if lows and highs else None
-
-
-def _edges(condition: Condition, domain: Domain) -> list[tuple[Fraction, bool]]:
-    """Edges of ``left - right`` that a condition sets."""
-    if isinstance(condition, Difference):
-        sign = 1 if condition.minuend is Side.LEFT else -1
-        bounds = ((condition.low, True), (condition.high, False))
-        return [
-            (sign * domain.constant(b.value), low == (sign > 0)) for b, low in bounds if b is not None
-        ]
-    shift = domain.constant(condition.right_shift or 0) - domain.constant(condition.left_shift or 0)
-    if condition.op in (Function.GE, Function.GT):
-        return [(shift, True)]
-    return [(shift, False)] if condition.op in (Function.LE, Function.LT) else []
 
 
 def _arm(arm: Arm, domain: Domain, fresh: Side, keys: Array) -> Pieces:
@@ -105,7 +94,7 @@ def _all_to(high: Array) -> tuple[Array, Array]:
 
 
 def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
-    """Intervals of the stored key ``u`` for a fresh key ``v``: every condition is ``u op v + c``."""
+    """Intervals of the stored key ``u`` for a fresh ``v``: every condition is ``u op v + c``."""
     if isinstance(condition, Compare):
         op = condition.op if fresh is Side.RIGHT else condition.op.flip()
         stored, own = condition.shift(fresh.other) or 0, condition.shift(fresh) or 0
@@ -140,7 +129,10 @@ def _exact_compare(op: Function, shift: Fraction, keys: Array) -> Pieces:
     if op is Function.EQ:
         if down != up:
             return [(np.ones_like(keys), np.zeros_like(keys))]
-        both = (*_exact_compare(Function.GE, shift, keys), *_exact_compare(Function.LE, shift, keys))
+        both = (
+            *_exact_compare(Function.GE, shift, keys),
+            *_exact_compare(Function.LE, shift, keys),
+        )
         return [_intersection(both)]
     return _exact_compare(Function.LT, shift, keys) + _exact_compare(Function.GT, shift, keys)
 

@@ -3,7 +3,7 @@
 ::
 
     ThetastreamError
-    ├── PredicateError      the join condition: unparsable, unknown function, ambiguous side, empty band
+    ├── PredicateError      the join condition: unparsable, ambiguous side, empty band
     ├── WindowError         the window: size 0, bad duration, lateness on a count window
     ├── SchemaError         columns and types: missing, changed, of type null, not comparable
     ├── DataError           values: out of range for their key, overflow, a missing data folder

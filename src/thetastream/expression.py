@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Union
+from typing import Any
 
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError
@@ -23,7 +23,7 @@ from thetastream.side import Side
 
 __all__ = ["Call", "Column", "Columns", "Expression", "Function", "Literal", "left", "right"]
 
-Value = Union[int, Decimal, str, bool, Interval, None]
+Value = int | Decimal | str | bool | Interval | None
 
 
 class Function(Enum):
@@ -197,7 +197,8 @@ class Expression:
 
     def between(self, low: Any, high: Any) -> Expression:
         """``low <= self AND self <= high``."""
-        return (self >= low) & (self <= high)
+        parts = (Call(Function.GE, (self, literal(low))), Call(Function.LE, (self, literal(high))))
+        return Call(Function.AND, parts)
 
     def is_null(self) -> Expression:
         """Whether the value is NULL."""
@@ -272,7 +273,7 @@ def _render(call: Call) -> str:
         return f"{_wrap(args[0], 5)} IS NULL"
     if function in _PRECEDENCE:
         level = _PRECEDENCE[function]
-        # Operands to the right are wrapped at the same level, so that the tree parses back as it is.
+        # Right operands are wrapped at the same level, so that the tree parses back as it is.
         return f"{_wrap(args[0], level)} {function.value} {_wrap(args[1], level + 1)}"
     return f"{function.value}({', '.join(map(str, args))})"
 

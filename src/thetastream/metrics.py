@@ -50,8 +50,8 @@ class Metrics(_Items):
     """A snapshot; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
     ``dropped`` are late rows. ``candidates`` are pairs that the index gave before residuals and the
-    arrival window were looked at. ``window_*`` is what is held now; ``peak_bytes`` the most that was
-    held after any push.
+    arrival window were looked at. ``window_*`` is what is held now; ``peak_bytes`` the most that
+    was seen held after a push.
     """
 
     pushes: int

@@ -90,8 +90,7 @@ def sample(rows: Fresh) -> Fresh:
         able = able[np.linspace(0, able.size - 1, SAMPLE).astype(np.int64)]
     times = None if rows.times is None else rows.times[able]
     batch = rows.batch.slice(0, 0)
-    picked = Fresh(rows.side, batch, [key[able] for key in rows.keys], None, times)
-    return picked
+    return Fresh(rows.side, batch, [key[able] for key in rows.keys], None, times)
 
 
 def choose(

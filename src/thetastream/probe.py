@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,6 @@ __all__ = ["Matches", "Probe", "collect"]
 Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
 _SORT_FROM = 64
-EAGER_PAIRS = 1 << 20
 
 
 class Reader:
@@ -60,8 +60,8 @@ class Reader:
 class Probe:
     """One side's fresh rows against the other side's index.
 
-    ``first`` and ``last``, when given, are per fresh row the arrival window ``[first, last)`` of
-    stored ids. ``weight`` is how many matches a pair stands for (2 when it is also read mirrored).
+    ``window``, when given, holds per fresh row the first and the last id (excluded) it may meet.
+    ``weight`` is how many matches a pair stands for: 2 when it is also read mirrored.
     """
 
     binding: Binding
@@ -70,8 +70,7 @@ class Probe:
     index: Index
     views: dict[Side, RowsView]
     counters: Counters
-    first: Array | None
-    last: Array | None
+    window: tuple[Array, Array] | None
     limit: int
     weight: int = 1
 
@@ -91,10 +90,9 @@ class Probe:
         lows, highs = np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
         answer = self.index.probe(lows, highs, limit=self.limit)
         owners = boxes.owners
-        first = None if self.first is None else self.first[owners]
-        last = None if self.last is None else self.last[owners]
+        window = None if self.window is None else tuple(edge[owners] for edge in self.window)
         reader = Reader()
-        reader.pairs = self._filtered(reader, answer, owners, first, last)
+        reader.pairs = self._filtered(reader, answer, owners, window)
         return reader
 
     def _filtered(
@@ -102,13 +100,12 @@ class Probe:
         reader: Reader,
         answer: Iterator[Pair],
         owners: Array,
-        first: Array | None,
-        last: Array | None,
+        window: tuple[Array, ...] | None,
     ) -> Iterator[Pair]:
         for positions, ids in answer:
             reader.candidates += positions.size
-            if first is not None and last is not None:
-                kept = keep_within(positions, ids, first, last)
+            if window is not None:
+                kept = keep_within(positions, ids, *window)
                 positions, ids = positions[:kept], ids[:kept]
             rows = owners[positions]
             if self.binding.residuals and rows.size:
@@ -131,7 +128,7 @@ class Probe:
         edges = np.linspace(0, len(boxes), min(parts, max(1, len(boxes))) + 1).astype(np.int64)
         return [
             Boxes(boxes.lows[:, a:b], boxes.highs[:, a:b], boxes.owners[a:b])
-            for a, b in zip(edges, edges[1:], strict=False)
+            for a, b in pairwise(edges)
         ]
 
 
@@ -179,9 +176,7 @@ def collect(
         return Matches(chunks)
 
 
-def _too_many(
-    probe: Probe, boxes: Boxes, see: Callable[[Array, Array], None] | None
-) -> Matches:
+def _too_many(probe: Probe, boxes: Boxes, see: Callable[[Array, Array], None] | None) -> Matches:
     """More pairs than are held: forget them, and compute them again as they are read."""
     if see is not None:
         for rows, ids in probe.pairs(boxes).drain(probe.counters):

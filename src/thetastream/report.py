@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thetastream.binding import Binding
 from thetastream.metrics import Counters, Metrics, SideCounters, SideMetrics
 from thetastream.plan import Choice, Explanation
+from thetastream.query import Query
 from thetastream.side import Side
 from thetastream.stream import Stream
-
-if TYPE_CHECKING:
-    from thetastream.join import StreamJoin
 
 __all__ = ["explanation", "snapshot"]
 
@@ -78,26 +76,24 @@ def snapshot(
     )
 
 
-def explanation(
-    join: StreamJoin, binding: Binding | None, choices: Sequence[Choice]
-) -> Explanation:
+def explanation(query: Query, binding: Binding | None, choices: Sequence[Choice]) -> Explanation:
     """Say what is joined, how, and why this way."""
-    predicate = join.predicate
+    predicate = query.predicate
     residuals = predicate.residuals if binding is None else binding.residuals
     facts: dict[str, Any] = {
         "predicate": str(predicate),
-        "window": str(join.window),
-        "how": join.how.value + (" self-join" if join.self_join else ""),
+        "window": str(query.window),
+        "how": query.how.value + (" self-join" if query.self_join else ""),
         "terms": [str(term) for term in predicate.terms],
         "residuals, evaluated on candidate pairs": [str(node) for node in residuals],
         "filters": [str(node) for side in Side for node in predicate.filters(side)],
-        "tactic asked for": join.tactic,
+        "tactic asked for": query.tactic,
     }
     if binding is not None:
         facts["compared as"] = {str(bound.term): str(bound.domain) for bound in binding.terms}
         facts["plan"] = [choice.as_dict() for choice in choices]
     else:
-        facts["plan"] = "made when the columns of both sides are known (push both, or give schemas=)"
+        facts["plan"] = "made when the columns of both sides are known: push both, or give schemas="
     indexable = predicate.terms if binding is None else binding.terms
     if not indexable:
         facts["note"] = "no term can be indexed: this is a nested loop over the window"

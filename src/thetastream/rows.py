@@ -13,7 +13,7 @@ A *view* is a cheap snapshot: rows appended or expired later do not change what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,7 @@ class Ring:
         self._head = 0
 
     @property
-    def values(self) -> NDArray[np.generic]:
+    def values(self) -> NDArray[Any]:
         """All rows held, as a view."""
         return self._buffer[self._head : self._head + self.size]
 
@@ -182,7 +182,7 @@ class _FixedColumn:
     def view(self) -> ColumnView:
         valid: NDArray[np.bool_] | None = None
         if self._valid is not None:
-            valid = self._valid.values  # type: ignore[assignment]
+            valid = self._valid.values
         return FixedView(self._kind, self._values.values, valid, self._values.first)
 
     @property

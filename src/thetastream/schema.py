@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 
@@ -58,7 +59,7 @@ class Domain:
     scale: int = 0
     tick: int = 0
 
-    def constant(self, value: object) -> Fraction:
+    def constant(self, value: int | Decimal | Interval) -> Fraction:
         """A constant of the predicate in key units (exact); for floats its plain value."""
         if isinstance(value, Interval):
             if not self.kind.is_temporal:
@@ -67,7 +68,7 @@ class Domain:
                     "values; write a plain number"
                 )
             return Fraction(value.nanoseconds, self.tick)
-        number = Fraction(value)  # type: ignore[arg-type]
+        number = Fraction(value)
         if self.kind.is_temporal and self.kind is not Kind.DATE and number:
             raise SchemaError(
                 f"{value} has no unit, but the compared values are of kind {self.kind.value}; "
@@ -75,13 +76,14 @@ class Domain:
             )
         if self.kind is Kind.DATE:
             return number * Fraction(_DAY, self.tick)
-        return number * 10**self.scale
+        return number * Fraction(10) ** self.scale if self.scale else number
 
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"decimal of scale {self.scale}"
         if self.kind.is_temporal:
-            return f"{self.kind.value} in {Interval(self.tick)}s".replace("1 ", "")
+            unit = str(Interval(self.tick)).removeprefix("1 ")
+            return f"{self.kind.value} in {unit}s"
         return self.kind.value
 
 

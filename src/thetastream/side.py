@@ -19,7 +19,7 @@ class Side(Enum):
     LEFT = "left"
     RIGHT = "right"
 
-    # Sides are keys of many small dicts on the path of every push; Enum's own hash is a Python call.
+    # Sides are keys of small dicts on the path of every push; Enum's own hash is a Python call.
     __hash__ = object.__hash__
 
     @property

@@ -72,7 +72,7 @@ def parse(text: str) -> Expression:
     if not text.strip():
         raise PredicateError("the predicate is empty; write for example 'abs(l.x - r.x) <= 5'")
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
+        tree: Any = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.ParseError as error:
         raise _unparsable(error, text) from None
     except sqlglot.errors.TokenError as error:
@@ -136,7 +136,9 @@ class _Reader:
             )
         if side.lower() not in _SIDES:
             what = f"unknown side {side!r}" if side else f"ambiguous side of column {name!r}"
-            raise self._error(f"{what}; write l.{name} for the left or r.{name} for the right", node)
+            raise self._error(
+                f"{what}; write l.{name} for the left or r.{name} for the right", node
+            )
         return Column(_SIDES[side.lower()], name)
 
     def _literal(self, node: exp.Literal) -> Expression:

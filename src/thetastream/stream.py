@@ -7,6 +7,7 @@ in the role of its own side.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,16 @@ class Stored:
         moved = self._empty(choice, self._capacity)
         moved.insert(choice.layout.matrix(keys, ids.size), ids)
         self.index, self.choice = moved, choice
+
+    def reconsidered(self, choice: Choice) -> None:
+        """Keep the layout, with the estimates of a later look at the keys."""
+        signature = self.choice.layout.signature()
+        everything = [choice.best, *choice.others]
+        mine = next((e for e in everything if e.layout.signature() == signature), None)
+        if mine is not None:
+            others = tuple(e for e in everything if e is not mine)
+            best = replace(mine, layout=self.choice.layout)
+            self.choice = replace(choice, best=best, others=others)
 
     def statistics(self, name: str) -> float:
         """A counter of the index, those of indexes it replaced included."""

@@ -34,7 +34,15 @@ from thetastream.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.kernels.hashing import mix, mix_into, unmix
 from thetastream.schema import Kind
 
-__all__ = ["Boxes", "Cells", "Hashed", "Layout", "Ordered", "Quantizer", "Scan", "Tactic",
+__all__ = [
+    "Boxes",
+    "Cells",
+    "Hashed",
+    "Layout",
+    "Ordered",
+    "Quantizer",
+    "Scan",
+    "Tactic",
     "read_tactic",
     "tactic_summary",
     "tactics",
@@ -179,7 +187,7 @@ class Ordered(Layout):
 
 
 class Hashed(Layout):
-    """All equality fields become one hash. A single one is scrambled one-to-one: no check needed."""
+    """All equality fields become one hash; a single one is scrambled one-to-one, so not checked."""
 
     tactic = "hash"
 
@@ -231,7 +239,8 @@ class Quantizer:
         """The rounded keys."""
         above = np.maximum(keys, np.int64(self.base)).view(np.uint64)
         steps = (above - np.uint64(self.base % 2**64)) >> np.uint64(self.shift)
-        return np.minimum(steps, np.uint64(_SUFFIX_TOP)).view(np.int64)
+        held: Array = np.minimum(steps, np.uint64(_SUFFIX_TOP)).view(np.int64)
+        return held
 
 
 class Cells(Layout):
@@ -261,7 +270,9 @@ class Cells(Layout):
             return 1.0
         assert self.band.width is not None
         width = self.band.width * self.multiple
-        return width if self.band.domain.kind is Kind.FLOAT else float(min(max(1, int(width)), 2**62))
+        if self.band.domain.kind is Kind.FLOAT:
+            return width
+        return float(min(max(1, int(width)), 2**62))
 
     @property
     def checks(self) -> tuple[Field, ...]:
@@ -391,5 +402,3 @@ def read_tactic(name: str) -> tuple[str, str | None]:
             f"{suggest(index, index_names())}"
         )
     return family, index or None
-
-

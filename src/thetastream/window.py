@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar, Union
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,7 @@ from thetastream.side import Side
 
 __all__ = ["BoundTime", "CountWindow", "TimeWindow", "Window"]
 
-Length = Union[str, timedelta, Interval, int]
-Positions = NDArray[np.int64]
+Length = str | timedelta | Interval | int
 T = TypeVar("T")
 N = TypeVar("N", int, NDArray[np.int64])
 
@@ -97,7 +96,8 @@ class CountWindow:
         return self.slide * ((count - 1) // self.slide - self.size(side) // self.slide + 1)
 
     def __str__(self) -> str:
-        return _text("count", self.sizes, self.slide, f"order by {self.order}" if self.order else "")
+        order = f"order by {self.order}" if self.order else ""
+        return _text("count", self.sizes, self.slide, order)
 
 
 @dataclass(frozen=True, init=False)
@@ -132,8 +132,8 @@ class TimeWindow:
                 "a time window needs the event-time column: TimeWindow('10 minutes', time='t') or "
                 "time=('left_t', 'right_t')"
             )
-        first, second = _pair(size, "size")
-        sizes = (_length(first, "size"), _length(second, "size"))
+        pair: tuple[Length, Length] = _pair(size, "size")
+        sizes = (_length(pair[0], "size"), _length(pair[1], "size"))
         late = _length(lateness, "lateness", least=0)
         step = None if slide is None else _length(slide, "slide")
         kinds = {type(v) for v in (*sizes, late, step) if v is not None and v != 0}
@@ -155,7 +155,7 @@ class TimeWindow:
         return isinstance(self.sizes[0], Interval)
 
     def bind(self, unit: int | None) -> BoundTime:
-        """The window in key units; ``unit`` is nanoseconds per key unit, None for plain integers."""
+        """The window in key units of ``unit`` nanoseconds; None for plain integers."""
 
         def scaled(value: Interval | int, what: str) -> int:
             if not isinstance(value, Interval):
@@ -208,7 +208,7 @@ class BoundTime:
         return self.slide * (frontier // self.slide - size // self.slide + 1)
 
 
-Window = Union[CountWindow, TimeWindow]
+Window = CountWindow | TimeWindow
 
 
 def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:

@@ -9,8 +9,8 @@ from run to run: one long run holds almost the whole window, a few short ones ta
               └────────────────────────────────────────────┘ └───────┘ └──┘
 
 Each run carries a router (``kernels/search.py``), so a box costs one or two cache misses per run.
-Several key columns may be stored: runs are sorted by the first, the others lie beside it in the same
-order and are tested while the interval of the first is read.
+Several key columns may be stored: runs are sorted by the first, the others lie beside it in the
+same order and are tested while the interval of the first is read.
 
 Invariants (``check``):
 
@@ -20,9 +20,9 @@ Invariants (``check``):
 - a router entry is the first position of its slot;
 - a run whose ids have all expired is gone, and at most half of a run's rows are expired.
 
-Cost for window ``w``, insert of ``b`` rows, ``R = log_ratio(w / b) + 1`` runs: insert O(b log b) and
-amortised O(ratio · R) merge steps per row; probe O(R) slot look-ups per box plus its matches. Bytes:
-8 per key column + 8 for the id + 4 / ``slot`` for the router.
+Cost for window ``w``, insert of ``b`` rows, ``R = log_ratio(w / b) + 1`` runs: insert O(b log b)
+and amortised O(ratio · R) merge steps per row; probe O(R) slot look-ups per box plus its matches.
+Bytes: 8 per key column + 8 for the id + 4 to 8 / ``slot`` for the router.
 
 Why not one sorted array (PIM-Tree's immutable part, merged at every insert)? Merging costs
 O(w / b) per row: 4 × slower at b = 2^10. Why not equal subwindows (PanJoin)? A probe visits all of
@@ -34,6 +34,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,7 +64,7 @@ class Run:
 
     @classmethod
     def of(cls, keys: Array, ids: Array, first: int, last: int, slot: int) -> Run:
-        """Wrap sorted arrays and build their router, one entry per ``slot / 2`` to ``slot`` rows."""
+        """Wrap sorted arrays; build a router of one entry per ``slot / 2`` to ``slot`` rows."""
         column = keys[0]
         n = column.size
         low, high = int(column[0]), int(column[-1])
@@ -152,7 +153,11 @@ class SortedRuns(Index):
         if size < total:
             # A view would keep the expired tail allocated; copy only when the tail is long.
             tight = size < total - total // 8
-            keys = np.ascontiguousarray(keys[:, :size]) if tight or self.columns > 1 else keys[:, :size]
+            keys = (
+                np.ascontiguousarray(keys[:, :size])
+                if tight or self.columns > 1
+                else keys[:, :size]
+            )
             ids = ids[:size].copy() if tight else ids[:size]
         first = max(self._before, min(older.first, newer.first))
         return Run.of(keys, ids, first, max(older.last, newer.last), self.slot)
@@ -198,9 +203,7 @@ class SortedRuns(Index):
             cursor = np.zeros(2, np.int64)
             while cursor[0] < starts.size:
                 if self.columns == 1:
-                    filled = expand(
-                        starts, stops, run.ids, before, cursor, filled, positions, rows
-                    )
+                    filled = expand(starts, stops, run.ids, before, cursor, filled, positions, rows)
                 else:
                     filled = expand_boxes(
                         starts, stops, run.keys, run.ids, before, lows, highs,
@@ -218,9 +221,7 @@ class SortedRuns(Index):
         if before <= self._before:
             return
         self._before = before
-        self._runs = tuple(
-            kept for run in self._runs if (kept := self._trimmed(run)) is not None
-        )
+        self._runs = tuple(kept for run in self._runs if (kept := self._trimmed(run)) is not None)
 
     def _trimmed(self, run: Run) -> Run | None:
         if run.last < self._before:
@@ -275,6 +276,8 @@ class SortedRuns(Index):
         _, ids = self.dump()
         assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
         assert ids.size == len(self)
-        assert self._merges > 0 or len(sizes) < 2 or all(
-            a > self.ratio * b for a, b in zip(sizes, sizes[1:], strict=False)
+        assert (
+            self._merges > 0
+            or len(sizes) < 2
+            or all(a > self.ratio * b for a, b in pairwise(sizes))
         ), sizes

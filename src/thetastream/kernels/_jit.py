@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 import llvmlite
 import numba
 import numpy as np
-from numba.core import config
+from numba.core import config as _config
 
 __all__ = ["cache_folder", "device", "kernel", "prepare"]
 
@@ -38,6 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
 _KERNELS: list[tuple[Any, tuple[str, ...]]] = []
+config: Any = _config
 _ENABLED = not config.DISABLE_JIT
 _ready = not _ENABLED
 _guard = threading.Lock()
@@ -59,17 +60,19 @@ def kernel(*signatures: str) -> Callable[[F], F]:
 
 def device(function: F) -> F:
     """Declare a function that only kernels call; it is compiled into them."""
-    return numba.njit(**_OPTIONS)(function) if _ENABLED else function  # type: ignore[no-any-return]
+    return numba.njit(**_OPTIONS)(function) if _ENABLED else function
 
 
 def prepare() -> None:
     """Have every kernel ready: from the cache, or compiled now under the lock. Idempotent."""
+    if not _ready:
+        with _guard:
+            _prepare()
+
+
+def _prepare() -> None:
     global _ready
-    if _ready:
-        return
-    with _guard:
-        if _ready:
-            return
+    if not _ready:
         import thetastream.kernels  # noqa: F401  (declares all kernels)
 
         folder = cache_folder()

@@ -51,7 +51,7 @@ def expand(
 
 
 @device
-def inside(keys, j, lows, highs, box):  # type: ignore[no-untyped-def]
+def inside(keys: Array, j: int, lows: Array, highs: Array, box: int) -> bool:
     """Whether stored row ``j`` lies inside the box in all columns but the first."""
     for c in range(1, keys.shape[0]):
         if keys[c, j] < lows[c, box] or keys[c, j] > highs[c, box]:

@@ -27,10 +27,10 @@ NAN_KEY = POSITIVE_INFINITY_KEY + 1
 
 
 @device
-def holds(total, bound, strict):  # type: ignore[no-untyped-def]
+def holds(total: float, bound: float, strict: bool) -> bool:
     """``total <= bound`` (or ``<``) in the order where NaN is above everything."""
     if np.isnan(bound):
-        return not strict or not np.isnan(total)
+        return not strict or not bool(np.isnan(total))
     return total < bound or (total == bound and not strict)
 
 
@@ -53,7 +53,7 @@ def last_sum_at_most(
     bits = values.view(np.int64)
     for i in range(shifts.size):
         shift, bound = shifts[i], bounds[i]
-        # Invariant of the search: good holds (or lies below -inf), bad does not (or lies above NaN).
+        # Invariant: good holds (or lies below -inf), bad does not (or lies above NaN).
         good, bad = np.int64(NEGATIVE_INFINITY_KEY - 1), np.int64(NAN_KEY + 1)
         at = min(max(guesses[i], np.int64(NEGATIVE_INFINITY_KEY)), np.int64(NAN_KEY))
         step = np.int64(1)

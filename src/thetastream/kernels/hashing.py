@@ -13,7 +13,7 @@ Array = NDArray[np.int64]
 
 
 @device
-def mixed(x):  # type: ignore[no-untyped-def]
+def mixed(x: np.uint64) -> np.uint64:
     """Multiply, shift, twice: every output bit depends on every input bit, and it is one-to-one."""
     x ^= x >> np.uint64(32)
     x *= np.uint64(0xD6E8FEB86659FD93)

@@ -24,7 +24,7 @@ _LINEAR = 8
 
 
 @device
-def lower_bound(keys, start, stop, bound):  # type: ignore[no-untyped-def]
+def lower_bound(keys: Array, start: int, stop: int, bound: int) -> int:
     """First position in ``[start, stop)`` whose key is at least ``bound``, else ``stop``."""
     length = stop - start
     while length > _LINEAR:
@@ -53,13 +53,16 @@ def build_router(keys: Array, low: int, shift: int, router: NDArray[np.int32]) -
 
 
 @device
-def routed_lower_bound(keys, low, shift, router, bound):  # type: ignore[no-untyped-def]
+def routed_lower_bound(
+    keys: Array, low: int, shift: int, router: NDArray[np.int32], bound: int
+) -> int:
+    """First position whose key is at least ``bound``, found through the router."""
     if keys.size == 0 or bound <= low:
-        return np.int64(0)
+        return 0
     if bound > keys[keys.size - 1]:
-        return np.int64(keys.size)
+        return keys.size
     slot = np.int64((np.uint64(bound) - np.uint64(low)) >> np.uint64(shift))
-    return lower_bound(keys, np.int64(router[slot]), np.int64(router[slot + 1]), bound)
+    return lower_bound(keys, router[slot], router[slot + 1], bound)
 
 
 @kernel("i8(i8[::1], i8, i8, i4[::1], i8[::1], i8[::1], i8[::1], i8[::1])")

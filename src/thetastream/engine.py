@@ -1,0 +1,298 @@
+"""The steps of a push, for each kind of window.
+
+Streams are stored in the order in which rows of a pair must find each other: the later row of a
+pair, or the one that is processed later, probes the earlier one, so every pair is found once.
+
+    count, time     left: append, probe right, index   then right: append, probe left, index
+    count by rank   both: append, index                then both look back by their rank
+    self-join       append, index                      then look back, in either role
+
+Rows expire, and unmatched rows are emitted, when no row that may still come can meet them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.arrival import Waiting, read_ranks
+from thetastream.binding import Binding, Fresh
+from thetastream.errors import SchemaError
+from thetastream.matcher import Matcher
+from thetastream.metrics import Counters, SideCounters
+from thetastream.output import Part, Source
+from thetastream.planner import Planner
+from thetastream.query import Query
+from thetastream.schema import Domain, common_domain, output_schema, select
+from thetastream.side import Side
+from thetastream.stream import Stream
+from thetastream.window import CountWindow
+
+__all__ = ["Engine"]
+
+Array = NDArray[np.int64]
+Rows = dict[Side, Fresh]
+
+
+class Engine:
+    """The state of a join whose columns are known.
+
+    ``skipped`` rows of each side had left the window before the columns were known.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        binding: Binding,
+        counters: Counters,
+        side_counters: dict[Side, SideCounters],
+        skipped: Mapping[Side, int],
+    ) -> None:
+        self.query = query
+        self.binding = binding
+        self.waiting = {side: Waiting() for side in Side}
+        self._counters = counters
+        self._side_counters = side_counters
+        self._order = _order_domain(query, binding)
+        schemas = binding.schemas
+        whole = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], query.how, query.suffix)
+        source = Source(*select(*whole, query.columns))
+        self._planner = Planner(query, binding, counters)
+        self._matcher = Matcher(query, binding, source, counters)
+        self.streams = {s: self._new_stream(s, source, skipped[s]) for s in query.streams}
+        # A self-joined stream is found under both roles.
+        self._by_role = {side: self.streams.get(side, self.streams[Side.LEFT]) for side in Side}
+
+    def _new_stream(self, side: Side, source: Source, first: int) -> Stream:
+        roles = self.query.roles(side)
+        columns = {name for role, name in source.origin if role in roles}
+        for node in self.binding.residuals:
+            for role in roles:
+                columns.update(node.columns(role))
+        schema = self.binding.schemas[side]
+        tracked = [role for role in roles if self.query.how.tracks(role)]
+        stream = Stream(
+            schema,
+            [name for name in schema.names if name in columns],
+            timed=self.binding.time is not None,
+            tracked=tracked,
+            first=first,
+        )
+        stream.stored = {role: self._planner.first(role) for role in self.query.indexed(side)}
+        return stream
+
+    # --- Before anything changes ----------------------------------------------------------------
+
+    def keyed(self, batches: dict[Side, pa.RecordBatch], lasts: dict[Side, int | None]) -> Rows:
+        """Keys, times and ranks of fresh rows. Raises for bad input, before any change of state.
+
+        ``lasts`` holds the last rank of each side and is moved on.
+        """
+        with self._counters.timed("keys"):
+            if self.query.self_join and Side.LEFT in batches:
+                batches = dict.fromkeys(Side, batches[Side.LEFT])
+            found = {side: self.binding.fresh(side, batch) for side, batch in batches.items()}
+            if self._order is not None:
+                assert isinstance(self.query.window, CountWindow)
+                assert self.query.window.order is not None
+                for side, rows in found.items():
+                    name = self.query.window.order[side.position]
+                    rows.ranks = read_ranks(rows.batch, name, self._order, side, lasts[side])
+                    if rows.ranks.size:
+                        lasts[side] = int(rows.ranks[-1])
+        return found
+
+    # --- One push -------------------------------------------------------------------------------
+
+    def process(self, fresh: Rows) -> list[Part]:
+        """Take rows in; give the parts of the output that follow."""
+        for side in self.query.streams:
+            if side in fresh:
+                self._count(side, fresh[side])
+        if self.binding.time is not None:
+            fresh = self._without_late(fresh)
+        self._planner.look(fresh)
+        if self.query.self_join:
+            parts = self._arrive_self(fresh)
+        elif self.query.ranked:
+            parts = self._arrive_ranked(fresh, last=False)
+        else:
+            parts = [part for side in Side if side in fresh for part in self._arrive(fresh[side])]
+        if self.binding.time is not None:
+            parts += self._advance_time(fresh)
+        if self._counters.pushes % 8 == 0:
+            held = sum(stream.nbytes for stream in self.streams.values())
+            self._counters.peak_bytes = max(self._counters.peak_bytes, held)
+        return parts
+
+    def finish(self) -> list[Part]:
+        """The streams have ended: all that waits is processed, all that is unmatched is emitted."""
+        parts = self._arrive_ranked({}, last=True) if self.query.ranked else []
+        for side, stream in self.streams.items():
+            parts += self._expire(side, stream.rows.next)
+        self._matcher.close()
+        return parts
+
+    def _count(self, side: Side, rows: Fresh) -> None:
+        counters = self._side_counters[side]
+        counters.null_keys += rows.null_keys
+        counters.nan_keys += rows.nan_keys
+        if rows.timed is not None:
+            counters.null_times += int(np.count_nonzero(~rows.timed))
+
+    def _arrive(self, rows: Fresh) -> list[Part]:
+        """Rows of one side: probe the other, then be stored."""
+        side, stream = rows.side, self.streams[rows.side]
+        first = self._append(stream, rows)
+        parts = self._match(rows, first, side.other)
+        before = stream.rows.first
+        if isinstance(self.query.window, CountWindow):
+            before = max(before, self.query.window.oldest(stream.rows.next, side))
+            # Expired first, so that merges leave the expired rows out.
+            stream.stored[side].index.expire(before)
+        self._index(stream, side, rows, first, before)
+        if isinstance(self.query.window, CountWindow):
+            parts += self._expire(side, before)
+        return parts
+
+    def _arrive_self(self, fresh: Rows) -> list[Part]:
+        """The later row of a pair finds the earlier one, in either role."""
+        if not fresh:
+            return []
+        stream = self.streams[Side.LEFT]
+        for side, rows in fresh.items():
+            if rows.ranks is not None and rows.ranks.size:
+                self.waiting[side].last = int(rows.ranks[-1])
+        first = self._append(stream, fresh[Side.LEFT])
+        ids = np.arange(first, first + len(fresh[Side.LEFT]))
+        for role in stream.stored:
+            self._index(stream, role, fresh[role], first, stream.rows.first)
+        parts: list[Part] = []
+        window = self.query.window
+        for role in stream.stored:
+            lows = np.full(ids.size, stream.rows.first)
+            if isinstance(window, CountWindow):
+                lows = window.oldest(ids, role)
+            parts += self._match(fresh[role.other], first, role, (lows, ids))
+        if isinstance(window, CountWindow):
+            oldest = min(window.oldest(stream.rows.next, role) for role in Side)
+            parts += self._expire(Side.LEFT, oldest)
+        return parts
+
+    def _arrive_ranked(self, fresh: Rows, *, last: bool) -> list[Part]:
+        """Rows whose rank has come: both sides are stored first, then each looks back."""
+        window = self.query.window
+        assert isinstance(window, CountWindow)
+        for side, rows in fresh.items():
+            self.waiting[side].add(rows)
+        ready: dict[Side, tuple[Fresh, Array]] = {}
+        shown = {side: self.waiting[side].last for side in Side}
+        for side in Side:
+            waiting = self.waiting[side]
+            count = len(waiting) if last else waiting.ready(side, shown[side.other])
+            released, ranks = waiting.release(count)
+            if released is not None:
+                ready[side] = (released, ranks)
+        before = {side: self.streams[side].rows.next for side in Side}
+        for side, (rows, _) in ready.items():
+            first = self._append(self.streams[side], rows)
+            self._index(self.streams[side], side, rows, first, self.streams[side].rows.first)
+        parts: list[Part] = []
+        for side, (rows, ranks) in ready.items():
+            theirs = ready[side.other][1] if side.other in ready else ranks[:0]
+            earlier = np.searchsorted(theirs, ranks, "left" if side is Side.LEFT else "right")
+            counts = before[side.other] + earlier
+            lows = window.oldest(counts, side.other)
+            parts += self._match(rows, before[side], side.other, (lows, counts))
+        for side in Side:
+            parts += self._expire(side, window.oldest(self.streams[side].rows.next, side))
+        return parts
+
+    def _append(self, stream: Stream, rows: Fresh) -> int:
+        with self._counters.timed("insert"):
+            return stream.append(rows)
+
+    def _index(self, stream: Stream, role: Side, rows: Fresh, first: int, before: int) -> None:
+        with self._counters.timed("insert"):
+            stream.stored[role].insert(rows, first, before)
+
+    def _match(
+        self, rows: Fresh, first: int, role: Side, window: tuple[Array, Array] | None = None
+    ) -> list[Part]:
+        stream = self._by_role[role]
+        if not len(rows) or not len(stream.rows):
+            return []
+        self._planner.review(role, stream)
+        return self._matcher.match(rows, first, role, self._by_role, window)
+
+    def _expire(self, side: Side, before: int) -> list[Part]:
+        """Rows below ``before`` meet nothing any more: emit the unmatched, forget them all."""
+        stream = self.streams[side]
+        parts: list[Part] = []
+        for role in self.query.roles(side):
+            if self.query.how.keeps(role):
+                parts += self._matcher.rows(role, stream, stream.unmatched(role, before))
+        with self._counters.timed("expire"):
+            stream.expire(before)
+        return parts
+
+    # --- Event time -----------------------------------------------------------------------------
+
+    def _frontier(self) -> int | None:
+        """The smaller of both sides' largest event time, less the lateness; None before that."""
+        assert self.binding.time is not None
+        tops = [stream.max_time for stream in self.streams.values()]
+        known = [top for top in tops if top is not None]
+        return min(known) - self.binding.time.lateness if len(known) == len(tops) else None
+
+    def _without_late(self, fresh: Rows) -> Rows:
+        frontier = self._frontier()
+        if frontier is None:
+            return fresh
+        kept: Rows = {}
+        for side, rows in fresh.items():
+            assert rows.times is not None
+            late = rows.times < frontier
+            if rows.timed is not None:
+                late &= rows.timed
+            if late.any():
+                if side in self.streams:
+                    self._side_counters[side].dropped += int(np.count_nonzero(late))
+                rows = rows.filter(~late)
+            kept[side] = rows
+        return kept
+
+    def _advance_time(self, fresh: Rows) -> list[Part]:
+        """Move the frontier on; rows that it has left behind are final."""
+        time = self.binding.time
+        assert time is not None
+        for side, stream in self.streams.items():
+            if side in fresh:
+                stream.note_time(fresh[side])
+        frontier = self._frontier()
+        if frontier is None:
+            return []
+        parts: list[Part] = []
+        for side, stream in self.streams.items():
+            old = {role: time.expired_below(frontier, role) for role in self.query.roles(side)}
+            for role, bound in old.items():
+                if self.query.how.keeps(role):
+                    ids = stream.unmatched_older(role, bound)
+                    parts += self._matcher.rows(role, stream, ids)
+            with self._counters.timed("expire"):
+                stream.expire(stream.first_younger(min(old.values())))
+        return parts
+
+
+def _order_domain(query: Query, binding: Binding) -> Domain | None:
+    if not isinstance(query.window, CountWindow) or query.window.order is None:
+        return None
+    names = query.window.order
+    kinds = [binding.schemas[side].field(names[side.position]).type for side in Side]
+    domain = common_domain(kinds[0], kinds[1], f"order {names}")
+    if not domain.kind.is_ordered:
+        raise SchemaError(f"the order columns must be numbers or times; got {kinds[0]}, {kinds[1]}")
+    return domain

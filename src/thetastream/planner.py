@@ -1,0 +1,79 @@
+"""Keeps plans fitting: samples recent keys, and moves an index when another layout is cheaper."""
+
+from __future__ import annotations
+
+from thetastream.binding import Binding, Fresh
+from thetastream.metrics import Counters
+from thetastream.plan import Choice, choose, sample
+from thetastream.query import Query
+from thetastream.side import Side
+from thetastream.stream import Stored, Stream
+from thetastream.window import CountWindow
+
+__all__ = ["Planner"]
+
+_GAIN = 0.6
+_OFTEN = 16
+
+
+class Planner:
+    """Chooses layouts, first by the kind of terms, then by observed keys.
+
+    Keys are looked at before the 1st, 4th, 16th … probe of an index.
+    """
+
+    def __init__(self, query: Query, binding: Binding, counters: Counters) -> None:
+        self._query = query
+        self._binding = binding
+        self._counters = counters
+        self._samples: dict[Side, Fresh] = {}
+        self._probes = dict.fromkeys(Side, 0)
+        self._due = dict.fromkeys(Side, 1)
+
+    def first(self, role: Side) -> Stored:
+        """An empty index for rows in a role, before anything is known of them."""
+        rows = self._expected(role, None)
+        return Stored(choose(self._binding, role, self._query.tactic, rows), max(1, round(rows)))
+
+    def look(self, fresh: dict[Side, Fresh]) -> None:
+        """Keep a sample of arriving keys: of every push at first, now and then later."""
+        if self._counters.pushes < _OFTEN or self._counters.pushes % _OFTEN == 0:
+            for side, rows in fresh.items():
+                if len(rows):
+                    self._samples[side] = sample(rows)
+
+    def review(self, role: Side, stream: Stream) -> None:
+        """Before a probe: see whether the index should be laid out another way."""
+        self._probes[role] += 1
+        if self._probes[role] < self._due[role] or len(self._samples) < 2:
+            return
+        self._due[role] = 4 * self._probes[role]
+        stored = stream.stored[role]
+        choice = choose(
+            self._binding,
+            role,
+            self._query.tactic,
+            self._expected(role, stream),
+            self._samples[role],
+            self._samples[role.other],
+        )
+        if self._moves(stored.choice, choice):
+            stored.move(choice)
+            self._counters.replans += 1
+        else:
+            stored.reconsidered(choice)
+
+    def _expected(self, role: Side, stream: Stream | None) -> float:
+        """Rows that the window will hold: known for counts, observed for times."""
+        if isinstance(self._query.window, CountWindow):
+            return float(self._query.window.size(role))
+        return 100_000.0 if stream is None else float(max(len(stream.rows), 1000))
+
+    @staticmethod
+    def _moves(current: Choice, choice: Choice) -> bool:
+        """Whether another layout is clearly cheaper, by the new estimates."""
+        signature = current.layout.signature()
+        if choice.layout.signature() == signature:
+            return False
+        same = [e for e in choice.others if e.layout.signature() == signature]
+        return not same or choice.best.nanoseconds < _GAIN * same[0].nanoseconds
