@@ -158,6 +158,13 @@ class Binding:
 
     def fields(self, stored: Side) -> tuple[Field, ...]:
         """The key columns an index of the side stores."""
+        return self._fields[stored]
+
+    @cached_property
+    def _fields(self) -> dict[Side, tuple[Field, ...]]:
+        return {side: self._grouped(side) for side in Side}
+
+    def _grouped(self, stored: Side) -> tuple[Field, ...]:
         groups: dict[object, list[int]] = {}
         for i, bound in enumerate(self.terms):
             key = (bound.term.expression(stored).key(), bound.domain)

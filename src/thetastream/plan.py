@@ -12,7 +12,7 @@ their ratios matter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ CHECK_NS = 2.0  # one candidate, short ranges
 SCAN_NS = 0.35  # one candidate, long ranges (vector loop)
 LONG = 128.0
 MATCH_NS = 12.0
+STAY = 0.6  # a layout in use counts for less, as moving away from it costs something
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,12 @@ def choose(
     rows: float,
     stored_sample: Fresh | None = None,
     fresh_sample: Fresh | None = None,
+    current: Layout | None = None,
 ) -> Choice:
-    """Pick the cheapest layout for the stored side that the tactic allows."""
+    """Pick the cheapest layout for the stored side that the tactic allows.
+
+    A ``current`` layout is kept unless another is clearly cheaper, as moving costs something.
+    """
     fields = binding.fields(stored)
     sampled = bool(
         stored_sample is not None
@@ -121,10 +126,15 @@ def choose(
             f"{_NEEDS[read_tactic(tactic)[0]]}; use tactic='auto'",
             binding.predicate.text,
         )
-    estimates = sorted(
-        (_estimate(layout, shares, arms, rows) for layout in layouts),
-        key=lambda estimate: estimate.nanoseconds,
-    )
+    if isinstance(current, Cells) and stored_sample is not None:
+        # Keys that have drifted off the end of the suffix are no longer told apart.
+        lost = current.quantizer.held(current.suffix.keys(stored_sample))
+        shares[current.suffix] = max(shares[current.suffix], lost)
+    estimates = [_estimate(layout, shares, arms, rows) for layout in layouts]
+    if current is not None:
+        held = _estimate(current, shares, arms, rows)
+        estimates = [replace(held, nanoseconds=held.nanoseconds * STAY), *estimates]
+    estimates.sort(key=lambda estimate: estimate.nanoseconds)
     named = {str(field): float(f"{share:.3g}") for field, share in shares.items()}
     return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, sampled)
 

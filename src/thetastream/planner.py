@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thetastream.binding import Binding, Fresh
 from thetastream.metrics import Counters
-from thetastream.plan import Choice, choose, sample
+from thetastream.plan import choose, sample
 from thetastream.query import Query
 from thetastream.side import Side
 from thetastream.stream import Stored, Stream
@@ -12,7 +12,6 @@ from thetastream.window import CountWindow
 
 __all__ = ["Planner"]
 
-_GAIN = 0.6
 _OFTEN = 16
 
 
@@ -56,24 +55,16 @@ class Planner:
             self._expected(role, stream),
             self._samples[role],
             self._samples[role.other],
+            stored.choice.layout if stored.choice.sampled else None,
         )
-        if self._moves(stored.choice, choice):
+        if choice.layout is stored.choice.layout:
+            stored.choice = choice
+        else:
             stored.move(choice)
             self._counters.replans += 1
-        else:
-            stored.reconsidered(choice)
 
     def _expected(self, role: Side, stream: Stream | None) -> float:
         """Rows that the window will hold: known for counts, observed for times."""
         if isinstance(self._query.window, CountWindow):
             return float(self._query.window.size(role))
         return 100_000.0 if stream is None else float(max(len(stream.rows), 1000))
-
-    @staticmethod
-    def _moves(current: Choice, choice: Choice) -> bool:
-        """Whether another layout is clearly cheaper, by the new estimates."""
-        signature = current.layout.signature()
-        if choice.layout.signature() == signature:
-            return False
-        same = [e for e in choice.others if e.layout.signature() == signature]
-        return not same or choice.best.nanoseconds < _GAIN * same[0].nanoseconds

@@ -82,8 +82,7 @@ class Domain:
         if self.kind is Kind.DECIMAL:
             return f"decimal of scale {self.scale}"
         if self.kind.is_temporal:
-            unit = str(Interval(self.tick)).removeprefix("1 ")
-            return f"{self.kind.value} in {unit}s"
+            return f"{self.kind.value} in {str(Interval(self.tick)).removeprefix('1 ')}s"
         return self.kind.value
 
 

@@ -7,7 +7,6 @@ in the role of its own side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -52,25 +51,13 @@ class Stored:
     def move(self, choice: Choice) -> None:
         """Re-index everything under another layout. O(n log n)."""
         matrix, ids = self.index.dump()
-        by_field = self.choice.layout.field_keys(matrix)
-        same = dict(zip(self.choice.layout.fields, choice.layout.fields, strict=True))
-        keys = {same[field]: key for field, key in by_field.items()}
+        keys = self.choice.layout.field_keys(matrix)
         for name, value in self.index.statistics.items():
             if name != "runs":
                 self._replaced[name] = self._replaced.get(name, 0) + value
         moved = self._empty(choice, self._capacity)
         moved.insert(choice.layout.matrix(keys, ids.size), ids)
         self.index, self.choice = moved, choice
-
-    def reconsidered(self, choice: Choice) -> None:
-        """Keep the layout, with the estimates of a later look at the keys."""
-        signature = self.choice.layout.signature()
-        everything = [choice.best, *choice.others]
-        mine = next((e for e in everything if e.layout.signature() == signature), None)
-        if mine is not None:
-            others = tuple(e for e in everything if e is not mine)
-            best = replace(mine, layout=self.choice.layout)
-            self.choice = replace(choice, best=best, others=others)
 
     def statistics(self, name: str) -> float:
         """A counter of the index, those of indexes it replaced included."""

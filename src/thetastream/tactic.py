@@ -148,10 +148,6 @@ class Layout(ABC):
     def describe(self) -> str:
         """What the first column holds."""
 
-    def signature(self) -> tuple[object, ...]:
-        """Equal for layouts that store the same keys."""
-        return (self.tactic, self.index, self.describe())
-
 
 _EDGES = ("lows", "highs")
 
@@ -235,6 +231,11 @@ class Quantizer:
         shift = max(0, (5 * span).bit_length() - SUFFIX_BITS)
         return cls(max(low - 2 * span, -(2**63)), shift)
 
+    def held(self, keys: Array) -> float:
+        """The share of keys that fall off either end; they are all rounded to one value."""
+        steps = self.apply(keys)
+        return float(np.mean((steps == 0) | (steps == _SUFFIX_TOP))) if keys.size else 0.0
+
     def apply(self, keys: Array) -> Array:
         """The rounded keys."""
         above = np.maximum(keys, np.int64(self.base)).view(np.uint64)
@@ -316,9 +317,6 @@ class Cells(Layout):
         if self.band is not None:
             parts.append(f"cell of {self._width:g} of {self.band}")
         return f"({', '.join(parts)}), then order of {self.suffix}"
-
-    def signature(self) -> tuple[object, ...]:
-        return (*super().signature(), self.quantizer)
 
 
 def _spread(first: Array, last: Array, owners: Array) -> tuple[Array, Array]:

@@ -116,7 +116,9 @@ class SortedRuns(Index):
         if not ids.size:
             return
         order = np.argsort(matrix[0])
-        sorted_keys = np.ascontiguousarray(matrix[:, order])
+        sorted_keys = np.empty_like(matrix)
+        for column, target in zip(matrix, sorted_keys, strict=True):
+            column.take(order, out=target, mode="clip")
         sorted_ids = np.ascontiguousarray(ids[order], dtype=np.int64)
         first, last = int(ids.min()), int(ids.max())
         fresh = Run.of(sorted_keys, sorted_ids, first, last, self.slot)
