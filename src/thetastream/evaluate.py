@@ -183,6 +183,13 @@ def _to_decimal(values: pa.Array) -> pa.Array:
     return values if pat.is_decimal(values.type) else values.cast(pa.decimal128(19, 0))
 
 
+def _to_double(values: pa.Array) -> pa.Array:
+    if pat.is_null(values.type):
+        return values.cast(pa.float64())
+    nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(to_floats(values), mask=nulls)
+
+
 def _floating(function: Callable[[Any, Any], Any], a: pa.Array, b: pa.Array) -> pa.Array:
     nulls = None
     if a.null_count or b.null_count:
@@ -272,10 +279,11 @@ def _pick(function: Function) -> Callable[[list[pa.Array], Call], pa.Array]:
 def _same_type(*values: pa.Array) -> list[pa.Array]:
     types = [v.type for v in values if not pat.is_null(v.type)]
     if types and all(kind_of(t) in _NUMERIC for t in types) and len(set(map(str, types))) > 1:
-        target = pa.float64() if any(map(pat.is_floating, types)) else pa.int64()
-        if any(map(pat.is_decimal, types)) and target != pa.float64():
+        if any(map(pat.is_floating, types)):
+            return [_to_double(v) for v in values]
+        if any(map(pat.is_decimal, types)):
             return [_to_decimal(v) for v in values]
-        return [v.cast(target) for v in values]
+        return [v.cast(pa.int64()) for v in values]
     return [v.cast(types[0]) if types and pat.is_null(v.type) else v for v in values]
 
 

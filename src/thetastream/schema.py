@@ -83,7 +83,7 @@ class Domain:
             return f"decimal of scale {self.scale}"
         if self.kind.is_temporal:
             return f"{self.kind.value} in {str(Interval(self.tick)).removeprefix('1 ')}s"
-        return self.kind.value
+        return str(self.kind.value)
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
