@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property, reduce
 from itertools import product
 
@@ -56,6 +57,14 @@ class Fresh:
     nan_keys: int = 0
     timed: Mask | None = None
     ranks: Array | None = None
+    _orders: dict[int, Array] = dataclass_field(default_factory=dict)
+
+    def order(self, term: int) -> Array:
+        """Rows that can match, by the key of a term; sorted once for probe and insert."""
+        if term not in self._orders:
+            order = np.argsort(self.keys[term])
+            self._orders[term] = order if self.valid is None else order[self.valid[order]]
+        return self._orders[term]
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)

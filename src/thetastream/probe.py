@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from thetastream.binding import Binding, Fresh
 from thetastream.expression import Column
 from thetastream.index.base import Index
-from thetastream.kernels.expand import keep_within
+from thetastream.kernels.pairs import keep_within
 from thetastream.metrics import Counters
 from thetastream.rows import RowsView
 from thetastream.side import Side
@@ -76,10 +76,14 @@ class Probe:
 
     def boxes(self) -> Boxes:
         """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
-        able = None if self.fresh.valid is None else np.flatnonzero(self.fresh.valid)
+        with self.counters.timed("sort"):
+            able = self.layout.order(self.fresh) if len(self.fresh) >= _SORT_FROM else None
+        ordered = able is not None
+        if able is None and self.fresh.valid is not None:
+            able = np.flatnonzero(self.fresh.valid)
         with self.counters.timed("keys"):
             boxes = self.layout.boxes(self.fresh, able)
-        if len(boxes) >= _SORT_FROM:
+        if len(boxes) >= _SORT_FROM and not ordered:
             with self.counters.timed("sort"):
                 order = np.argsort(boxes.lows[0])
                 boxes = Boxes(boxes.lows[:, order], boxes.highs[:, order], boxes.owners[order])

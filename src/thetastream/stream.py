@@ -40,12 +40,14 @@ class Stored:
 
     def insert(self, rows: Fresh, first: int, before: int) -> None:
         """Index the rows that can match and are not expired; row ``i`` has id ``first + i``."""
-        at = np.arange(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
-        at = at[max(0, before - first) :] if rows.valid is None else at[at >= before - first]
         layout = self.choice.layout
+        at = layout.order(rows)
+        if at is None:
+            at = np.arange(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
+        if before > first:
+            at = at[at >= before - first]
         keys = {field: field.keys(rows) for field in layout.fields}
-        if at.size < len(rows):
-            keys = {field: key[at] for field, key in keys.items()}
+        keys = {field: key[at] for field, key in keys.items()}
         self.index.insert(layout.matrix(keys, at.size), at + first)
 
     def move(self, choice: Choice) -> None:

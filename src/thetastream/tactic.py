@@ -88,6 +88,10 @@ class Layout(ABC):
     def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
         """Intervals of the first column; owners index the given pieces."""
 
+    def order(self, rows: Fresh) -> Array | None:
+        """Rows that can match, in the order of the first column, where that is known for free."""
+        return None
+
     @property
     def columns(self) -> int:
         """How many key columns the index has."""
@@ -174,6 +178,9 @@ class Ordered(Layout):
         if owners.size == low.size:
             return Boxes(low, high, owners)
         return Boxes(low[owners], high[owners], owners)
+
+    def order(self, rows: Fresh) -> Array | None:
+        return None if self.driver.is_time else rows.order(self.driver.members[0])
 
     def field_keys(self, matrix: Array) -> dict[Field, Array]:
         return {self.driver: matrix[0], **super().field_keys(matrix)}

@@ -17,7 +17,7 @@ import numpy as np
 
 from thetastream.index.base import CHUNK, Array, Index, register
 from thetastream.kernels import prepare
-from thetastream.kernels.expand import scan
+from thetastream.kernels.search import scan
 
 __all__ = ["NestedLoop"]
 

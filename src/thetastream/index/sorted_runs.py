@@ -43,9 +43,8 @@ from numpy.typing import NDArray
 from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Array, Index, register
 from thetastream.kernels import prepare
-from thetastream.kernels.expand import expand, expand_boxes
 from thetastream.kernels.merge import merge, merge_columns
-from thetastream.kernels.search import build_router, locate
+from thetastream.kernels.search import build_router, probe_boxes, probe_run
 
 __all__ = ["Run", "SortedRuns"]
 
@@ -96,7 +95,7 @@ class SortedRuns(Index):
     summary: ClassVar[str] = "immutable sorted runs in geometric sizes, with a router each"
 
     def __init__(
-        self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 8, slot: int = 16
+        self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 8, slot: int = 8
     ) -> None:
         super().__init__(capacity, columns)
         if ratio < 1 or slot < 1:
@@ -115,13 +114,12 @@ class SortedRuns(Index):
         matrix = self._matrix(keys)
         if not ids.size:
             return
-        order = np.argsort(matrix[0])
-        sorted_keys = np.empty_like(matrix)
-        for column, target in zip(matrix, sorted_keys, strict=True):
-            column.take(order, out=target, mode="clip")
-        sorted_ids = np.ascontiguousarray(ids[order], dtype=np.int64)
         first, last = int(ids.min()), int(ids.max())
-        fresh = Run.of(sorted_keys, sorted_ids, first, last, self.slot)
+        if np.all(matrix[0, :-1] <= matrix[0, 1:]):
+            keys, ids = matrix.copy(), np.array(ids, dtype=np.int64)
+        else:
+            keys, ids = _sorted(matrix, ids)
+        fresh = Run.of(keys, ids, first, last, self.slot)
         self._runs = self._settled([*self._runs, fresh])
 
     def _settled(self, runs: list[Run]) -> tuple[Run, ...]:
@@ -167,52 +165,34 @@ class SortedRuns(Index):
     def probe(
         self, lows: Array, highs: Array, *, limit: int = CHUNK
     ) -> Iterator[tuple[Array, Array]]:
-        """O(runs) look-ups per box, done at once; the pairs are written as they are read."""
-        low_matrix, high_matrix = self._matrix(lows), self._matrix(highs)
-        boxes = low_matrix.shape[1]
-        found: list[tuple[Run, Array, Array]] = []
-        total = 0
-        for run in self._runs:
-            starts, stops = np.empty(boxes, np.int64), np.empty(boxes, np.int64)
-            count = locate(
-                run.keys[0],
-                run.low,
-                run.shift,
-                run.router,
-                low_matrix[0],
-                high_matrix[0],
-                starts,
-                stops,
-            )
-            if count:
-                found.append((run, starts, stops))
-                total += count
-        return self._pairs(found, total, low_matrix, high_matrix, self._before, limit)
+        """O(runs) look-ups per box, plus its matches, as they are read."""
+        return self._pairs(self._runs, self._matrix(lows), self._matrix(highs), self._before, limit)
 
     def _pairs(
-        self,
-        found: list[tuple[Run, Array, Array]],
-        total: int,
-        lows: Array,
-        highs: Array,
-        before: int,
-        limit: int,
+        self, runs: tuple[Run, ...], lows: Array, highs: Array, before: int, limit: int
     ) -> Iterator[tuple[Array, Array]]:
-        room = min(total, limit)
+        """Chunks start small, for a few matches per box, and double while they come out full."""
+        boxes = lows.shape[1]
+        room = min(limit, max(256, 4 * boxes))
         positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
         filled = 0
-        for run, starts, stops in found:
-            cursor = np.zeros(2, np.int64)
-            while cursor[0] < starts.size:
+        for run in runs:
+            cursor = np.array([0, -1])
+            while cursor[0] < boxes:
+                found = (run.low, run.shift, run.router)
                 if self.columns == 1:
-                    filled = expand(starts, stops, run.ids, before, cursor, filled, positions, rows)
+                    filled = probe_run(
+                        run.keys[0], run.ids, *found, lows[0], highs[0], before,
+                        cursor, filled, positions, rows,
+                    )  # fmt: skip
                 else:
-                    filled = expand_boxes(
-                        starts, stops, run.keys, run.ids, before, lows, highs,
+                    filled = probe_boxes(
+                        run.keys, run.ids, *found, lows, highs, before,
                         cursor, filled, positions, rows,
                     )  # fmt: skip
                 if filled == room:
                     yield positions, rows
+                    room = min(limit, 2 * room)
                     positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
                     filled = 0
         if filled:
@@ -283,3 +263,12 @@ class SortedRuns(Index):
             or len(sizes) < 2
             or all(a > self.ratio * b for a, b in pairwise(sizes))
         ), sizes
+
+
+def _sorted(matrix: Array, ids: Array) -> tuple[Array, Array]:
+    """Rows in the order of the first column."""
+    order = np.argsort(matrix[0])
+    keys = np.empty_like(matrix)
+    for column, target in zip(matrix, keys, strict=True):
+        column.take(order, out=target, mode="clip")
+    return keys, np.ascontiguousarray(ids[order], dtype=np.int64)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from thetastream.kernels import (  # noqa: F401
     arms,
     cells,
-    expand,
     floats,
     hashing,
     merge,
+    pairs,
     search,
 )
 from thetastream.kernels._jit import cache_folder, prepare
