@@ -36,7 +36,6 @@ class Matcher:
         self._binding = binding
         self._source = source
         self._counters = counters
-        self._threads = query.threads
         self._pool = ThreadPoolExecutor(query.threads) if query.threads > 1 else None
 
     def close(self) -> None:
@@ -71,7 +70,7 @@ class Matcher:
         )
         marker = _Marker(self._query, streams, rows.side, role, first)
         see = marker.see if marker.needed else None
-        matches = collect(probe, self._pool, self._threads, see, EAGER_PAIRS)
+        matches = collect(probe, self._pool, see, EAGER_PAIRS)
         if self._query.how is How.SEMI:
             return self.rows(Side.LEFT, streams[Side.LEFT], marker.newly())
         return self._pairs(matches, rows.side, role, views) if self._query.how.pairs else []

@@ -25,6 +25,7 @@ __all__ = ["Matches", "Probe", "collect"]
 Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
 _SORT_FROM = 64
+_SLICE = 4096
 
 
 class Reader:
@@ -127,9 +128,9 @@ class Probe:
         assert mask is not None
         return mask
 
-    def split(self, boxes: Boxes, parts: int) -> list[Boxes]:
-        """Boxes cut into consecutive ranges of like length."""
-        edges = np.linspace(0, len(boxes), min(parts, max(1, len(boxes))) + 1).astype(np.int64)
+    def split(self, boxes: Boxes) -> list[Boxes]:
+        """Boxes cut into consecutive slices, whose number does not depend on the threads."""
+        edges = np.linspace(0, len(boxes), -(-len(boxes) // _SLICE) + 1).astype(np.int64)
         return [
             Boxes(boxes.lows[:, a:b], boxes.highs[:, a:b], boxes.owners[a:b])
             for a, b in pairwise(edges)
@@ -152,23 +153,23 @@ class Matches:
 def collect(
     probe: Probe,
     pool: ThreadPoolExecutor | None,
-    threads: int,
     see: Callable[[Array, Array], None] | None,
     eager: int,
 ) -> Matches:
     """Compute pairs now, up to ``eager`` of them; ``see`` is shown every pair, now.
 
-    The result does not depend on the number of threads: parts are joined in the order of boxes.
+    Rows and their order do not depend on the threads: they share out slices of the boxes, which are
+    the same for any number, and slices are joined in order.
     """
     boxes = probe.boxes()
     counters = probe.counters
     with counters.timed("probe"):
-        if pool is None or len(boxes) < 2 * _SORT_FROM:
-            readers = [probe.pairs(boxes)]
-            filled = [readers[0].take(eager)]
+        readers = [probe.pairs(part) for part in probe.split(boxes)]
+        limit = eager // max(1, len(readers))
+        if pool is None or len(readers) == 1:
+            filled = [reader.take(limit) for reader in readers]
         else:
-            readers = [probe.pairs(part) for part in probe.split(boxes, threads)]
-            filled = list(pool.map(lambda reader: reader.take(eager // threads), readers))
+            filled = list(pool.map(lambda reader: reader.take(limit), readers))
         counters.candidates += sum(reader.candidates for reader in readers)
         if not all(done for _, done in filled):
             return _too_many(probe, boxes, see)

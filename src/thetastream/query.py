@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from thetastream.errors import StateError
+from thetastream.errors import SchemaError, StateError
 from thetastream.predicate import Predicate
 from thetastream.side import How, Side
 from thetastream.tactic import read_tactic
@@ -35,6 +35,8 @@ class Query:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise StateError(f"{name} must be a whole number of at least 1; got {value!r}")
+        if self.columns is not None and not self.columns:
+            raise SchemaError("columns must name at least one output column, or be None for all")
         read_tactic(self.tactic)
 
     @property

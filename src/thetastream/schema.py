@@ -72,7 +72,7 @@ class Domain:
         if self.kind.is_temporal and self.kind is not Kind.DATE and number:
             raise SchemaError(
                 f"{value} has no unit, but the compared values are of kind {self.kind.value}; "
-                f"write INTERVAL '{value} seconds' or another unit"
+                f"write INTERVAL '{abs(value)} seconds' or another unit"
             )
         if self.kind is Kind.DATE:
             return number * Fraction(_DAY, self.tick)
