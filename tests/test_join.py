@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream import errors
+from thetastream import errors, matcher
 from thetastream.engine import Engine
-from thetastream.output import Pieces
 
 BAND = "abs(l.x - r.x) <= 1"
 
@@ -448,18 +447,20 @@ def test_an_interrupted_push_is_whole_and_its_rows_come_with_the_next(interrupts
     assert pairs(join.push(right=table([9]))) == {(1, 1): 1, (2, 1): 1}
 
 
-def test_reading_goes_on_after_an_interrupt(interrupts, monkeypatch):
-    join = joined(batch_rows=4)
+@pytest.mark.parametrize("options", [{}, {"threads": 2}, {"how": "left"}])
+def test_reading_goes_on_after_an_interrupt(interrupts, monkeypatch, options):
+    join = joined(batch_rows=4, **options)
     join.push(left=table([0] * 5))
     answer = join.push(right=table([0] * 5))
     got = [next(answer)]
-    read = Pieces.read
+    gather = matcher.gathered
 
-    def interrupted(self):
-        monkeypatch.setattr(Pieces, "read", read)
-        raise KeyboardInterrupt
+    def interrupted(*arguments):
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+        return gather(*arguments)
 
-    monkeypatch.setattr(Pieces, "read", interrupted)
+    monkeypatch.setattr(matcher, "gathered", interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(answer)
     got += answer

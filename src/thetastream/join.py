@@ -1,7 +1,8 @@
 """StreamJoin: what users hold.
 
-Everything that can fail because of the input happens before the first change of state. The matching
-is done when ``push`` returns; payload is gathered while the result is read.
+Everything that can fail because of the input happens before the first change of state. ``push``
+updates the state; pairs are found and payload is gathered while the result is read, from a
+snapshot.
 """
 
 from __future__ import annotations

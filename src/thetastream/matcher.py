@@ -27,8 +27,9 @@ EAGER_PAIRS = 1 << 20
 class Matcher:
     """Turns fresh rows and a stored stream into parts of the output.
 
-    Up to ``EAGER_PAIRS`` pairs of a probe are computed at once; an answer that is larger is
-    computed while it is read, so that it never needs much memory.
+    Pairs are computed while they are read. Where matches must be known at once (outer, semi and
+    anti joins, several threads), up to ``EAGER_PAIRS`` of a probe are kept from that; a larger
+    answer is computed again, so that it never needs much memory.
     """
 
     def __init__(self, query: Query, binding: Binding, source: Source, counters: Counters) -> None:

@@ -139,7 +139,7 @@ class Probe:
 
 @dataclass
 class Matches:
-    """The pairs of a probe: those computed at once, and the rest when they are asked for."""
+    """The pairs of a probe: computed already, or computed as they are read."""
 
     chunks: list[Pair]
     rest: Callable[[], Iterator[Pair]] | None = None
@@ -156,7 +156,11 @@ def collect(
     see: Callable[[Array, Array], None] | None,
     eager: int,
 ) -> Matches:
-    """Compute pairs now, up to ``eager`` of them; ``see`` is shown every pair, now.
+    """The pairs of a probe; ``see``, when given, is shown every pair, now.
+
+    Without ``see`` and threads nothing is computed before it is read: what nobody reads costs
+    nothing. Otherwise up to ``eager`` pairs are computed at once and kept; of a larger answer the
+    pairs are shown, forgotten, and computed again as they are read.
 
     Rows and their order do not depend on the threads: they share out slices of the boxes, which are
     the same for any number, and slices are joined in order.
@@ -165,6 +169,8 @@ def collect(
     counters = probe.counters
     with counters.timed("probe"):
         readers = [probe.pairs(part) for part in probe.split(boxes)]
+        if see is None and pool is None:
+            return Matches([], lambda: _counted(probe, readers))
         limit = eager // max(1, len(readers))
         if pool is None or len(readers) == 1:
             filled = [reader.take(limit) for reader in readers]
@@ -184,13 +190,21 @@ def collect(
 def _too_many(probe: Probe, boxes: Boxes, see: Callable[[Array, Array], None] | None) -> Matches:
     """More pairs than are held: forget them, and compute them again as they are read."""
     if see is not None:
-        for rows, ids in probe.pairs(boxes).drain(probe.counters):
-            see(rows, ids)
-    again = probe.pairs(boxes)
+        for part in probe.split(boxes):
+            for rows, ids in probe.pairs(part).drain(probe.counters):
+                see(rows, ids)
+    again = [probe.pairs(part) for part in probe.split(boxes)]
+    return Matches([], lambda: _counted(probe, again))
 
-    def counted() -> Iterator[Pair]:
-        for rows, ids in again.drain(probe.counters):
-            probe.counters.matches += probe.weight * rows.size
-            yield rows, ids
 
-    return Matches([], counted)
+def _counted(probe: Probe, readers: list[Reader]) -> Iterator[Pair]:
+    """Read on, one reader after the other, counting matches and time."""
+    for reader in readers:
+        pairs = reader.drain(probe.counters)
+        while True:
+            with probe.counters.timed("probe"):
+                pair = next(pairs, None)
+            if pair is None:
+                break
+            probe.counters.matches += probe.weight * pair[0].size
+            yield pair

@@ -123,14 +123,17 @@ class SortedRuns(Index):
         self._runs = self._settled([*self._runs, fresh])
 
     def _settled(self, runs: list[Run]) -> tuple[Run, ...]:
-        """Merge from the end while two neighbours are close in size; drop what has expired."""
+        """Merge neighbours that are close in size, the youngest first; drop what has expired."""
         started = time.perf_counter()
         runs = [run for run in runs if run.last >= self._before]
-        while len(runs) > 1 and len(runs[-2]) <= self.ratio * len(runs[-1]):
-            newer, older = runs.pop(), runs.pop()
-            merged = self._merged(older, newer)
-            if merged is not None:
-                runs.append(merged)
+        at = len(runs) - 2
+        while at >= 0:
+            if len(runs[at]) > self.ratio * len(runs[at + 1]):
+                at -= 1
+                continue
+            merged = self._merged(runs[at], runs[at + 1])
+            runs[at : at + 2] = [] if merged is None else [merged]
+            at = min(at, len(runs) - 2)
         self._merge_seconds += time.perf_counter() - started
         return tuple(runs)
 
@@ -203,7 +206,9 @@ class SortedRuns(Index):
         if before <= self._before:
             return
         self._before = before
-        self._runs = tuple(kept for run in self._runs if (kept := self._trimmed(run)) is not None)
+        trimmed = [self._trimmed(run) for run in self._runs]
+        if any(kept is not run for kept, run in zip(trimmed, self._runs, strict=True)):
+            self._runs = self._settled([run for run in trimmed if run is not None])
 
     def _trimmed(self, run: Run) -> Run | None:
         if run.last < self._before:
@@ -258,11 +263,7 @@ class SortedRuns(Index):
         _, ids = self.dump()
         assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
         assert ids.size == len(self)
-        assert (
-            self._merges > 0
-            or len(sizes) < 2
-            or all(a > self.ratio * b for a, b in pairwise(sizes))
-        ), sizes
+        assert all(a > self.ratio * b for a, b in pairwise(sizes)), sizes
 
 
 def _sorted(matrix: Array, ids: Array) -> tuple[Array, Array]:
