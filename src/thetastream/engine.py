@@ -246,7 +246,7 @@ class Engine:
         assert self.binding.time is not None
         tops = [stream.max_time for stream in self.streams.values()]
         known = [top for top in tops if top is not None]
-        return min(known) - self.binding.time.lateness if len(known) == len(tops) else None
+        return self.binding.time.frontier(min(known)) if len(known) == len(tops) else None
 
     def _without_late(self, fresh: Rows) -> Rows:
         frontier = self._frontier()

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import Any
+
+from sqlglot.dialects.spark import Spark
 
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError
@@ -163,7 +166,7 @@ class Expression:
         return Call(Function.MOD, (self, literal(other)))
 
     def __neg__(self) -> Expression:
-        return Call(Function.NEG, (self,))
+        return negated(self)
 
     def __abs__(self) -> Expression:
         return Call(Function.ABS, (self,))
@@ -216,7 +219,7 @@ class Column(Expression):
         return (Column, self.side, self.name)
 
     def __str__(self) -> str:
-        plain = self.name.isidentifier() and self.name.isascii()
+        plain = self.name.isidentifier() and self.name.isascii() and not is_keyword(self.name)
         quoted = self.name if plain else "`" + self.name.replace("`", "``") + "`"
         return f"{self.side.alias}.{quoted}"
 
@@ -285,6 +288,20 @@ def _wrap(node: Expression, level: int) -> str:
     return f"({node})" if below or negative or comparison else str(node)
 
 
+def negated(node: Expression) -> Expression:
+    """Minus the node; of a number, the negative number."""
+    value = node.value if isinstance(node, Literal) else None
+    if isinstance(value, int | Decimal | Interval) and not isinstance(value, bool):
+        return Literal(-value)
+    return Call(Function.NEG, (node,))
+
+
+@lru_cache(maxsize=4096)
+def is_keyword(name: str) -> bool:
+    """Whether a name must be quoted in SQL text."""
+    return name.upper() in Spark.Tokenizer.KEYWORDS
+
+
 def literal(value: Any) -> Expression:
     """Turn a Python value into a literal; expressions pass through."""
     if isinstance(value, Expression):
@@ -296,7 +313,7 @@ def literal(value: Any) -> Expression:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise PredicateError(f"{value!r} cannot stand in a predicate; write a finite number")
-        return Literal(Decimal(repr(value)))
+        return Literal(Decimal(repr(float(value))))
     if isinstance(value, Decimal):
         return Literal(value)
     if hasattr(value, "item"):

@@ -254,14 +254,15 @@ def fold(node: Expression) -> Expression:
 
 
 def refuse_empty(term: Term, text: str) -> None:
-    """A band whose lower edge lies above its upper one is a slip of the pen."""
-    for arm in term.arms:
-        found = [edge for condition in arm for edge in edges(condition, exact)]
-        lows = [value for value, low in found if low]
-        highs = [value for value, low in found if not low]
-        if lows and highs and max(lows) > min(highs):
-            raise PredicateError(
-                f"the band is empty: {' AND '.join(c.render(term.left, term.right) for c in arm)} "
-                "never holds; exchange its bounds",
-                text,
-            )
+    """A band whose lower edge lies above its upper one, in every arm, is a slip of the pen."""
+    if all(map(_is_empty, term.arms)):
+        raise PredicateError(
+            f"the band is empty: {term} never holds; exchange its bounds or widen it", text
+        )
+
+
+def _is_empty(arm: Arm) -> bool:
+    found = [edge for condition in arm for edge in edges(condition, exact)]
+    lows = [value for value, low in found if low]
+    highs = [value for value, low in found if not low]
+    return bool(lows and highs) and max(lows) > min(highs)

@@ -84,8 +84,8 @@ class Predicate:
         return self._parts[1]
 
     def filters(self, side: Side) -> tuple[Expression, ...]:
-        """Conjuncts over this side alone."""
-        return tuple(f for f in self._parts[2] if f.sides() == {side})
+        """Conjuncts over this side alone; those over no column at all count as left."""
+        return tuple(f for f in self._parts[2] if (f.sides() or {Side.LEFT}) == {side})
 
     @cached_property
     def _parts(self) -> tuple[tuple[Term, ...], tuple[Expression, ...], tuple[Expression, ...]]:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError
-from thetastream.expression import Call, Column, Expression, Function, Literal
+from thetastream.expression import Call, Column, Expression, Function, Literal, negated
 from thetastream.side import Side
 
 __all__ = ["parse"]
@@ -116,7 +116,10 @@ class _Reader:
         if kind in _BINARY:
             return Call(_BINARY[kind], (self.read(node.this), self.read(node.expression)))
         if kind in _UNARY:
-            return _negated(Call(_UNARY[kind], (self.read(node.this),)))
+            operand = self.read(node.this)
+            if kind is exp.Neg:
+                return negated(operand)
+            return Call(_UNARY[kind], (operand,))
         if kind in _VARIADIC:
             return Call(_VARIADIC[kind], tuple(map(self.read, [node.this, *node.expressions])))
         names = ", ".join(f.value.lower() for f in [*_UNARY.values(), *_VARIADIC.values()])
@@ -208,13 +211,3 @@ class _Reader:
         if not spans:
             return PredicateError(message, self._text)
         return PredicateError(message, self._text, min(spans)[0], max(end for _, end in spans))
-
-
-def _negated(call: Call) -> Expression:
-    """``-5`` is the number, not a call."""
-    operand = call.args[0]
-    if call.function is Function.NEG and isinstance(operand, Literal):
-        value = operand.value
-        if isinstance(value, int | Decimal | Interval) and not isinstance(value, bool):
-            return Literal(-value)
-    return call

@@ -91,7 +91,7 @@ Condition = Compare | Difference
 Arm = tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Term:
     """A left expression against a right one: an OR of arms, each an AND of conditions."""
 
@@ -136,6 +136,12 @@ class Term:
                 low = low or condition.op in (Function.GE, Function.GT, Function.EQ)
                 high = high or condition.op in (Function.LE, Function.LT, Function.EQ)
         return low, high
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Term) and (self.pair, self.arms) == (other.pair, other.arms)
+
+    def __hash__(self) -> int:
+        return hash((self.pair, self.arms))
 
     def mirrored(self) -> Term:
         """The term with the sides exchanged, its columns too."""

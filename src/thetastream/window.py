@@ -194,18 +194,23 @@ class BoundTime:
         stored_size, fresh_size = self.sizes[fresh.other.position], self.sizes[fresh.position]
         if self.slide is None:
             return saturating_add(times, -stored_size), saturating_add(times, fresh_size)
-        slot = times // self.slide
-        step = self.slide
-        first = saturating_multiply(slot - stored_size // step + 1, step)
-        last = saturating_multiply(slot + fresh_size // step, step)
-        return first, saturating_add(last, -1)
+        slot, step = times // self.slide, self.slide
+        first = saturating_add(slot, 1 - stored_size // step)
+        end = saturating_add(slot, fresh_size // step)
+        # The last time of the slots before ``end``; all times when that lies beyond int64.
+        last = saturating_multiply(end, step)
+        return saturating_multiply(first, step), np.where(end > _MAX // step, _MAX, last - 1)
 
     def expired_below(self, frontier: int, side: Side) -> int:
         """Rows of ``side`` with an event time below this meet nothing at or after ``frontier``."""
         size = self.sizes[side.position]
         if self.slide is None:
-            return frontier - size
-        return self.slide * (frontier // self.slide - size // self.slide + 1)
+            return max(_MIN, frontier - size)
+        return max(_MIN, self.slide * (frontier // self.slide - size // self.slide + 1))
+
+    def frontier(self, largest: int) -> int:
+        """Rows below this are late, once an event time of ``largest`` has been seen."""
+        return max(_MIN, largest - self.lateness)
 
 
 Window = CountWindow | TimeWindow
@@ -218,7 +223,8 @@ def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
     [9223372036854775807, 15]
     """
     if not _MIN <= amount <= _MAX:
-        return np.full_like(values, _MAX if amount > 0 else _MIN)
+        part = _MAX if amount > 0 else _MIN
+        return saturating_add(saturating_add(values, part), amount - part)
     step = np.int64(amount)
     if amount >= 0:
         return np.minimum(values, np.int64(_MAX - amount)) + step
