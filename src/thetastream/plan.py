@@ -101,11 +101,12 @@ def choose(
     rows: float,
     stored_sample: Fresh | None = None,
     fresh_sample: Fresh | None = None,
-    current: Layout | None = None,
+    current: Choice | None = None,
 ) -> Choice:
     """Pick the cheapest layout for the stored side that the tactic allows.
 
-    A ``current`` layout is kept unless another is clearly cheaper, as moving costs something.
+    The layout of a ``current`` choice is kept unless another is cheaper: clearly so, if it was
+    itself chosen from observed keys.
     """
     fields = binding.fields(stored)
     sampled = bool(
@@ -126,17 +127,29 @@ def choose(
             f"{_NEEDS[read_tactic(tactic)[0]]}; use tactic='auto'",
             binding.predicate.text,
         )
-    if isinstance(current, Cells) and stored_sample is not None:
-        # Keys that have drifted off the end of the suffix are no longer told apart.
-        lost = current.quantizer.held(current.suffix.keys(stored_sample))
-        shares[current.suffix] = max(shares[current.suffix], lost)
     estimates = [_estimate(layout, shares, arms, rows) for layout in layouts]
     if current is not None:
-        held = _estimate(current, shares, arms, rows)
-        estimates = [replace(held, nanoseconds=held.nanoseconds * STAY), *estimates]
+        estimates.insert(0, _again(current, shares, arms, rows, stored_sample))
     estimates.sort(key=lambda estimate: estimate.nanoseconds)
     named = {str(field): float(f"{share:.3g}") for field, share in shares.items()}
     return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, sampled)
+
+
+def _again(
+    current: Choice,
+    shares: Mapping[Field, float],
+    arms: Mapping[Field, float],
+    rows: float,
+    stored: Fresh | None,
+) -> Estimate:
+    """The present layout by the new figures."""
+    layout = current.layout
+    if isinstance(layout, Cells) and stored is not None:
+        # Keys that have drifted off the end of the suffix are no longer told apart.
+        lost = layout.quantizer.held(layout.suffix.keys(stored))
+        shares = {**shares, layout.suffix: max(shares[layout.suffix], lost)}
+    held = _estimate(layout, shares, arms, rows)
+    return replace(held, nanoseconds=held.nanoseconds * STAY) if current.sampled else held
 
 
 _NEEDS = {

@@ -55,7 +55,7 @@ class Planner:
             self._expected(role, stream),
             self._samples[role],
             self._samples[role.other],
-            stored.choice.layout if stored.choice.sampled else None,
+            stored.choice,
         )
         if choice.layout is stored.choice.layout:
             stored.choice = choice
