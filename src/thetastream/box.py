@@ -99,6 +99,8 @@ def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
         op = condition.op if fresh is Side.RIGHT else condition.op.flip()
         stored, own = condition.shift(fresh.other) or 0, condition.shift(fresh) or 0
         return _exact_compare(op, domain.constant(own) - domain.constant(stored), keys)
+    if condition.low is not None and condition.high is not None:
+        return [_exact_band(condition, domain, fresh, keys)]
     ops = []
     # minuend stored: u - v op c, so u op v + c.  minuend fresh: v - u op c, so u flip(op) v - c.
     sign = -1 if condition.minuend is fresh else 1
@@ -107,6 +109,21 @@ def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
             ops.append((_strict(op, bound) if sign > 0 else _strict(op, bound).flip(), bound))
     parts = [_exact_compare(op, sign * domain.constant(b.value), keys)[0] for op, b in ops]
     return [_intersection(tuple(parts))]
+
+
+def _exact_band(
+    condition: Difference, domain: Domain, fresh: Side, keys: Array
+) -> tuple[Array, Array]:
+    """A band with both edges: two additions, unless an edge leaves int64."""
+    assert condition.low is not None and condition.high is not None
+    low, high = domain.constant(condition.low.value), domain.constant(condition.high.value)
+    first = math.floor(low) + 1 if condition.low.strict else math.ceil(low)
+    last = math.ceil(high) - 1 if condition.high.strict else math.floor(high)
+    if condition.minuend is fresh:
+        first, last = -last, -first
+    bottom, top = saturating_add(keys, first), saturating_add(keys, last)
+    bottom, top = _empty_if_above((bottom, top), keys, first)
+    return _empty_if_below((bottom, top), keys, last)
 
 
 def _strict(op: Function, bound: Bound) -> Function:

@@ -78,16 +78,15 @@ class Probe:
     def boxes(self) -> Boxes:
         """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
         with self.counters.timed("sort"):
-            able = self.layout.order(self.fresh) if len(self.fresh) >= _SORT_FROM else None
-        ordered = able is not None
-        if able is None and self.fresh.valid is not None:
-            able = np.flatnonzero(self.fresh.valid)
+            at, rows = self.layout.arranged(self.fresh)
         with self.counters.timed("keys"):
-            boxes = self.layout.boxes(self.fresh, able)
-        if len(boxes) >= _SORT_FROM and not ordered:
+            boxes = self.layout.boxes(rows)
+        if not self.layout.ordered and len(boxes) >= _SORT_FROM:
             with self.counters.timed("sort"):
                 order = np.argsort(boxes.lows[0])
                 boxes = Boxes(boxes.lows[:, order], boxes.highs[:, order], boxes.owners[order])
+        if at.size < len(self.fresh) or self.layout.ordered:
+            boxes.owners = at[boxes.owners]
         return boxes
 
     def pairs(self, boxes: Boxes) -> Reader:

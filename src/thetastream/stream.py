@@ -41,13 +41,11 @@ class Stored:
     def insert(self, rows: Fresh, first: int, before: int) -> None:
         """Index the rows that can match and are not expired; row ``i`` has id ``first + i``."""
         layout = self.choice.layout
-        at = layout.order(rows)
-        if at is None:
-            at = np.arange(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
+        at, able = layout.arranged(rows)
+        keys = {field: field.keys(able) for field in layout.fields}
         if before > first:
-            at = at[at >= before - first]
-        keys = {field: field.keys(rows) for field in layout.fields}
-        keys = {field: key[at] for field, key in keys.items()}
+            kept = at >= before - first
+            at, keys = at[kept], {field: key[kept] for field, key in keys.items()}
         self.index.insert(layout.matrix(keys, at.size), at + first)
 
     def move(self, choice: Choice) -> None:

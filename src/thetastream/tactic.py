@@ -71,6 +71,7 @@ class Layout(ABC):
 
     tactic: str
     index: str = "sorted-runs"
+    ordered = False  # whether ``arranged`` gives rows in the order of their boxes
 
     def __init__(self, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
@@ -88,9 +89,9 @@ class Layout(ABC):
     def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
         """Intervals of the first column; owners index the given pieces."""
 
-    def order(self, rows: Fresh) -> Array | None:
-        """Rows that can match, in the order of the first column, where that is known for free."""
-        return None
+    def arranged(self, rows: Fresh) -> tuple[Array, Fresh]:
+        """The rows that can match, in an order that suits the index: positions and keys."""
+        return rows.able()
 
     @property
     def columns(self) -> int:
@@ -102,24 +103,18 @@ class Layout(ABC):
         columns = [self.first_column(keys, count), *(keys[field] for field in self.checks)]
         return np.stack(columns) if len(columns) > 1 else columns[0].reshape(1, -1)
 
-    def boxes(self, fresh: Fresh, rows: Array | None) -> Boxes:
-        """Boxes of fresh rows (of those in ``rows``, when given); empty ones are left out."""
+    def boxes(self, fresh: Fresh) -> Boxes:
+        """Boxes of fresh rows; empty ones are left out."""
         asked = [field.pieces(fresh) for field in self.fields]
-        if rows is not None:
-            asked = [[(low[rows], high[rows]) for low, high in pieces] for pieces in asked]
-        count = len(fresh) if rows is None else rows.size
+        count = fresh.count
         parts = [
             self._part(dict(zip(self.fields, combination, strict=True)), count)
             for combination in product(*asked)
         ]
-        if len(parts) > 1:
-            lows, highs = (np.concatenate([getattr(p, n) for p in parts], axis=1) for n in _EDGES)
-            boxes = Boxes(lows, highs, np.concatenate([part.owners for part in parts]))
-        else:
-            boxes = parts[0]
-        if rows is not None:
-            boxes.owners = rows[boxes.owners]
-        return boxes
+        if len(parts) == 1:
+            return parts[0]
+        lows, highs = (np.concatenate([getattr(p, n) for p in parts], axis=1) for n in _EDGES)
+        return Boxes(lows, highs, np.concatenate([part.owners for part in parts]))
 
     def _part(self, pieces: dict[Field, tuple[Array, Array]], count: int) -> Boxes:
         """Boxes for one combination of arms."""
@@ -164,6 +159,7 @@ class Ordered(Layout):
     def __init__(self, fields: Sequence[Field], driver: Field, index: str = "sorted-runs") -> None:
         super().__init__(fields)
         self.driver = driver
+        self.ordered = not driver.is_time
         self.index = index
 
     @property
@@ -179,8 +175,8 @@ class Ordered(Layout):
             return Boxes(low, high, owners)
         return Boxes(low[owners], high[owners], owners)
 
-    def order(self, rows: Fresh) -> Array | None:
-        return None if self.driver.is_time else rows.order(self.driver.members[0])
+    def arranged(self, rows: Fresh) -> tuple[Array, Fresh]:
+        return rows.by_key(self.driver.members[0]) if self.ordered else rows.able()
 
     def field_keys(self, matrix: Array) -> dict[Field, Array]:
         return {self.driver: matrix[0], **super().field_keys(matrix)}

@@ -224,6 +224,8 @@ def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
     """
     if not _MIN <= amount <= _MAX:
         part = _MAX if amount > 0 else _MIN
+        if abs(amount) >= 2**64:
+            return np.full_like(values, part)
         return saturating_add(saturating_add(values, part), amount - part)
     step = np.int64(amount)
     if amount >= 0:

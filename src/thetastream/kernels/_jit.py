@@ -30,9 +30,13 @@ from typing import Any, TypeVar
 import llvmlite
 import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numba.core import config as _config
+from numba.extending import intrinsic
 
-__all__ = ["cache_folder", "device", "kernel", "prepare"]
+__all__ = ["cache_folder", "device", "kernel", "prefetch", "prepare"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,6 +65,30 @@ def kernel(*signatures: str) -> Callable[[F], F]:
 def device(function: F) -> F:
     """Declare a function that only kernels call; it is compiled into them."""
     return numba.njit(**_OPTIONS)(function) if _ENABLED else function
+
+
+def _prefetch(typing: Any, array: Any, position: Any) -> Any:
+    """Code that asks the processor to load ``array[position]`` into its cache, without waiting."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        insert: Any = cgutils.get_or_insert_function
+        call = insert(builder.module, kind, "llvm.prefetch.p0")
+        # To be read, to be kept in all levels, data and not code.
+        builder.call(call, [address, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, position), generate
+
+
+def _no_prefetch(array: Any, position: Any) -> None:
+    """Without the compiler there is nothing to ask."""
+
+
+prefetch: Any = intrinsic(_prefetch) if _ENABLED else _no_prefetch
 
 
 def prepare() -> None:

@@ -2,15 +2,19 @@
 
 A sorted run carries a *router*: the key range cut into equal slots of ``2**shift``, and for each
 slot the position where it begins. A search starts at its slot and walks; where keys are skewed and
-a slot is long, it goes on by binary search, so the cost never exceeds O(log n).
+a slot is long, it halves, so the cost never exceeds O(log n).
 
     keys     3  5  6  9 14 15 15 21        low 3, shift 3: slots [3, 11) [11, 19) [19, 27)
     router   0           4        7  8
 
-Boxes are taken in blocks: first the router entries of a block are read, which are independent cache
-misses that overlap, then each box is searched and its pairs written at once. On 2^20 uniform keys
-and 2^15 boxes this took 35 ns per box with two matches each, where a binary search and a second
-pass for the pairs took 120 (``benchmarks/README.md``).
+Boxes are taken in blocks of 64: first the router entries of a block are read and the keys and ids
+behind them prefetched, then each box is searched and its pairs written at once. So the cache misses
+of a block overlap. For boxes with two matches each, on uniform keys (ns per box, cold cache):
+
+    keys    boxes     halving, then pairs     in one pass     with prefetch
+    2^20     2^13                    105               69                36
+    2^20     2^15                     75               46                31
+    2^23     2^15                    210               95                43
 
 Positions are unsigned: numba then need not test for negative ones, which lets loops vectorise.
 
@@ -23,14 +27,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.kernels._jit import device, kernel
+from thetastream.kernels._jit import device, kernel, prefetch
 
 __all__ = ["build_router", "probe_boxes", "probe_run", "scan"]
 
 Array = NDArray[np.int64]
 Router = NDArray[np.int32]
-_WALK = 16
-_BLOCK = 256
+_WALK = 24
+_BLOCK = 64
 _VECTOR = 64
 
 
@@ -66,36 +70,29 @@ def lower_bound(keys: Array, start: np.uint64, stop: np.uint64, bound: int) -> n
 
 @device
 def read_router(
-    keys: Array, low: int, shift: int, router: Router, lows: Array, box: int, count: int,
-    starts: NDArray[np.uint64],
+    keys: Array, ids: Array, low: int, shift: int, router: Router, lows: Array, box: int,
+    count: int, starts: NDArray[np.uint64], stops: NDArray[np.uint64],
 ) -> None:  # fmt: skip
-    """Where the slots of ``count`` boxes begin."""
+    """Where the slots of ``count`` boxes begin and end; asks for what lies there."""
+    n = np.uint64(keys.size)
     last = keys[keys.size - 1]
-    base, by = np.uint64(low), np.uint64(shift)
+    base, by, one = np.uint64(low), np.uint64(shift), np.uint64(1)
     for i in range(np.uint64(count)):
         bound = lows[np.uint64(box) + i]
         if bound <= low:
             starts[i] = 0
+            stops[i] = 0
         elif bound > last:
-            starts[i] = keys.size
+            starts[i] = n
+            stops[i] = n
         else:
-            starts[i] = router[(np.uint64(bound) - base) >> by]
-
-
-@device
-def walk(keys: Array, at: np.uint64, bound: int) -> np.uint64:
-    """First position from ``at`` on whose key is at least ``bound``: by steps, then by halves."""
-    n, one = np.uint64(keys.size), np.uint64(1)
-    near = min(n, at + np.uint64(_WALK))
-    while at < near and keys[at] < bound:
-        at += one
-    if at == near and at < n and keys[at] < bound:
-        step = np.uint64(_WALK)
-        while at + step < n and keys[at + step] < bound:
-            at += step
-            step += step
-        at = lower_bound(keys, at, min(n, at + step + one), bound)
-    return at
+            slot = (np.uint64(bound) - base) >> by
+            starts[i] = router[slot]
+            stops[i] = router[slot + one]
+    for i in range(np.uint64(count)):
+        prefetch(keys, starts[i])
+        prefetch(ids, starts[i] + np.uint64(2))
+        prefetch(keys, starts[i] + np.uint64(6))
 
 
 @kernel("i8(i8[::1], i8[::1], i8, i8, i4[::1], i8[::1], i8[::1], i8, i8[::1], i8,"
@@ -118,17 +115,20 @@ def probe_run(
 
     Rows with an id below ``before`` have expired and are passed over.
     """
-    n, one = np.uint64(keys.size), np.uint64(1)
+    n, one, far = np.uint64(keys.size), np.uint64(1), np.uint64(_WALK)
     room, k = np.uint64(positions.size), np.uint64(filled)
-    starts = np.empty(_BLOCK, np.uint64)
+    starts, stops = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     box, resumed = cursor[0], cursor[1]
     while box < lows.size:
         count = min(_BLOCK, lows.size - box)
-        read_router(keys, low, shift, router, lows, box, count, starts)
+        read_router(keys, ids, low, shift, router, lows, box, count, starts, stops)
         for i in range(np.uint64(count)):
             own = np.uint64(box) + i
-            high = highs[own]
-            at = walk(keys, starts[i], lows[own])
+            bound, high, at = lows[own], highs[own], starts[i]
+            if stops[i] - at > far:
+                at = lower_bound(keys, at, stops[i], bound)
+            while at < n and keys[at] < bound:
+                at += one
             if resumed >= 0:
                 at = np.uint64(resumed)
                 resumed = -1
@@ -194,16 +194,20 @@ def probe_boxes(
     """
     first, second = keys[0], keys[1]
     n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
+    far = np.uint64(_WALK)
     room, k = np.uint64(positions.size), np.uint64(filled)
-    starts = np.empty(_BLOCK, np.uint64)
+    starts, stops = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     box, resumed = cursor[0], cursor[1]
     while box < lows.shape[1]:
         count = min(_BLOCK, lows.shape[1] - box)
-        read_router(first, low, shift, router, lows[0], box, count, starts)
+        read_router(first, ids, low, shift, router, lows[0], box, count, starts, stops)
         for i in range(np.uint64(count)):
             own = np.uint64(box) + i
-            high = highs[0, own]
-            at = walk(first, starts[i], lows[0, own])
+            bound, high, at = lows[0, own], highs[0, own], starts[i]
+            if stops[i] - at > far:
+                at = lower_bound(first, at, stops[i], bound)
+            while at < n and first[at] < bound:
+                at += one
             if resumed >= 0:
                 at = np.uint64(resumed)
                 resumed = -1
