@@ -1,0 +1,72 @@
+"""Testing thetastream, and testing with it: strategies, assertions, and the battery of checks.
+
+    from hypothesis import given
+    from thetastream.testing import assert_same_pairs, run_engine, run_oracle, scenarios
+
+    @given(scenarios())
+    def test_my_join(scenario):
+        assert_same_pairs(run_engine(scenario).pairs, run_oracle(scenario).pairs)
+
+``INDEX_CHECKS`` and ``JOIN_CHECKS`` run over everything that is registered; see docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+if importlib.util.find_spec("hypothesis") is None:
+    raise ImportError("thetastream.testing needs hypothesis: pip install thetastream[dev]")
+
+from thetastream.testing.assertions import assert_same_pairs
+from thetastream.testing.driver import JoinFactory, Outcome, make_join, run_engine, run_oracle
+from thetastream.testing.index_checks import INDEX_CHECKS, IndexCheck, IndexFactory, tiny
+from thetastream.testing.join_checks import JOIN_CHECKS, JoinCheck
+from thetastream.testing.kinds import KINDS, PAIRINGS, Kind
+from thetastream.testing.predicates import (
+    conjunctions,
+    conjuncts,
+    filters,
+    predicates,
+    residuals,
+    terms,
+)
+from thetastream.testing.streams import (
+    MODES,
+    Scenario,
+    count_scenarios,
+    keys,
+    recut,
+    scenarios,
+    time_scenarios,
+)
+
+__all__ = [
+    "INDEX_CHECKS",
+    "JOIN_CHECKS",
+    "KINDS",
+    "MODES",
+    "PAIRINGS",
+    "IndexCheck",
+    "IndexFactory",
+    "JoinCheck",
+    "JoinFactory",
+    "Kind",
+    "Outcome",
+    "Scenario",
+    "assert_same_pairs",
+    "conjunctions",
+    "conjuncts",
+    "count_scenarios",
+    "filters",
+    "keys",
+    "make_join",
+    "predicates",
+    "recut",
+    "residuals",
+    "run_engine",
+    "run_oracle",
+    "scenarios",
+    "terms",
+    "time_scenarios",
+    "tiny",
+]

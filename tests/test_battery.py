@@ -1,0 +1,39 @@
+"""The battery over everything registered. Registering a structure or a tactic is what tests it."""
+
+from __future__ import annotations
+
+import pytest
+
+import thetastream as ts
+from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny
+
+# Every tactic by itself, and the ordered one over every index.
+TACTICS = [*ts.tactics(), *(f"ordered/{name}" for name in ts.index.names())]
+FAST, LONG = 0.5, 10.0
+
+
+@pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("name", ts.index.names())
+def test_index(name: str, check: IndexCheck) -> None:
+    check.run(tiny(name), 1.0)
+
+
+@pytest.mark.parametrize("check", JOIN_CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("tactic", TACTICS)
+def test_join(tactic: str, check: JoinCheck) -> None:
+    scale = 2 * FAST if tactic == "auto" else FAST
+    check.run(make_join(tactic), scale, may_refuse=tactic != "auto")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("name", ts.index.names())
+def test_index_at_length(name: str, check: IndexCheck) -> None:
+    check.run(tiny(name), LONG)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", JOIN_CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("tactic", TACTICS)
+def test_join_at_length(tactic: str, check: JoinCheck) -> None:
+    check.run(make_join(tactic), LONG, may_refuse=tactic != "auto")
