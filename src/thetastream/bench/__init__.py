@@ -1,0 +1,1 @@
+"""Benchmarks: the workloads, thetastream and its peers side by side, every answer verified."""

@@ -1,0 +1,110 @@
+"""Where a result comes from: processor, memory, versions. No names of hosts or users."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["Machine", "PeakMemory", "thread_settings", "versions"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a reader needs to know to judge a number."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    system: str
+    python: str
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Describe this machine."""
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+        system = f"{platform.system()} {platform.machine()}"
+        return cls(_cpu_model(), cores or 1, pages, system, platform.python_version())
+
+
+def versions(packages: Iterable[str]) -> str:
+    """Give ``name version; …`` of the packages that are installed."""
+    found = []
+    for package in packages:
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            found.append(f"{package} (source tree)")
+    return "; ".join(found)
+
+
+def thread_settings(threads: int) -> dict[str, str]:
+    """Give the environment that holds libraries to a number of threads, set before they load."""
+    names = (
+        "POLARS_MAX_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+    )
+    return dict.fromkeys(names, str(threads))
+
+
+class PeakMemory:
+    """How far the resident memory of this process rises above where it was at the start.
+
+    Linux can reset its high-water mark; elsewhere the peak of the whole life is compared.
+    """
+
+    def __init__(self) -> None:
+        self._reset()
+        self.base = _status("VmRSS") or _lifetime_peak()
+
+    @property
+    def peak(self) -> int:
+        """Highest resident bytes since the start."""
+        return _status("VmHWM") or _lifetime_peak()
+
+    @property
+    def growth(self) -> int:
+        """Highest resident bytes above the start."""
+        return max(self.peak - self.base, 0)
+
+    @staticmethod
+    def _reset() -> None:
+        try:
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        except OSError:
+            return  # not Linux, or not allowed: the peak then covers the whole life
+
+
+def _status(field: str) -> int:
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _lifetime_peak() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
