@@ -31,7 +31,7 @@ test: $(STAMP) ## run the fast tests (ARGS="-k window")
 
 test-slow: $(STAMP) ## run the slow tests, then the kernels as plain Python for coverage
 	$(PYTEST) -m slow $(ARGS)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/kernels -m "not slow" --cov=thetastream.kernels
+	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/kernels -m "not slow" --cov=src/thetastream/kernels
 
 lint: $(STAMP) ## check style, format and import contracts
 	$(BIN)/ruff check .

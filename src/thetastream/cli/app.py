@@ -1,0 +1,80 @@
+"""The command itself: its verbs, ``--version``, and how errors become exit codes.
+
+Exit codes: 0 done, 1 a check of the answer failed, 2 wrong input, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from thetastream import __version__
+from thetastream.cli import bench, demo, explain, index, join
+from thetastream.errors import ThetastreamError
+
+__all__ = ["app", "main"]
+
+EPILOG = """\
+Examples:
+
+  thetastream demo
+
+  thetastream explain "abs(l.price - r.price) <= 0.05 AND l.size < r.size"
+
+  thetastream join trades.parquet quotes.parquet --on "abs(l.price - r.price) <= 0.05"
+  --window "10 minutes" --time t --lateness "5 s" --output matched.parquet
+"""
+
+
+class Verbs(TyperGroup):
+    """The group of verbs: what a user got wrong is one short message, never a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; turn its errors into a message on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except ThetastreamError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("stopped by Ctrl-C", err=True)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    name="thetastream",
+    cls=Verbs,
+    help="Join streams on any comparison: bands, inequalities, several at once, equality too.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"thetastream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+for verb in (demo, join, explain, index, bench):
+    verb.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; does not return, it exits with the code of the verb."""
+    app(args=list(arguments) if arguments is not None else None, prog_name="thetastream")

@@ -1,0 +1,81 @@
+"""``thetastream explain``: how a condition would be answered, without any rows."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thetastream.cli.windows import WindowOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["explain", "register"]
+
+EPILOG = """\
+Examples:
+
+  thetastream explain "abs(l.price - r.price) <= 0.05 AND l.size < r.size"
+
+  thetastream explain "l.a < r.a AND l.b > r.b" --count 50000 --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command."""
+    app.command(name="explain", epilog=EPILOG)(explain)
+
+
+def explain(
+    on: Annotated[str, typer.Argument(metavar="CONDITION", help="The condition, over l. and r.")],
+    left_schema: Annotated[
+        Path | None, typer.Option(help="A data file whose columns the left side has.")
+    ] = None,
+    right_schema: Annotated[
+        Path | None, typer.Option(help="The same for the right side; LEFT-SCHEMA without it.")
+    ] = None,
+    window: Annotated[str | None, typer.Option(help='Time window: "10 minutes".')] = None,
+    time: Annotated[str | None, typer.Option(help="Event time column, or one per side.")] = None,
+    lateness: Annotated[str | None, typer.Option(help='How late a row may come: "5 s".')] = None,
+    count: Annotated[
+        str | None, typer.Option(help="Count window; 1048576 when no window is given.")
+    ] = None,
+    slide: Annotated[str | None, typer.Option(help="Rows leave at multiples of this only.")] = None,
+    how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
+    tactic: Annotated[str, typer.Option(help="See `thetastream index`.")] = "auto",
+    self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Show which terms are indexed and how, what is checked on candidates, and at what cost."""
+    import thetastream as ts
+
+    if window is None and count is None:
+        count = str(1 << 20)
+    options = WindowOptions(window=window, time=time, lateness=lateness, count=count, slide=slide)
+    join = ts.StreamJoin(
+        on,
+        window=options.build(),
+        how=how,
+        tactic=tactic,
+        self_join=self_join,
+        schemas=_schemas(left_schema, right_schema),
+    )
+    explanation = join.explain()
+    if json:
+        typer.echo(json_text.dumps(explanation.as_dict(), indent=2, default=str))
+    else:
+        typer.echo(str(explanation))
+
+
+def _schemas(left: Path | None, right: Path | None) -> tuple[pa.Schema, pa.Schema] | None:
+    from thetastream.cli.files import Source
+
+    if left is None:
+        if right is not None:
+            raise typer.BadParameter("--right-schema needs --left-schema")
+        return None
+    schema = Source(left, 1).schema
+    return schema, schema if right is None else Source(right, 1).schema

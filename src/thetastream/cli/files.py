@@ -1,0 +1,235 @@
+"""Files as streams: read batch by batch, written batch by batch, the format told by the name.
+
+Parquet (``.parquet``, ``.pq``), CSV (``.csv``), JSON lines (``.jsonl``, ``.ndjson``) and Arrow IPC
+(``.arrow``, ``.ipc``, ``.feather``; ``.arrows`` for the stream format). Memory is a few batches,
+whatever the size of the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from thetastream.errors import DataError, suggest
+
+__all__ = ["Format", "Source", "Target"]
+
+
+class Format(Enum):
+    """A file format; its value is the endings that name it."""
+
+    PARQUET = (".parquet", ".pq")
+    CSV = (".csv",)
+    JSON_LINES = (".jsonl", ".ndjson")
+    ARROW = (".arrow", ".ipc", ".feather")
+    ARROW_STREAM = (".arrows",)
+
+    @classmethod
+    def of(cls, path: Path) -> Format:
+        """The format that a file's name tells."""
+        ending = path.suffix.lower()
+        for format_ in cls:
+            if ending in format_.value:
+                return format_
+        known = [name for format_ in cls for name in format_.value]
+        raise DataError(
+            f"cannot tell the format of {str(path)!r} from its ending {ending!r}; "
+            f"known endings are {', '.join(known)}.{suggest(ending, known)}"
+        )
+
+
+class Source:
+    """A file that is read as a stream of record batches.
+
+    ``schema`` is known before the first batch; ``rows`` too where the format records it, else None.
+    Iterating yields non-empty batches of at most ``batch_rows`` rows.
+    """
+
+    def __init__(self, path: Path, batch_rows: int) -> None:
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else "there is no such file"
+            raise DataError(f"cannot read {str(path)!r}: {what}")
+        self.path = path
+        self.batch_rows = batch_rows
+        self.rows: int | None = None
+        open_ = _OPEN[Format.of(path)]
+        try:
+            self.schema, self._batches = open_(self)
+        except (pa.ArrowException, OSError) as error:
+            self._refuse(error)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._batches:
+                for start in range(0, batch.num_rows, self.batch_rows):
+                    yield batch.slice(start, self.batch_rows)
+        except (pa.ArrowException, OSError) as error:
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> NoReturn:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"cannot read {str(self.path)!r}: {reason}") from error
+
+
+_Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+def _open_parquet(source: Source) -> _Opened:
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(source.path)
+    source.rows = file.metadata.num_rows
+    return file.schema_arrow, file.iter_batches(batch_size=source.batch_rows)
+
+
+def _open_csv(source: Source) -> _Opened:
+    from pyarrow import csv
+
+    reader = csv.open_csv(source.path)
+    return reader.schema, iter(reader)
+
+
+def _open_json(source: Source) -> _Opened:
+    from pyarrow import json as arrow_json
+
+    reader = arrow_json.open_json(source.path)
+    return reader.schema, iter(reader)
+
+
+def _open_arrow(source: Source) -> _Opened:
+    reader = pa.ipc.open_file(pa.memory_map(str(source.path)))
+    return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
+
+
+def _open_arrow_stream(source: Source) -> _Opened:
+    reader = pa.ipc.open_stream(pa.memory_map(str(source.path)))
+    return reader.schema, iter(reader)
+
+
+_OPEN: dict[Format, Callable[[Source], _Opened]] = {
+    Format.PARQUET: _open_parquet,
+    Format.CSV: _open_csv,
+    Format.JSON_LINES: _open_json,
+    Format.ARROW: _open_arrow,
+    Format.ARROW_STREAM: _open_arrow_stream,
+}
+
+
+class Target:
+    """A file that takes record batches and appears, whole, when all of them are written.
+
+    Until then the rows are in a hidden file beside it, which is renamed at the end and removed when
+    anything fails. An existing file is refused unless ``force``. As a context manager::
+
+        with Target(Path("out.parquet"), schema, force=False) as target:
+            target.write(batch)
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, *, force: bool) -> None:
+        self.refuse_existing(path, force=force)
+        self.path = path
+        self._schema = schema
+        self._hidden = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:12]}{path.suffix}")
+        self._writer: Any = None
+
+    @staticmethod
+    def refuse_existing(path: Path, *, force: bool) -> None:
+        """Fail early where the output cannot be written."""
+        Format.of(path)
+        if path.is_dir():
+            raise DataError(f"cannot write {str(path)!r}: is a folder")
+        if not path.parent.is_dir():
+            raise DataError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+        if path.exists() and not force:
+            raise DataError(f"{str(path)!r} exists; pass --force to replace it")
+
+    def __enter__(self) -> Target:
+        return self  # the file is made inside the body: an interrupt at any point removes it
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append a batch."""
+        try:
+            self._open().write(batch)
+        except (pa.ArrowException, OSError) as error:
+            self._refuse(error)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._open()  # without any rows too
+            if self._writer is not None:
+                self._writer.close()
+            if kind is None:
+                self._hidden.replace(self.path)
+        except (pa.ArrowException, OSError) as failure:
+            self._refuse(failure)
+        finally:
+            self._hidden.unlink(missing_ok=True)
+
+    def _open(self) -> Any:
+        if self._writer is None:
+            self._writer = _WRITERS[Format.of(self.path)](self._hidden, self._schema)
+        return self._writer
+
+    def _refuse(self, error: Exception) -> NoReturn:
+        raise DataError(f"cannot write {str(self.path)!r}: {error}") from error
+
+
+def _parquet_writer(path: Path, schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(path, schema)
+
+
+def _csv_writer(path: Path, schema: pa.Schema) -> Any:
+    from pyarrow import csv
+
+    return csv.CSVWriter(path, schema)
+
+
+class _JsonLines:
+    """Writes one JSON object per row: times as ISO text, decimals as text, binary as base64."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for row in batch.to_pylist():
+            self._file.write(json.dumps(row, default=_plain, ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, decimal.Decimal | datetime.timedelta):
+        return str(value)
+    raise DataError(f"cannot write a value of type {type(value).__name__} as JSON: {value!r}")
+
+
+_WRITERS: dict[Format, Callable[[Path, pa.Schema], Any]] = {
+    Format.PARQUET: _parquet_writer,
+    Format.CSV: _csv_writer,
+    Format.JSON_LINES: _JsonLines,
+    Format.ARROW: lambda path, schema: pa.ipc.new_file(str(path), schema),
+    Format.ARROW_STREAM: lambda path, schema: pa.ipc.new_stream(str(path), schema),
+}

@@ -1,0 +1,212 @@
+"""``thetastream join``: files in, a file or a preview out, the answer of a plain nested loop."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from thetastream.cli.files import Source, Target
+
+ON = "abs(l.x - r.x) <= 2 AND l.s = r.s"
+
+
+def rows(seed: int, count: int, disorder: int = 0) -> list[dict[str, Any]]:
+    random = np.random.default_rng(seed)
+    times = np.arange(count) * 10 + random.integers(-disorder, disorder + 1, count)
+    return [
+        {"t": int(times[i]), "x": int(random.integers(50)), "s": "abc"[random.integers(3)], "id": i}
+        for i in range(count)
+    ]
+
+
+def save(path: Path, table: pa.Table) -> str:
+    with Target(path, table.schema, force=True) as target:
+        for batch in table.to_batches():
+            target.write(batch)
+    return str(path)
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    return [row for batch in Source(path, 1000) for row in batch.to_pylist()]
+
+
+def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    return abs(left["x"] - right["x"]) <= 2 and left["s"] == right["s"]
+
+
+def pairs(found: list[dict[str, Any]]) -> Counter[tuple[Any, Any]]:
+    return Counter((row["id"], row["id_right"]) for row in found)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".jsonl", ".arrow"])
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_time_window(command, tmp_path: Path, ending: str, how: str) -> None:
+    left, right = rows(1, 400, disorder=20), rows(2, 300, disorder=20)
+    output = tmp_path / f"out{ending}"
+    result = command(
+        *("join", save(tmp_path / f"l{ending}", pa.Table.from_pylist(left))),
+        save(tmp_path / f"r{ending}", pa.Table.from_pylist(right)),
+        *("--on", ON, "--window", "100", "--time", "t", "--lateness", "40", "--how", how),
+        *("--batch-rows", "64", "--output", str(output)),
+    )
+    assert result.exit_code == 0, result.output
+    wanted = Counter(
+        (a["id"], b["id"])
+        for a in left
+        for b in right
+        if abs(a["t"] - b["t"]) <= 100 and same(a, b)
+    )
+    assert wanted
+    if how == "left":
+        matched = {a for a, _ in wanted}
+        wanted += Counter((a["id"], None) for a in left if a["id"] not in matched)
+    assert pairs(load(output)) == wanted
+    assert re.search(rf"rows out +{sum(wanted.values()):,} ", result.stderr)
+
+
+def test_a_count_window_by_order(command, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    ranks = random.permutation(500)
+    left, right = rows(1, 300), rows(2, 200)
+    for row, rank in zip(left, np.sort(ranks[:300]), strict=True):
+        row["rank"] = int(rank)
+    for row, rank in zip(right, np.sort(ranks[300:]), strict=True):
+        row["rank"] = int(rank)
+    wanted: Counter[tuple[Any, Any]] = Counter()
+    for a in left:
+        for b in right:
+            later, earlier, others = (b, a, left) if a["rank"] < b["rank"] else (a, b, right)
+            before = sum(row["rank"] < later["rank"] for row in others)
+            if earlier["id"] >= before - 20 and same(a, b):
+                wanted[a["id"], b["id"]] += 1
+    files = (
+        save(tmp_path / "l.parquet", pa.Table.from_pylist(left)),
+        save(tmp_path / "r.parquet", pa.Table.from_pylist(right)),
+    )
+    for batch_rows in ("7", "1000"):
+        output = tmp_path / f"out{batch_rows}.arrow"
+        result = command(
+            *("join", *files, "--on", ON, "--count", "20", "--order", "rank"),
+            *("--batch-rows", batch_rows, "--columns", "id,id_right", "-o", str(output)),
+        )
+        assert result.exit_code == 0, result.output
+        assert pairs(load(output)) == wanted
+        assert Source(output, 1).schema.names == ["id", "id_right"]
+
+
+def test_one_file_joins_itself(command, tmp_path: Path) -> None:
+    stream = rows(1, 60)
+    output = tmp_path / "out.csv"
+    result = command(
+        *("join", save(tmp_path / "s.csv", pa.Table.from_pylist(stream))),
+        *("--on", ON, "--count", "1000", "-o", str(output)),
+    )
+    assert result.exit_code == 0, result.output
+    wanted = Counter(
+        (a["id"], b["id"]) for a in stream for b in stream if a["id"] != b["id"] and same(a, b)
+    )
+    assert pairs(load(output)) == wanted
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    table = pa.table({"x": [1, 2, 3], "s": ["a", "b", "c"], "id": [0, 1, 2]})
+    return save(tmp_path / "l.parquet", table), save(tmp_path / "r.parquet", table)
+
+
+def test_a_preview_without_output(command, files: tuple[str, str]) -> None:
+    result = command("join", *files, "--on", "l.x <= r.x", "--count", "10", "--limit", "2")
+    assert result.exit_code == 0, result.output
+    assert "id_right" in result.stdout
+    shown = [line.split() for line in result.stdout.splitlines() if line.strip()[:1].isdigit()]
+    assert len(shown) == 2
+    assert all(int(row[0]) <= int(row[3]) for row in shown)
+    assert "matches" in result.stderr
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_no_match_is_an_empty_file(
+    command, tmp_path: Path, files: tuple[str, str], ending: str
+) -> None:
+    output = tmp_path / f"out{ending}"
+    result = command("join", *files, "--on", "l.x > r.x + 10", "--count", "10", "-o", str(output))
+    assert result.exit_code == 0, result.output
+    assert load(output) == []
+    assert Source(output, 1).schema.names == ["x", "s", "id", "x_right", "s_right", "id_right"]
+
+
+def test_an_existing_output_is_kept(command, tmp_path: Path, files: tuple[str, str]) -> None:
+    output = tmp_path / "out.csv"
+    output.write_text("precious")
+    arguments = ("join", *files, "--on", "l.x = r.x", "--count", "10", "-o", str(output))
+    result = command(*arguments)
+    assert result.exit_code == 2
+    assert "--force" in result.stderr
+    assert output.read_text() == "precious"
+    assert command(*arguments, "--force").exit_code == 0
+    assert len(load(output)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--on", "l.x = r.gone", "--count", "5"], "gone"),
+        (["--on", "l.x =", "--count", "5"], "error"),
+        (["--on", "l.x = r.s", "--count", "5"], "error"),
+        (["--on", "l.x = r.x", "--count", "0"], "at least 1"),
+        (["--on", "l.x = r.x"], "--window and --count"),
+        (["--on", "l.x = r.x", "--count", "5", "--how", "outer"], "inner"),
+        (["--on", "l.x = r.x", "--window", "5", "--time", "gone"], "gone"),
+        (["--on", "l.x = r.x", "--count", "5", "--tactic", "gone"], "gone"),
+        (["--on", "l.x = r.x", "--count", "5", "--columns", "gone"], "gone"),
+        (["--on", "l.x = r.x", "--count", "5", "--order", "gone"], "gone"),
+        (["--on", "l.x = r.x", "--count", "5", "-o", "out.xyz"], "xyz"),
+    ],
+)
+def test_wrong_input_is_a_message_and_code_2(
+    command, files: tuple[str, str], arguments: list[str], message: str
+) -> None:
+    result = command("join", *files, *arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert message in result.stderr
+
+
+def test_a_missing_file(command) -> None:
+    result = command("join", "gone.csv", "gone.csv", "--on", "l.x = r.x", "--count", "5")
+    assert result.exit_code == 2
+    assert result.stderr == "error: cannot read 'gone.csv': there is no such file\n"
+
+
+def test_ctrl_c_leaves_no_file_and_no_process(tmp_path: Path) -> None:
+    """20 thousand million matches never end, so the command is stopped while it writes."""
+    table = pa.table({"x": np.arange(200_000) % 10})
+    left = save(tmp_path / "l.parquet", table)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "thetastream.cli", "join", left, left),
+            *("--on", "l.x <= r.x", "--count", "200000", "-o", str(tmp_path / "out.parquet")),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    while not list(tmp_path.glob(".out.*")):  # the hidden file: the join is running
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "stopped by Ctrl-C" in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["l.parquet"]
