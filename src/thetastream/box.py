@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -115,15 +116,19 @@ def _exact_band(
     condition: Difference, domain: Domain, fresh: Side, keys: Array
 ) -> tuple[Array, Array]:
     """A band with both edges: two additions, unless an edge leaves int64."""
+    first, last = _steps(condition, domain, fresh)
+    piece = saturating_add(keys, first), saturating_add(keys, last)
+    return _empty_if_below(_empty_if_above(piece, keys, first), keys, last)
+
+
+@lru_cache(maxsize=256)
+def _steps(condition: Difference, domain: Domain, fresh: Side) -> tuple[int, int]:
+    """Whole steps from a fresh key to the first and the last stored key inside a band."""
     assert condition.low is not None and condition.high is not None
     low, high = domain.constant(condition.low.value), domain.constant(condition.high.value)
     first = math.floor(low) + 1 if condition.low.strict else math.ceil(low)
     last = math.ceil(high) - 1 if condition.high.strict else math.floor(high)
-    if condition.minuend is fresh:
-        first, last = -last, -first
-    bottom, top = saturating_add(keys, first), saturating_add(keys, last)
-    bottom, top = _empty_if_above((bottom, top), keys, first)
-    return _empty_if_below((bottom, top), keys, last)
+    return (-last, -first) if condition.minuend is fresh else (first, last)
 
 
 def _strict(op: Function, bound: Bound) -> Function:

@@ -8,6 +8,7 @@ snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -222,7 +223,7 @@ class StreamJoin:
             if self._query.how.keeps(side):
                 wanted = self._query.columns
                 names = [n for n in batch.schema.names if wanted is None or n in wanted]
-                parts.append(Flow(_cut(batch.select(names), self._query.batch_rows)))
+                parts.append(Flow(partial(_cut, batch.select(names), self._query.batch_rows)))
         return parts
 
 

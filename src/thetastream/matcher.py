@@ -102,7 +102,7 @@ class Matcher:
                 for way in range(ways):
                     yield gather(pair, way == 1)
 
-        return [Flow(flow())]
+        return [Flow(flow)]
 
     def rows(self, role: Side, stream: Stream, ids: Array) -> list[Part]:
         """Stored rows alone, the other side's columns NULL."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.interrupt import uninterrupted
 from thetastream.metrics import Counters
 from thetastream.rows import RowsView
 from thetastream.side import Side
@@ -55,19 +55,28 @@ class Pieces:
 
 
 class Flow:
-    """A part whose rows are still being computed. An interrupt waits for the batch in hand."""
+    """A part whose rows are computed as they are read.
 
-    __slots__ = ("_batches", "_ready")
+    ``start`` gives the batches from the first on, the same ones each time it is called: an
+    interrupt ends the generator in use, and a new one is then read up to where the last one was.
+    """
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._ready: pa.RecordBatch | None = None
+    __slots__ = ("_batches", "_delivered", "_start")
+
+    def __init__(self, start: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._start = start
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._delivered = 0
 
     def read(self) -> pa.RecordBatch | None:
-        with uninterrupted():
-            if self._ready is None:
-                self._ready = next(self._batches, None)
-        batch, self._ready = self._ready, None
+        if self._batches is None:
+            self._batches = islice(self._start(), self._delivered, None)
+        try:
+            batch = next(self._batches, None)
+        except BaseException:
+            self._batches = None
+            raise
+        self._delivered += 1
         return batch
 
 

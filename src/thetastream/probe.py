@@ -89,15 +89,22 @@ class Probe:
             boxes.owners = at[boxes.owners]
         return boxes
 
-    def pairs(self, boxes: Boxes) -> Reader:
-        """Matches as ``(fresh rows, stored ids)``; the index is asked at once, read lazily."""
+    def pairs(self, boxes: Boxes) -> Callable[[], Reader]:
+        """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.
+
+        The index is asked now: what it stores later does not change the answer.
+        """
         lows, highs = np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
         answer = self.index.probe(lows, highs, limit=self.limit)
         owners = boxes.owners
         window = None if self.window is None else tuple(edge[owners] for edge in self.window)
-        reader = Reader()
-        reader.pairs = self._filtered(reader, answer, owners, window)
-        return reader
+
+        def start() -> Reader:
+            reader = Reader()
+            reader.pairs = self._filtered(reader, answer.again(), owners, window)
+            return reader
+
+        return start
 
     def _filtered(
         self,
@@ -129,6 +136,8 @@ class Probe:
 
     def split(self, boxes: Boxes) -> list[Boxes]:
         """Boxes cut into consecutive slices, whose number does not depend on the threads."""
+        if len(boxes) <= _SLICE:
+            return [boxes]
         edges = np.linspace(0, len(boxes), -(-len(boxes) // _SLICE) + 1).astype(np.int64)
         return [
             Boxes(boxes.lows[:, a:b], boxes.highs[:, a:b], boxes.owners[a:b])
@@ -166,10 +175,12 @@ def collect(
     """
     boxes = probe.boxes()
     counters = probe.counters
+    slices = probe.split(boxes)
+    start = [probe.pairs(part) for part in slices]
+    if see is None and pool is None:
+        return Matches([], lambda: _counted(probe, start))
     with counters.timed("probe"):
-        readers = [probe.pairs(part) for part in probe.split(boxes)]
-        if see is None and pool is None:
-            return Matches([], lambda: _counted(probe, readers))
+        readers = [reader() for reader in start]
         limit = eager // max(1, len(readers))
         if pool is None or len(readers) == 1:
             filled = [reader.take(limit) for reader in readers]
@@ -177,7 +188,7 @@ def collect(
             filled = list(pool.map(lambda reader: reader.take(limit), readers))
         counters.candidates += sum(reader.candidates for reader in readers)
         if not all(done for _, done in filled):
-            return _too_many(probe, boxes, see)
+            return _too_many(probe, start, see)
         chunks = [chunk for part, _ in filled for chunk in part]
         counters.matches += probe.weight * sum(rows.size for rows, _ in chunks)
         if see is not None:
@@ -186,20 +197,23 @@ def collect(
         return Matches(chunks)
 
 
-def _too_many(probe: Probe, boxes: Boxes, see: Callable[[Array, Array], None] | None) -> Matches:
+def _too_many(
+    probe: Probe,
+    start: list[Callable[[], Reader]],
+    see: Callable[[Array, Array], None] | None,
+) -> Matches:
     """More pairs than are held: forget them, and compute them again as they are read."""
     if see is not None:
-        for part in probe.split(boxes):
-            for rows, ids in probe.pairs(part).drain(probe.counters):
+        for reader in start:
+            for rows, ids in reader().drain(probe.counters):
                 see(rows, ids)
-    again = [probe.pairs(part) for part in probe.split(boxes)]
-    return Matches([], lambda: _counted(probe, again))
+    return Matches([], lambda: _counted(probe, start))
 
 
-def _counted(probe: Probe, readers: list[Reader]) -> Iterator[Pair]:
-    """Read on, one reader after the other, counting matches and time."""
-    for reader in readers:
-        pairs = reader.drain(probe.counters)
+def _counted(probe: Probe, start: list[Callable[[], Reader]]) -> Iterator[Pair]:
+    """Read one slice after the other, counting matches and time."""
+    for reader in start:
+        pairs = reader().drain(probe.counters)
         while True:
             with probe.counters.timed("probe"):
                 pair = next(pairs, None)

@@ -12,7 +12,8 @@ above all ids inserted before; so expiry is an interval of ids.
 
 Rules that all structures keep:
 
-- An answer is a snapshot: rows inserted or expired while it is being read do not change it.
+- An answer is a snapshot: rows inserted or expired while it is being read do not change it. It can
+  be read again, and several of its readers can be open at a time.
 - An answer comes in chunks of at most ``limit`` pairs, so a huge one needs no huge memory.
 - An empty interval (low > high) matches nothing. Each matching pair is reported exactly once.
 - ``probe`` may be called by several threads at once, as long as nobody inserts or expires.
@@ -30,10 +31,35 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError, suggest
 
-__all__ = ["CHUNK", "Array", "Index", "create", "names", "register", "structure"]
+__all__ = ["CHUNK", "Answer", "Array", "Index", "create", "names", "register", "structure"]
 
 Array = NDArray[np.int64]
 CHUNK = 65_536
+
+
+class Answer:
+    """What a probe gives: an iterator of chunks, computed as they are read.
+
+    ``again()`` reads the same snapshot from its beginning, as often as you like.
+    """
+
+    __slots__ = ("__weakref__", "_chunks", "_read")
+
+    def __init__(self, read: Callable[[], Iterator[tuple[Array, Array]]]) -> None:
+        self._read = read
+        self._chunks: Iterator[tuple[Array, Array]] | None = None
+
+    def __iter__(self) -> Answer:
+        return self
+
+    def __next__(self) -> tuple[Array, Array]:
+        if self._chunks is None:
+            self._chunks = self._read()
+        return next(self._chunks)
+
+    def again(self) -> Iterator[tuple[Array, Array]]:
+        """The chunks from the first on."""
+        return self._read()
 
 
 class Index(ABC):
@@ -55,10 +81,8 @@ class Index(ABC):
         """Store rows."""
 
     @abstractmethod
-    def probe(
-        self, lows: Array, highs: Array, *, limit: int = CHUNK
-    ) -> Iterator[tuple[Array, Array]]:
-        """Yield ``(positions, ids)`` of the stored rows inside each box, ``limit`` at a time."""
+    def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
+        """Give ``(positions, ids)`` of the stored rows inside each box, ``limit`` at a time."""
 
     @abstractmethod
     def expire(self, before: int) -> None:

@@ -11,11 +11,12 @@ O(n) for a copy. Bytes: 8 per key column + 8 for the id.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import CHUNK, Array, Index, register
+from thetastream.index.base import CHUNK, Answer, Array, Index, register
 from thetastream.kernels import prepare
 from thetastream.kernels.search import scan
 
@@ -43,12 +44,10 @@ class NestedLoop(Index):
         self._keys = np.ascontiguousarray(joined)
         self._ids = np.concatenate([self._ids, ids[order]])
 
-    def probe(
-        self, lows: Array, highs: Array, *, limit: int = CHUNK
-    ) -> Iterator[tuple[Array, Array]]:
+    def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
         """O(n) per box."""
-        low_matrix, high_matrix = self._matrix(lows), self._matrix(highs)
-        return _pairs(self._keys, self._ids, low_matrix, high_matrix, limit)
+        boxes = self._matrix(lows), self._matrix(highs)
+        return Answer(partial(_pairs, self._keys, self._ids, *boxes, limit))
 
     def expire(self, before: int) -> None:
         """O(n) for a copy of what stays."""

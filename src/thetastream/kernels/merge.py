@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thetastream.kernels._jit import device, kernel
 
-__all__ = ["merge", "merge_columns"]
+__all__ = ["merge", "merge_columns", "merge_to_back", "merge_to_front"]
 
 Array = NDArray[np.int64]
 _FAR = 4
@@ -93,6 +93,71 @@ def merge(
     if old_keys.size >= _FAR * new_keys.size:
         return merge_far(old_keys, old_ids, new_keys, new_ids, before, keys, ids)
     return merge_near(old_keys, old_ids, new_keys, new_ids, before, keys, ids)
+
+
+@kernel("i8(i8[::1], i8[::1], i8, i8, i8[::1], i8[::1], i8)")
+def merge_to_front(
+    keys: Array, ids: Array, start: int, stop: int, new_keys: Array, new_ids: Array, before: int
+) -> int:
+    """Merge new rows into the run at ``[start, stop)`` of the same arrays, moving it to the front.
+
+    In place: at most ``new_keys.size`` rows more are written than were read, so with ``start`` of
+    at least that no row is overwritten before it was read. Gives the length of the result. No fresh
+    memory has to be had and cleared, which costs as much as the merge of a long run.
+    """
+    one, k = np.uint64(1), np.uint64(0)
+    i, n = np.uint64(start), np.uint64(stop)
+    for j in range(np.uint64(0), np.uint64(new_keys.size)):
+        bound = new_keys[j]
+        while i < n and keys[i] <= bound:
+            row = ids[i]
+            keys[k] = keys[i]
+            ids[k] = row
+            k += np.uint64(row >= before)
+            i += one
+        keys[k] = bound
+        ids[k] = new_ids[j]
+        k += np.uint64(new_ids[j] >= before)
+    while i < n:
+        row = ids[i]
+        keys[k] = keys[i]
+        ids[k] = row
+        k += np.uint64(row >= before)
+        i += one
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@kernel("i8(i8[::1], i8[::1], i8, i8, i8[::1], i8[::1], i8)")
+def merge_to_back(
+    keys: Array, ids: Array, start: int, stop: int, new_keys: Array, new_ids: Array, before: int
+) -> int:
+    """The mirror image: the result ends where the arrays end. Gives where it starts.
+
+    Needs ``keys.size - stop`` of at least ``new_keys.size``.
+    """
+    i, low, k = np.int64(stop) - 1, np.int64(start), np.int64(keys.size)
+    for j in range(new_keys.size - 1, -1, -1):
+        bound = new_keys[j]
+        if new_ids[j] < before:
+            continue
+        while i >= low and keys[np.uint64(i)] > bound:
+            row = ids[np.uint64(i)]
+            at = np.uint64(k - 1)
+            keys[at] = keys[np.uint64(i)]
+            ids[at] = row
+            k -= row >= before
+            i -= 1
+        k -= 1
+        keys[np.uint64(k)] = bound
+        ids[np.uint64(k)] = new_ids[j]
+    while i >= low:
+        row = ids[np.uint64(i)]
+        at = np.uint64(k - 1)
+        keys[at] = keys[np.uint64(i)]
+        ids[at] = row
+        k -= row >= before
+        i -= 1
+    return np.int64(k)  # type: ignore[return-value]
 
 
 @kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[::1], i8, i8[:,::1], i8[::1])")
