@@ -6,6 +6,8 @@ value does not fit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,12 +35,9 @@ def to_keys(values: pa.Array, domain: Domain, what: str = "key") -> tuple[Array,
     valid = None
     if values.null_count:
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-    convert = {
-        Kind.FLOAT: _from_floats,
-        Kind.DECIMAL: _from_decimals,
-        Kind.BYTES: _from_bytes,
-        Kind.UNSIGNED: _from_unsigned,
-    }.get(domain.kind, _from_temporal if domain.kind.is_temporal else _from_integers)
+    convert = _CONVERT.get(domain.kind)
+    if convert is None:
+        convert = _from_temporal if domain.kind.is_temporal else _from_integers
     return convert(values, domain, what), valid
 
 
@@ -164,6 +163,14 @@ def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:
     stored = np.zeros(1, np.uint8) if not data else np.frombuffer(data, np.uint8).copy()
     hash_bytes(stored, offsets, hashes)
     return hashes
+
+
+_CONVERT: dict[Kind, Callable[[pa.Array, Domain, str], Array]] = {
+    Kind.FLOAT: _from_floats,
+    Kind.DECIMAL: _from_decimals,
+    Kind.BYTES: _from_bytes,
+    Kind.UNSIGNED: _from_unsigned,
+}
 
 
 def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str) -> pa.RecordBatch:

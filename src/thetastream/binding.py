@@ -36,12 +36,17 @@ Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoundTerm:
     """A term and the domain in which its two expressions are compared."""
 
     term: Term
     domain: Domain
+
+    @cached_property
+    def names(self) -> dict[Side, str]:
+        """What the sides' expressions are called in messages."""
+        return {side: str(self.term.expression(side)) for side in Side}
 
 
 @dataclass(slots=True)
@@ -231,7 +236,11 @@ class Binding:
         masks: list[Mask] = []
         for bound in self.terms:
             node = bound.term.expression(side)
-            key, valid = to_keys(evaluate(node, lookup, rows), bound.domain, str(node))
+            if isinstance(node, Column):
+                values = lookup(node)
+            else:
+                values = evaluate(node, lookup, rows)
+            key, valid = to_keys(values, bound.domain, bound.names[side])
             keys.append(key)
             if valid is not None:
                 masks.append(valid)

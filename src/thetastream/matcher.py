@@ -69,12 +69,17 @@ class Matcher:
             self._query.batch_rows,
             weight=2 if self._query.mirrored else 1,
         )
+        how = self._query.how
+        if how is How.INNER:
+            return self._pairs(
+                collect(probe, self._pool, None, EAGER_PAIRS), rows.side, role, views
+            )
         marker = _Marker(self._query, streams, rows.side, role, first)
         see = marker.see if marker.needed else None
         matches = collect(probe, self._pool, see, EAGER_PAIRS)
-        if self._query.how is How.SEMI:
+        if how is How.SEMI:
             return self.rows(Side.LEFT, streams[Side.LEFT], marker.newly())
-        return self._pairs(matches, rows.side, role, views) if self._query.how.pairs else []
+        return self._pairs(matches, rows.side, role, views) if how.pairs else []
 
     def _pairs(
         self, matches: Matches, side: Side, role: Side, views: dict[Side, RowsView]

@@ -118,10 +118,11 @@ class Layout(ABC):
 
     def _part(self, pieces: dict[Field, tuple[Array, Array]], count: int) -> Boxes:
         """Boxes for one combination of arms."""
-        full = np.ones(count, np.bool_)
+        owners = np.arange(count)
         for low, high in pieces.values():
-            full &= low <= high
-        owners = np.arange(count) if full.all() else np.flatnonzero(full)
+            full = low <= high
+            if not full.all():
+                owners = owners[full[owners]]
         first = self.first_interval(pieces, owners)
         if not self.checks:
             return Boxes(first.lows.reshape(1, -1), first.highs.reshape(1, -1), first.owners)

@@ -117,6 +117,13 @@ class Index(ABC):
 
     def _matrix(self, keys: Array) -> Array:
         """Keys as a matrix of one row per column."""
+        if (
+            keys.ndim == 2
+            and keys.shape[0] == self.columns
+            and keys.dtype == np.int64
+            and keys.flags.carray
+        ):
+            return keys
         matrix = np.require(np.atleast_2d(keys), np.int64, ("C_CONTIGUOUS", "WRITEABLE"))
         if matrix.ndim != 2 or matrix.shape[0] != self.columns:
             raise DataError(

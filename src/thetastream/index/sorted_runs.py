@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -55,6 +55,9 @@ from thetastream.kernels.search import build_router, probe_boxes, probe_run
 __all__ = ["Run", "SortedRuns"]
 
 
+_NO_ROUTER = np.empty(0, np.int32)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Sorted rows. ``keys`` and ``ids`` are the part ``[start, start + n)`` of ``room``, if any."""
@@ -63,31 +66,22 @@ class Run:
     ids: Array
     first: int
     last: int
-    low: int
-    shift: int
-    router: NDArray[np.int32]
     room: tuple[Array, Array] | None = None
     start: int = 0
+    low: int = 0
+    shift: int = 0
+    router: NDArray[np.int32] = field(default_factory=lambda: _NO_ROUTER)
 
-    @classmethod
-    def of(
-        cls,
-        keys: Array,
-        ids: Array,
-        first: int,
-        last: int,
-        slot: int,
-        room: tuple[Array, Array] | None = None,
-        start: int = 0,
-    ) -> Run:
-        """Wrap sorted arrays; build a router of one entry per ``slot / 2`` to ``slot`` rows."""
-        column = keys[0]
-        n = column.size
+    def routed(self, slot: int) -> Run:
+        """With a router of one entry per ``slot / 2`` to ``slot`` rows, if it has none."""
+        if self.router.size:
+            return self
+        column = self.keys[0]
         low, high = int(column[0]), int(column[-1])
-        shift = max(0, (high - low).bit_length() - max(1, n // slot).bit_length())
+        shift = max(0, (high - low).bit_length() - max(1, column.size // slot).bit_length())
         router = np.empty(((high - low) >> shift) + 2, np.int32)
         build_router(column, low, shift, router)
-        return cls(keys, ids, first, last, low, shift, router, room, start)
+        return replace(self, low=low, shift=shift, router=router)
 
     def __len__(self) -> int:
         return self.ids.size
@@ -138,7 +132,7 @@ class SortedRuns(Index):
             keys, ids = matrix.copy(), np.array(ids, dtype=np.int64)
         else:
             keys, ids = _sorted(matrix, ids)
-        fresh = Run.of(keys, ids, first, last, self.slot)
+        fresh = Run(keys, ids, first, last)
         self._runs = (*self._runs, fresh)
         self._settle()
 
@@ -155,7 +149,7 @@ class SortedRuns(Index):
             runs[at : at + 2] = [] if merged is None else [merged]
             self._runs = tuple(runs)
             at = min(at, len(runs) - 2)
-        self._runs = tuple(runs)
+        self._runs = tuple(run.routed(self.slot) for run in runs)
         self._merge_seconds += time.perf_counter() - started
 
     def _merged(self, older: Run, newer: Run) -> Run | None:
@@ -168,7 +162,8 @@ class SortedRuns(Index):
             if found is not None:
                 return self._run_in(older.room, *found, older, newer)
         total = len(older) + len(newer)
-        size = total + total // 16
+        # Room to merge in place later; little for long runs, as it is held all the time.
+        size = total + total // (16 if total > self.capacity // 32 else 2)
         room = np.empty((1, size), np.int64), np.empty(size, np.int64)
         length = merge(
             older.keys[0], older.ids, newer.keys[0], newer.ids, self._before, room[0][0], room[1]
@@ -199,7 +194,7 @@ class SortedRuns(Index):
         keys, ids = room[0][:, start : start + length], room[1][start : start + length]
         first = max(self._before, min(older.first, newer.first))
         last = max(older.last, newer.last)
-        return Run.of(keys, ids, first, last, self.slot, room, start)
+        return Run(keys, ids, first, last, room, start)
 
     def _merged_columns(self, older: Run, newer: Run) -> Run | None:
         total = len(older) + len(newer)
@@ -210,7 +205,7 @@ class SortedRuns(Index):
         if size < total:
             keys, ids = np.ascontiguousarray(keys[:, :size]), ids[:size].copy()
         first = max(self._before, min(older.first, newer.first))
-        return Run.of(keys, ids, first, max(older.last, newer.last), self.slot)
+        return Run(keys, ids, first, max(older.last, newer.last))
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
         """O(runs) look-ups per box, plus its matches, as they are read."""
@@ -267,7 +262,7 @@ class SortedRuns(Index):
             return run
         live = run.ids >= self._before
         keys = np.ascontiguousarray(run.keys[:, live])
-        return Run.of(keys, run.ids[live], self._before, run.last, self.slot) if keys.size else None
+        return Run(keys, run.ids[live], self._before, run.last) if keys.size else None
 
     def __len__(self) -> int:
         """Counted on demand, O(n)."""
