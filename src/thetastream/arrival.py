@@ -69,8 +69,8 @@ def read_ranks(
         raise DataError(
             f"the order column {name!r} of the {side.value} side has NULLs; every row needs a rank"
         )
-    before = ranks[:1] if last is None else np.array([last])
-    if np.any(np.diff(np.concatenate([before, ranks])) < 0):
+    falls = bool(np.any(ranks[1:] < ranks[:-1]))
+    if falls or (last is not None and ranks.size and ranks[0] < last):
         raise DataError(
             f"the order column {name!r} of the {side.value} side falls; rows of one side must come "
             "in the order of their ranks"

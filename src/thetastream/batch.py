@@ -91,7 +91,8 @@ def to_floats(values: pa.Array) -> NDArray[np.float64]:
 
 def float_keys(numbers: NDArray[np.float64]) -> Array:
     """Order-preserving keys of doubles: -0.0 as 0.0, NaN as one key above +inf."""
-    bits = (numbers + 0.0).view(np.int64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        bits = (numbers + 0.0).view(np.int64)
     keys = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
     nan = np.isnan(numbers)
     if nan.any():
@@ -115,13 +116,16 @@ def _from_decimals(values: pa.Array, domain: Domain, what: str) -> Array:
 def _unscaled(values: pa.Array, what: str) -> Array:
     """The integers behind decimals, of at most 18 digits."""
     if values.type.byte_width != 16:
-        values = values.cast(pa.decimal128(38, values.type.scale))
+        try:
+            values = values.cast(pa.decimal128(38, values.type.scale))
+        except pa.ArrowInvalid:
+            raise DataError(f"{what}: decimal keys may have 18 digits: cast to double") from None
     words = np.frombuffer(values.buffers()[1], np.int64)
     pairs = words.reshape(-1, 2)[values.offset : values.offset + len(values)].copy()
     if values.null_count:
         pairs[values.is_null().to_numpy(zero_copy_only=False)] = 0
     low, high = np.ascontiguousarray(pairs[:, 0]), pairs[:, 1]
-    wide = (high != (low >> 63)) | (np.abs(low) >= 10**18)
+    wide = (high != (low >> 63)) | (low >= 10**18) | (low <= -(10**18))
     if wide.any():
         value = values[int(np.argmax(wide))].as_py()
         raise DataError(
@@ -146,12 +150,20 @@ def _scaled(keys: Array, factor: int, what: str, values: pa.Array) -> Array:
     limit = (2**63 - 1) // factor
     wide = (keys > limit) | (keys < -limit)
     if wide.any():
-        value = values[int(np.argmax(wide))]
+        value = _shown(values, int(np.argmax(wide)))
         raise DataError(
             f"{what}: {value} leaves the range of the common unit of both sides; cast the other "
             "side to a coarser unit or scale"
         )
     return keys * np.int64(factor)
+
+
+def _shown(values: pa.Array, at: int) -> str:
+    """A value in words, or its number where Python's datetime cannot hold it."""
+    try:
+        return str(values[at])
+    except (OverflowError, ValueError):
+        return f"{values[at].value} ({values.type})"
 
 
 def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:

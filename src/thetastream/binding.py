@@ -27,7 +27,7 @@ from thetastream.kernels.floats import NAN_KEY
 from thetastream.predicate import Predicate
 from thetastream.schema import Domain, Kind, common_domain, kind_of, tick, value_type
 from thetastream.side import Side
-from thetastream.term import Compare, Term
+from thetastream.term import Compare, Difference, Term
 from thetastream.window import BoundTime, CountWindow, TimeWindow, Window
 
 __all__ = ["Binding", "BoundTerm", "Field", "Fresh", "bind"]
@@ -168,6 +168,19 @@ class Field:
         if len(self.members) != 1:
             return None
         return band_width(self.terms[0].term, self.domain)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether a box of this field touches few cells as wide as its band.
+
+        Not so for floats with constants added: rounding can make their intervals much wider.
+        """
+        if self.width is None or self.width <= 0:
+            return False
+        conditions = self.terms[0].term.arms[0]
+        return self.domain.kind is not Kind.FLOAT or all(
+            isinstance(condition, Difference) for condition in conditions
+        )
 
     def keys(self, rows: Fresh) -> Array:
         """The stored keys of rows of the stored side."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -22,6 +23,7 @@ from thetastream.batch import plain, to_floats, to_keys
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.expression import Call, Column, Expression, Function, Literal
+from thetastream.normalize import fold
 from thetastream.schema import Kind, common_domain, kind_of, tick
 
 __all__ = ["evaluate", "true_mask", "type_of"]
@@ -36,7 +38,7 @@ def evaluate(node: Expression, lookup: Lookup, length: int) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise DataError(f"{node}: {error}; cast the columns to double to allow it") from None
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise SchemaError(f"{node}: {error}") from None
+        raise SchemaError(f"{node}: {error}; cast the columns to types that fit") from None
     return _spread(values, length)
 
 
@@ -63,7 +65,7 @@ def _spread(values: pa.Array, length: int) -> pa.Array:
 
 def _value(node: Expression, lookup: Lookup) -> pa.Array:
     if isinstance(node, Column):
-        return plain(lookup(node))
+        return _common(plain(lookup(node)))
     if isinstance(node, Literal):
         return _literal(node)
     assert isinstance(node, Call)
@@ -76,8 +78,22 @@ def _value(node: Expression, lookup: Lookup) -> pa.Array:
     return _CALLS[function](args, node)
 
 
+def _common(values: pa.Array) -> pa.Array:
+    """Values in a type that all of Arrow's functions take: no views, decimals of 128 bits."""
+    kind = values.type
+    if pat.is_string_view(kind):
+        return values.cast(pa.large_string())
+    if pat.is_binary_view(kind):
+        return values.cast(pa.large_binary())
+    if pat.is_decimal32(kind) or pat.is_decimal64(kind):
+        return values.cast(pa.decimal128(kind.precision, kind.scale))
+    return values
+
+
 def _literal(node: Literal) -> pa.Array:
     value = node.value
+    if isinstance(value, Decimal):
+        return pa.array([float(value)], pa.float64())
     if isinstance(value, Interval):
         return pa.array([value.nanoseconds], pa.duration("ns"))
     if isinstance(value, int) and not isinstance(value, bool):
@@ -118,10 +134,17 @@ def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
         return pa.nulls(len(a), pa.bool_())
     domain = common_domain(a.type, b.type, what)
     if domain.kind is Kind.BYTES:
-        return _ARROW[op](a, b)
+        return _ARROW[op](*_one_text_type(a, b))
     x, x_valid = to_keys(a, domain, what)
     y, y_valid = to_keys(b, domain, what)
     return pa.array(_COMPARE[op](x, y), mask=_either_null(x_valid, y_valid))
+
+
+def _one_text_type(*values: pa.Array) -> list[pa.Array]:
+    if len({str(v.type) for v in values}) == 1:
+        return list(values)
+    text = all(pat.is_string(v.type) or pat.is_large_string(v.type) for v in values)
+    return [v.cast(pa.large_string() if text else pa.large_binary()) for v in values]
 
 
 def _either_null(
@@ -132,14 +155,19 @@ def _either_null(
 
 
 def _fitted(args: list[pa.Array], node: Call) -> list[pa.Array]:
-    """A number with a point is a float, unless it meets a decimal column."""
-    fixed = [not arg.sides() for arg in node.args]
-    pairs = list(zip(args, fixed, strict=True))
-    if any(pat.is_decimal(values.type) and not constant for values, constant in pairs):
+    """A number with a point is a float, but exact where it meets a decimal column."""
+    exact = any(
+        pat.is_decimal(values.type) and arg.sides()
+        for values, arg in zip(args, node.args, strict=True)
+    )
+    if not exact:
         return args
+    constants = [fold(arg) for arg in node.args]
     return [
-        values.cast(pa.float64()) if constant and pat.is_decimal(values.type) else values
-        for values, constant in pairs
+        pa.array([constant.value])
+        if isinstance(constant, Literal) and isinstance(constant.value, Decimal)
+        else values
+        for values, constant in zip(args, constants, strict=True)
     ]
 
 
@@ -287,8 +315,24 @@ def _same_type(*values: pa.Array) -> list[pa.Array]:
     return [v.cast(types[0]) if types and pat.is_null(v.type) else v for v in values]
 
 
+def _conditions(args: list[pa.Array]) -> list[pa.Array]:
+    """Conditions; the literal NULL is an unknown one."""
+    return [v.cast(pa.bool_()) if pat.is_null(v.type) else v for v in args]
+
+
+def _rounded(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
+    """Rounding for exact numbers: whole ones stay, decimals are rounded."""
+    return lambda values: function(values) if pat.is_decimal(values.type) else values
+
+
+def _concatenated(args: list[pa.Array]) -> pa.Array:
+    texts = [v.cast(pa.large_string()) for v in _align(*args)]
+    return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
+
+
 def _choose(args: list[pa.Array], node: Call) -> pa.Array:
     test, then, other = args
+    (test,) = _conditions([test])
     then, other = _same_type(then, other)
     length = max(map(len, args)) if 0 not in map(len, args) else 0
     test, then, other = (_spread(values, length) for values in (test, then, other))
@@ -301,6 +345,13 @@ def _coalesce(args: list[pa.Array], node: Call) -> pa.Array:
 
 def _like(args: list[pa.Array], node: Call) -> pa.Array:
     values, patterns = args
+    for side in args:
+        if not (
+            pat.is_string(side.type) or pat.is_large_string(side.type) or pat.is_null(side.type)
+        ):
+            raise SchemaError(f"{node}: LIKE compares strings; got {side.type}: cast it")
+    if pat.is_null(values.type) or pat.is_null(patterns.type):
+        return pa.nulls(len(_align(values, patterns)[0]), pa.bool_())
     if isinstance(node.args[1], Literal):
         return pc.match_like(values, patterns[0].as_py())
     values, patterns = _align(values, patterns)
@@ -328,16 +379,16 @@ def like_pattern(pattern: str) -> re.Pattern[str]:
 
 
 _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
-    Function.AND: lambda args, node: pc.and_kleene(*_align(*args)),
-    Function.OR: lambda args, node: pc.or_kleene(*_align(*args)),
-    Function.NOT: lambda args, node: pc.invert(args[0]),
+    Function.AND: lambda args, node: pc.and_kleene(*_align(*_conditions(args))),
+    Function.OR: lambda args, node: pc.or_kleene(*_align(*_conditions(args))),
+    Function.NOT: lambda args, node: pc.invert(_conditions(args)[0]),
     Function.IS_NULL: lambda args, node: pc.is_null(args[0]),
     Function.LIKE: _like,
     Function.NEG: _unary(pc.negate_checked, pc.negate),
     Function.ABS: _unary(pc.abs_checked, pc.abs),
-    Function.FLOOR: _unary(lambda v: v, pc.floor),
-    Function.CEIL: _unary(lambda v: v, pc.ceil),
-    Function.SQRT: _unary(lambda v: pc.sqrt(v.cast(pa.float64())), pc.sqrt),
+    Function.FLOOR: _unary(_rounded(pc.floor), pc.floor),
+    Function.CEIL: _unary(_rounded(pc.ceil), pc.ceil),
+    Function.SQRT: _unary(lambda v: pc.sqrt(_to_double(v)), pc.sqrt),
     Function.LEAST: _pick(Function.LEAST),
     Function.GREATEST: _pick(Function.GREATEST),
     Function.COALESCE: _coalesce,
@@ -345,5 +396,5 @@ _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
     Function.LOWER: lambda args, node: pc.utf8_lower(args[0]),
     Function.UPPER: lambda args, node: pc.utf8_upper(args[0]),
     Function.LENGTH: lambda args, node: pc.utf8_length(args[0]).cast(pa.int64()),
-    Function.CONCAT: lambda args, node: pc.binary_join_element_wise(*_align(*args), ""),
+    Function.CONCAT: lambda args, node: _concatenated(args),
 }

@@ -355,6 +355,13 @@ def _like(text: str, pattern: str) -> bool:
     return re.fullmatch("".join(parts), text, re.DOTALL) is not None
 
 
+def _rounded(function: Any, value: Any) -> Any:
+    """A float stays a float, of the type that its comparisons are made in."""
+    if isinstance(value, float):
+        return float(function(value)) if math.isfinite(value) else value
+    return function(value)
+
+
 _OTHERS: dict[Function, Callable[..., Any]] = {
     Function.NOT: operator.not_,
     Function.ADD: _arithmetic(operator.add),
@@ -364,8 +371,8 @@ _OTHERS: dict[Function, Callable[..., Any]] = {
     Function.MOD: _modulo,
     Function.NEG: _unary(operator.neg),
     Function.ABS: _unary(abs),
-    Function.FLOOR: lambda a: math.floor(a) if math.isfinite(a) else a,
-    Function.CEIL: lambda a: math.ceil(a) if math.isfinite(a) else a,
+    Function.FLOOR: lambda a: _rounded(math.floor, a),
+    Function.CEIL: lambda a: _rounded(math.ceil, a),
     Function.SQRT: lambda a: math.sqrt(a) if a >= 0 or math.isnan(a) else math.nan,
     Function.LOWER: str.lower,
     Function.UPPER: str.upper,

@@ -69,14 +69,12 @@ class Flow:
         self._delivered = 0
 
     def read(self) -> pa.RecordBatch | None:
-        if self._batches is None:
-            self._batches = islice(self._start(), self._delivered, None)
-        try:
-            batch = next(self._batches, None)
-        except BaseException:
-            self._batches = None
-            raise
-        self._delivered += 1
+        batches, self._batches = self._batches, None
+        if batches is None:
+            batches = islice(self._start(), self._delivered, None)
+        # Interrupted in here, the generator is gone from _batches, and the next call starts anew.
+        batch = next(batches, None)
+        self._delivered, self._batches = self._delivered + 1, batches
         return batch
 
 

@@ -169,10 +169,10 @@ def _layouts(fields: Sequence[Field], tactic: str, stored: Fresh | None) -> list
     family, index = read_tactic(tactic)
     found: list[Layout] = []
     points = [field for field in fields if field.is_point]
-    if family in ("auto", "ordered"):
-        found += [Ordered(fields, field, index or "sorted-runs") for field in fields]
     if family in ("auto", "hash") and points:
         found.append(Hashed(fields, points))
+    if family in ("auto", "ordered"):
+        found += [Ordered(fields, field, index or "sorted-runs") for field in fields]
     if family in ("auto", "cells"):
         found += _cells(fields, points, stored)
     if family == "nested-loop" or (family == "auto" and not fields):
@@ -181,7 +181,7 @@ def _layouts(fields: Sequence[Field], tactic: str, stored: Fresh | None) -> list
 
 
 def _cells(fields: Sequence[Field], points: list[Field], stored: Fresh | None) -> list[Layout]:
-    bands: list[Field | None] = [f for f in fields if f.width is not None and f.width > 0]
+    bands: list[Field | None] = [f for f in fields if f.has_cells]
     found: list[Layout] = []
     for band in [None, *bands]:
         if band is None and not points:

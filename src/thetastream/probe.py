@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -178,7 +179,7 @@ def collect(
     slices = probe.split(boxes)
     start = [probe.pairs(part) for part in slices]
     if see is None and pool is None:
-        return Matches([], lambda: _counted(probe, start))
+        return Matches([], partial(_counted, probe, start, [0]))
     with counters.timed("probe"):
         readers = [reader() for reader in start]
         limit = eager // max(1, len(readers))
@@ -207,11 +208,12 @@ def _too_many(
         for reader in start:
             for rows, ids in reader().drain(probe.counters):
                 see(rows, ids)
-    return Matches([], lambda: _counted(probe, start))
+    return Matches([], partial(_counted, probe, start, [0]))
 
 
-def _counted(probe: Probe, start: list[Callable[[], Reader]]) -> Iterator[Pair]:
-    """Read one slice after the other, counting matches and time."""
+def _counted(probe: Probe, start: list[Callable[[], Reader]], seen: list[int]) -> Iterator[Pair]:
+    """Read one slice after the other, counting time, and matches once however often it is read."""
+    read = 0
     for reader in start:
         pairs = reader().drain(probe.counters)
         while True:
@@ -219,5 +221,7 @@ def _counted(probe: Probe, start: list[Callable[[], Reader]]) -> Iterator[Pair]:
                 pair = next(pairs, None)
             if pair is None:
                 break
-            probe.counters.matches += probe.weight * pair[0].size
+            read += pair[0].size
+            probe.counters.matches += probe.weight * max(0, read - seen[0])
+            seen[0] = max(seen[0], read)
             yield pair

@@ -1,0 +1,228 @@
+"""Which types can be compared, in which domain, and how output columns are called."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+
+import pyarrow as pa
+import pytest
+
+from thetastream.duration import Interval
+from thetastream.errors import SchemaError
+from thetastream.schema import (
+    Domain,
+    Kind,
+    common_domain,
+    kind_of,
+    output_schema,
+    select,
+    tick,
+)
+from thetastream.side import How, Side
+
+SECOND, DAY = 10**9, 86_400 * 10**9
+INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()]
+FLOATS = [pa.float16(), pa.float32(), pa.float64()]
+TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
+BINARIES = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(4)]
+KINDS = [
+    *((kind, Kind.INTEGER) for kind in INTEGERS),
+    *((kind, Kind.FLOAT) for kind in FLOATS),
+    *((kind, Kind.BYTES) for kind in [*TEXTS, *BINARIES]),
+    (pa.uint64(), Kind.UNSIGNED),
+    (pa.bool_(), Kind.BOOLEAN),
+    (pa.decimal32(5, 2), Kind.DECIMAL),
+    (pa.decimal64(12, 2), Kind.DECIMAL),
+    (pa.decimal128(18, 2), Kind.DECIMAL),
+    (pa.decimal256(40, 2), Kind.DECIMAL),
+    (pa.date32(), Kind.DATE),
+    (pa.date64(), Kind.DATE),
+    (pa.time32("ms"), Kind.TIME),
+    (pa.time64("ns"), Kind.TIME),
+    (pa.timestamp("us"), Kind.NAIVE),
+    (pa.timestamp("us", "Europe/Vienna"), Kind.ZONED),
+    (pa.duration("s"), Kind.DURATION),
+]
+NO_KEYS = [
+    pa.null(),
+    pa.list_(pa.int64()),
+    pa.struct([("a", pa.int64())]),
+    pa.map_(pa.string(), pa.int64()),
+    pa.month_day_nano_interval(),
+]
+
+
+@pytest.mark.parametrize(("kind", "family"), KINDS, ids=str)
+def test_the_family_of_a_type(kind: pa.DataType, family: Kind) -> None:
+    assert kind_of(kind) is family
+    assert kind_of(pa.dictionary(pa.int32(), kind)) is family
+
+
+@pytest.mark.parametrize("kind", NO_KEYS, ids=str)
+def test_types_that_cannot_be_keys(kind: pa.DataType) -> None:
+    assert kind_of(kind) is None
+    for pair in ((kind, pa.int64()), (pa.int64(), kind)):
+        with pytest.raises(SchemaError, match=r"^l\.x = r\.x: values of type .* cast the column$"):
+            common_domain(*pair, "l.x = r.x")
+
+
+def test_numbers_meet() -> None:
+    def domain(left: pa.DataType, right: pa.DataType) -> Domain:
+        found = common_domain(left, right, "x")
+        assert common_domain(right, left, "x") == found
+        return found
+
+    for a, b in product(INTEGERS, INTEGERS):
+        assert domain(a, b) == Domain(Kind.INTEGER)
+    assert domain(pa.uint64(), pa.int8()) == Domain(Kind.INTEGER)
+    assert domain(pa.uint64(), pa.uint64()) == Domain(Kind.UNSIGNED)
+    for a, b in product(FLOATS, [*FLOATS, pa.int64(), pa.uint64(), pa.decimal128(9, 2)]):
+        assert domain(a, b) == Domain(Kind.FLOAT)
+    assert domain(pa.decimal128(9, 2), pa.decimal64(9, 5)) == Domain(Kind.DECIMAL, scale=5)
+    assert domain(pa.decimal128(9, 2), pa.int64()) == Domain(Kind.DECIMAL, scale=2)
+    assert domain(pa.decimal128(9, -2), pa.int64()) == Domain(Kind.DECIMAL, scale=0)
+    assert domain(pa.bool_(), pa.bool_()) == Domain(Kind.BOOLEAN)
+
+
+def test_times_meet_in_the_finer_unit() -> None:
+    def domain(left: pa.DataType, right: pa.DataType) -> Domain:
+        return common_domain(left, right, "x")
+
+    assert domain(pa.timestamp("s"), pa.timestamp("ms")) == Domain(Kind.NAIVE, tick=10**6)
+    assert domain(pa.timestamp("ns", "UTC"), pa.timestamp("s", "Asia/Tokyo")) == Domain(
+        Kind.ZONED, tick=1
+    )
+    assert domain(pa.date32(), pa.timestamp("s")) == Domain(Kind.NAIVE, tick=SECOND)
+    assert domain(pa.date32(), pa.date64()) == Domain(Kind.DATE, tick=DAY)
+    assert domain(pa.time32("s"), pa.time64("us")) == Domain(Kind.TIME, tick=1000)
+    assert domain(pa.duration("ms"), pa.duration("ms")) == Domain(Kind.DURATION, tick=10**6)
+    assert [tick(t) for t in (pa.date32(), pa.date64(), pa.time32("ms"))] == [DAY, DAY, 10**6]
+
+
+def test_strings_and_binary_keep_to_themselves() -> None:
+    for group in (TEXTS, BINARIES):
+        for a, b in product(group, group):
+            assert common_domain(a, b, "x") == Domain(Kind.BYTES)
+    with pytest.raises(SchemaError, match="string cannot be compared with binary; cast one"):
+        common_domain(pa.string(), pa.binary(), "x")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (pa.string(), pa.int64()),
+        (pa.bool_(), pa.int64()),
+        (pa.timestamp("s"), pa.int64()),
+        (pa.timestamp("s"), pa.time32("s")),
+        (pa.date32(), pa.time32("s")),
+        (pa.duration("s"), pa.timestamp("s")),
+        (pa.dictionary(pa.int8(), pa.string()), pa.float32()),
+    ],
+    ids=str,
+)
+def test_types_that_do_not_meet(left: pa.DataType, right: pa.DataType) -> None:
+    for pair in ((left, right), (right, left)):
+        with pytest.raises(SchemaError, match="cannot be compared with .*; cast one of the col"):
+            common_domain(*pair, "x")
+
+
+@pytest.mark.parametrize("naive", [pa.timestamp("s"), pa.date32(), pa.date64()], ids=str)
+def test_zones_are_never_dropped_silently(naive: pa.DataType) -> None:
+    with pytest.raises(SchemaError, match="time zone .* give both a zone, or take it off both$"):
+        common_domain(naive, pa.timestamp("s", "UTC"), "x")
+
+
+# --- Constants ----------------------------------------------------------------------------------
+
+
+def test_constants_in_key_units() -> None:
+    half = Decimal("0.5")
+    assert Domain(Kind.INTEGER).constant(half) == Fraction(1, 2)
+    assert Domain(Kind.FLOAT).constant(half) == Fraction(1, 2)
+    assert Domain(Kind.DECIMAL, scale=3).constant(half) == 500
+    assert Domain(Kind.DECIMAL, scale=0).constant(half) == half
+    assert Domain(Kind.DATE, tick=DAY).constant(3) == 3
+    assert Domain(Kind.DATE, tick=DAY).constant(Interval(DAY // 2)) == Fraction(1, 2)
+    assert Domain(Kind.NAIVE, tick=10**6).constant(Interval(1)) == Fraction(1, 10**6)
+    assert Domain(Kind.ZONED, tick=1).constant(Interval(SECOND)) == SECOND
+    assert Domain(Kind.TIME, tick=SECOND).constant(0) == 0
+
+
+def test_constants_without_a_meaning() -> None:
+    for kind in (Kind.NAIVE, Kind.ZONED, Kind.TIME, Kind.DURATION):
+        with pytest.raises(SchemaError, match=r"5 has no unit.*write INTERVAL '5 seconds'"):
+            Domain(kind, tick=1).constant(5)
+    for kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN, Kind.BYTES):
+        with pytest.raises(SchemaError, match="INTERVAL '1 second' cannot be .* a plain number$"):
+            Domain(kind).constant(Interval(SECOND))
+
+
+@pytest.mark.parametrize(
+    ("domain", "text"),
+    [
+        (Domain(Kind.INTEGER), "integer"),
+        (Domain(Kind.DECIMAL, scale=2), "decimal of scale 2"),
+        (Domain(Kind.NAIVE, tick=10**6), "timestamp without time zone in milliseconds"),
+        (Domain(Kind.DATE, tick=DAY), "date in days"),
+    ],
+)
+def test_domains_in_words(domain: Domain, text: str) -> None:
+    assert str(domain) == text
+
+
+def test_order_is_kept_but_for_byte_strings() -> None:
+    assert [kind for kind in Kind if not kind.is_ordered] == [Kind.BYTES]
+
+
+# --- Output columns -----------------------------------------------------------------------------
+
+LEFT = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("x", pa.float64())])
+RIGHT = pa.schema([pa.field("x", pa.string()), pa.field("y", pa.bool_(), nullable=False)])
+
+
+@pytest.mark.parametrize("how", [How.INNER, How.LEFT, How.RIGHT, How.FULL])
+def test_names_of_pairs(how: How) -> None:
+    schema, origin = output_schema(LEFT, RIGHT, how, "_right")
+    assert schema.names == ["id", "x", "x_right", "y"]
+    assert schema.types == [pa.int64(), pa.float64(), pa.string(), pa.bool_()]
+    assert all(field.nullable for field in schema)
+    assert origin == [(Side.LEFT, "id"), (Side.LEFT, "x"), (Side.RIGHT, "x"), (Side.RIGHT, "y")]
+
+
+@pytest.mark.parametrize("how", [How.SEMI, How.ANTI])
+def test_semi_and_anti_give_the_left_columns(how: How) -> None:
+    schema, origin = output_schema(LEFT, RIGHT, how, "_right")
+    assert schema.names == ["id", "x"]
+    assert origin == [(Side.LEFT, "id"), (Side.LEFT, "x")]
+
+
+def test_an_unknown_right_side() -> None:
+    assert output_schema(LEFT, None, How.LEFT, "_right")[0].names == ["id", "x"]
+
+
+def test_names_that_collide() -> None:
+    right = pa.schema([("x_right", pa.int64()), ("x", pa.int64())])
+    left = pa.schema([("x", pa.int64())])
+    with pytest.raises(SchemaError, match="two output columns would be called 'x_right'; choose"):
+        output_schema(left, right, How.INNER, "_right")
+    with pytest.raises(SchemaError, match="another suffix than ''"):
+        output_schema(LEFT, LEFT, How.INNER, "")
+    assert output_schema(left, right, How.INNER, "_r")[0].names == ["x", "x_right", "x_r"]
+
+
+def test_selected_columns_keep_the_wanted_order() -> None:
+    whole = output_schema(LEFT, RIGHT, How.INNER, "_right")
+    schema, origin = select(*whole, ["y", "id"])
+    assert (schema.names, origin) == (["y", "id"], [(Side.RIGHT, "y"), (Side.LEFT, "id")])
+    assert select(*whole, None) == whole
+    assert select(*whole, [])[0].names == []
+    with pytest.raises(SchemaError, match=r"no output column 'x_rihgt'.*Did you mean 'x_right'\?"):
+        select(*whole, ["x_rihgt"])
+
+
+def test_metadata_of_fields_is_kept() -> None:
+    field = pa.field("x", pa.int64(), metadata={"unit": "EUR"})
+    schema, _ = output_schema(pa.schema([field]), pa.schema([field]), How.INNER, "_r")
+    assert [f.metadata for f in schema] == [{b"unit": b"EUR"}] * 2

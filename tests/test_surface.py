@@ -1,0 +1,117 @@
+"""The public surface: a change here is a change for every user."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import thetastream as ts
+
+
+def signature(function: Any) -> dict[str, tuple[Any, Any]]:
+    """Parameters with their kind and default."""
+    found = inspect.signature(function).parameters.values()
+    return {p.name: (p.kind, p.default) for p in found if p.name != "self"}
+
+
+EMPTY = inspect.Parameter.empty
+PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
+NAMED = inspect.Parameter.KEYWORD_ONLY
+REST = inspect.Parameter.VAR_KEYWORD
+
+
+def test_names() -> None:
+    assert sorted(ts.__all__) == [
+        *("CountWindow", "Explanation", "How", "Interval", "Metrics", "Predicate", "Side"),
+        *("StreamJoin", "ThetastreamError", "TimeWindow", "errors", "index", "left", "right"),
+        "tactics",
+    ]
+    assert ts.__all__ == sorted(ts.__all__, key=lambda name: (name[0].islower(), name))
+    for name in ts.__all__:
+        assert getattr(ts, name) is not None
+
+
+def test_stream_join() -> None:
+    assert signature(ts.StreamJoin) == {
+        "on": (PLAIN, EMPTY),
+        "window": (NAMED, EMPTY),
+        "how": (NAMED, "inner"),
+        "tactic": (NAMED, "auto"),
+        "suffix": (NAMED, "_right"),
+        "self_join": (NAMED, False),
+        "threads": (NAMED, 1),
+        "batch_rows": (NAMED, 65_536),
+        "columns": (NAMED, None),
+        "schemas": (NAMED, None),
+    }
+    assert signature(ts.StreamJoin.push) == {"left": (PLAIN, None), "right": (PLAIN, None)}
+    for name in ("flush", "explain", "metrics", "check"):
+        assert signature(getattr(ts.StreamJoin, name)) == {}
+    public = {name for name in vars(ts.StreamJoin) if not name.startswith("_")}
+    assert public == {"push", "flush", "explain", "metrics", "check"}
+
+
+def test_windows() -> None:
+    assert signature(ts.CountWindow) == {
+        "size": (PLAIN, EMPTY),
+        "order": (PLAIN, None),
+        "slide": (PLAIN, None),
+        "unknown": (REST, EMPTY),
+    }
+    assert signature(ts.TimeWindow) == {
+        "size": (PLAIN, EMPTY),
+        "time": (PLAIN, None),
+        "lateness": (PLAIN, 0),
+        "slide": (PLAIN, None),
+        "unknown": (REST, EMPTY),
+    }
+
+
+def test_indexes() -> None:
+    assert signature(ts.index.create) == {
+        "name": (PLAIN, EMPTY),
+        "capacity": (PLAIN, 1 << 20),
+        "parameters": (REST, EMPTY),
+    }
+    assert ts.index.names() == ["nested-loop", "sorted-runs"]
+    index = ts.index.create(ts.index.names()[0])
+    assert index.parameters["capacity"] == 1 << 20
+    assert list(signature(type(index).insert)) == ["keys", "ids"]
+    assert signature(type(index).probe) == {
+        "lows": (PLAIN, EMPTY),
+        "highs": (PLAIN, EMPTY),
+        "limit": (NAMED, 65_536),
+    }
+    assert list(signature(type(index).expire)) == ["before"]
+    for name in ("nbytes", "parameters", "statistics"):
+        assert isinstance(getattr(type(index), name), property)
+
+
+def test_tactics() -> None:
+    assert ts.tactics()[0] == "auto"
+
+
+def test_modes() -> None:
+    assert [mode.value for mode in ts.How] == ["inner", "left", "right", "full", "semi", "anti"]
+    assert [side.value for side in ts.Side] == ["left", "right"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("pushes", "rows", "matches", "output_rows", "dropped", "null_keys", "nan_keys"),
+        *("candidates", "window_rows", "window_bytes", "index_bytes", "payload_bytes"),
+        *("peak_bytes", "runs", "merges", "sides", "keys_seconds", "sort_seconds"),
+        *("probe_seconds", "insert_seconds", "merge_seconds", "expire_seconds", "gather_seconds"),
+    ],
+)
+def test_metrics(field: str) -> None:
+    metrics = ts.StreamJoin("l.x = r.x", window=ts.CountWindow(1)).metrics()
+    assert metrics[field] == getattr(metrics, field)
+    assert field in metrics.as_dict()
+
+
+def test_the_version() -> None:
+    assert ts.__version__.count(".") == 2
