@@ -37,8 +37,8 @@ def evaluate(node: Expression, lookup: Lookup, length: int) -> pa.Array:
         values = _value(node, lookup)
     except pa.ArrowInvalid as error:
         raise DataError(f"{node}: {error}; cast the columns to double to allow it") from None
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise SchemaError(f"{node}: {error}; cast the columns to types that fit") from None
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise SchemaError(f"{node}: the types of its parts do not go together; cast them") from None
     return _spread(values, length)
 
 
@@ -325,7 +325,8 @@ def _rounded(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], p
     return lambda values: function(values) if pat.is_decimal(values.type) else values
 
 
-def _concatenated(args: list[pa.Array]) -> pa.Array:
+def _concatenated(args: list[pa.Array], node: Call) -> pa.Array:
+    _check_text(args, node)
     texts = [v.cast(pa.large_string()) for v in _align(*args)]
     return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
 
@@ -343,13 +344,15 @@ def _coalesce(args: list[pa.Array], node: Call) -> pa.Array:
     return reduce(lambda a, b: pc.coalesce(*_same_type(*_align(a, b))), args)
 
 
+def _check_text(args: list[pa.Array], node: Call) -> None:
+    for kind in (values.type for values in args):
+        if not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_null(kind)):
+            raise SchemaError(f"{node}: expected strings, got {kind}; cast the column")
+
+
 def _like(args: list[pa.Array], node: Call) -> pa.Array:
     values, patterns = args
-    for side in args:
-        if not (
-            pat.is_string(side.type) or pat.is_large_string(side.type) or pat.is_null(side.type)
-        ):
-            raise SchemaError(f"{node}: LIKE compares strings; got {side.type}: cast it")
+    _check_text(args, node)
     if pat.is_null(values.type) or pat.is_null(patterns.type):
         return pa.nulls(len(_align(values, patterns)[0]), pa.bool_())
     if isinstance(node.args[1], Literal):
@@ -396,5 +399,5 @@ _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
     Function.LOWER: lambda args, node: pc.utf8_lower(args[0]),
     Function.UPPER: lambda args, node: pc.utf8_upper(args[0]),
     Function.LENGTH: lambda args, node: pc.utf8_length(args[0]).cast(pa.int64()),
-    Function.CONCAT: lambda args, node: _concatenated(args),
+    Function.CONCAT: _concatenated,
 }

@@ -356,10 +356,9 @@ def _like(text: str, pattern: str) -> bool:
 
 
 def _rounded(function: Any, value: Any) -> Any:
-    """A float stays a float, of the type that its comparisons are made in."""
-    if isinstance(value, float):
-        return float(function(value)) if math.isfinite(value) else value
-    return function(value)
+    if not isinstance(value, float):
+        return function(value)
+    return float(function(value)) if math.isfinite(value) else value
 
 
 _OTHERS: dict[Function, Callable[..., Any]] = {
