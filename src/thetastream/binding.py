@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.batch import to_keys
-from thetastream.box import Pieces, band_width, intervals
+from thetastream.box import Pieces, band_interval, band_width, intervals, plain_band
 from thetastream.errors import PredicateError, SchemaError, suggest
 from thetastream.evaluate import evaluate, true_mask, type_of
 from thetastream.expression import Call, Column, Expression, Function
@@ -42,6 +42,17 @@ class BoundTerm:
 
     term: Term
     domain: Domain
+
+    @cached_property
+    def _bands(self) -> dict[Side, tuple[int, int] | None]:
+        return {side: plain_band(self.term, self.domain, side) for side in Side}
+
+    def intervals(self, fresh: Side, keys: Array) -> Pieces:
+        """Disjoint intervals of stored keys that match fresh keys."""
+        band = self._bands[fresh]
+        if band is not None:
+            return band_interval(band, keys)
+        return intervals(self.term, self.domain, fresh, keys)
 
     @cached_property
     def names(self) -> dict[Side, str]:
@@ -139,7 +150,7 @@ class Field:
         """Whether this is the event time of the window."""
         return not self.members
 
-    @property
+    @cached_property
     def terms(self) -> list[BoundTerm]:
         """The terms that this field decides."""
         return [self.binding.terms[i] for i in self.members]
@@ -195,7 +206,7 @@ class Field:
             assert self.binding.time is not None and fresh.times is not None
             return [self.binding.time.interval(fresh.times, fresh.side)]
         parts = [
-            intervals(bound.term, bound.domain, fresh.side, fresh.keys[i])
+            bound.intervals(fresh.side, fresh.keys[i])
             for i, bound in zip(self.members, self.terms, strict=True)
         ]
         if len(parts) == 1:

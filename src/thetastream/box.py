@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -33,7 +32,7 @@ from thetastream.side import Side
 from thetastream.term import Arm, Bound, Compare, Condition, Difference, Term, edges
 from thetastream.window import saturating_add
 
-__all__ = ["Pieces", "band_width", "intervals"]
+__all__ = ["Pieces", "band_interval", "band_width", "intervals", "plain_band"]
 
 Array = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -101,7 +100,7 @@ def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
         stored, own = condition.shift(fresh.other) or 0, condition.shift(fresh) or 0
         return _exact_compare(op, domain.constant(own) - domain.constant(stored), keys)
     if condition.low is not None and condition.high is not None:
-        return [_exact_band(condition, domain, fresh, keys)]
+        return [_exact_band(_steps(condition, domain, fresh), keys)]
     ops = []
     # minuend stored: u - v op c, so u op v + c.  minuend fresh: v - u op c, so u flip(op) v - c.
     sign = -1 if condition.minuend is fresh else 1
@@ -112,16 +111,17 @@ def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
     return [_intersection(tuple(parts))]
 
 
-def _exact_band(
-    condition: Difference, domain: Domain, fresh: Side, keys: Array
-) -> tuple[Array, Array]:
+def _exact_band(steps: tuple[int, int], keys: Array) -> tuple[Array, Array]:
     """A band with both edges: two additions, unless an edge leaves int64."""
-    first, last = _steps(condition, domain, fresh)
+    first, last = steps
+    low, high = (int(keys.min()), int(keys.max())) if keys.size else (0, 0)
+    edges_fit = low + first >= MIN and low + last >= MIN and high + first <= MAX
+    if edges_fit and high + last <= MAX and first >= MIN and last <= MAX:
+        return keys + np.int64(first), keys + np.int64(last)
     piece = saturating_add(keys, first), saturating_add(keys, last)
     return _empty_if_below(_empty_if_above(piece, keys, first), keys, last)
 
 
-@lru_cache(maxsize=256)
 def _steps(condition: Difference, domain: Domain, fresh: Side) -> tuple[int, int]:
     """Whole steps from a fresh key to the first and the last stored key inside a band."""
     assert condition.low is not None and condition.high is not None
@@ -129,6 +129,22 @@ def _steps(condition: Difference, domain: Domain, fresh: Side) -> tuple[int, int
     first = math.floor(low) + 1 if condition.low.strict else math.ceil(low)
     last = math.ceil(high) - 1 if condition.high.strict else math.floor(high)
     return (-last, -first) if condition.minuend is fresh else (first, last)
+
+
+def plain_band(term: Term, domain: Domain, fresh: Side) -> tuple[int, int] | None:
+    """The steps of a term that is one exact band and nothing else; they never change."""
+    if domain.kind is Kind.FLOAT or len(term.arms) != 1 or len(term.arms[0]) != 1:
+        return None
+    (condition,) = term.arms[0]
+    if not isinstance(condition, Difference) or condition.low is None or condition.high is None:
+        return None
+    steps = _steps(condition, domain, fresh)
+    return steps if all(MIN <= step <= MAX for step in steps) else None
+
+
+def band_interval(steps: tuple[int, int], keys: Array) -> Pieces:
+    """``intervals`` of a plain band."""
+    return [_exact_band(steps, keys)]
 
 
 def _strict(op: Function, bound: Bound) -> Function:

@@ -162,8 +162,9 @@ class SortedRuns(Index):
             if found is not None:
                 return self._run_in(older.room, *found, older, newer)
         total = len(older) + len(newer)
-        # Room to merge in place later; little for long runs, as it is held all the time.
-        size = total + total // (16 if total > self.capacity // 32 else 2)
+        # Room to merge in place later: plenty for short runs, which still grow; little for long
+        # ones, as it is held all the time.
+        size = max(total + total // 16, min(2 * total, self.capacity // 6))
         room = np.empty((1, size), np.int64), np.empty(size, np.int64)
         length = merge(
             older.keys[0], older.ids, newer.keys[0], newer.ids, self._before, room[0][0], room[1]
