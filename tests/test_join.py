@@ -224,6 +224,24 @@ def test_memory_is_given_back_as_windows_slide():
     assert join.metrics().window_bytes < full / 50
 
 
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_a_row_from_the_future_does_not_hold_on_to_all_that_follow(how):
+    """Rows leave from the front; one that is far ahead of its time must not block it."""
+    window = ts.TimeWindow(20, time="t")
+    ahead, plain = (ts.StreamJoin("l.x = r.x", window=window, how=how) for _ in range(2))
+    list(ahead.push(left=table([-1], t=[10**9])))
+    found = Counter()
+    for step in range(150):
+        batch = table(np.arange(100), t=np.full(100, step))
+        for name, join in (("ahead", ahead), ("plain", plain)):
+            found[name] += sum(b.num_rows for b in join.push(left=batch, right=batch))
+            join.check()
+    assert found["ahead"] == found["plain"] > 100_000
+    assert plain.metrics().window_rows < 6_000
+    assert ahead.metrics().window_rows < 15_000
+    assert [row["x"] for row in rows(ahead.flush())] == ([-1] if how == "full" else [])
+
+
 def test_index_bytes_stay_below_one_and_a_half_of_key_and_id():
     window, batch = 1 << 16, 1 << 12
     join = joined(window=ts.CountWindow(window), columns=["x"])

@@ -283,7 +283,9 @@ class Engine:
                     ids = stream.unmatched_older(role, bound)
                     parts += self._matcher.rows(role, stream, ids)
             with self._counters.timed("expire"):
-                stream.expire(stream.first_younger(min(old.values())))
+                oldest = min(old.values())
+                stream.expire(stream.first_younger(oldest))
+                stream.sweep(oldest)
         return parts
 
 

@@ -26,7 +26,7 @@ __all__ = ["Matches", "Probe", "collect"]
 Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
 _SORT_FROM = 64
-_SLICE = 4096
+_SLICE = 8192
 
 
 class Reader:

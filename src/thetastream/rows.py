@@ -276,11 +276,16 @@ class Rows:
             self._columns[name] = make(kind, first)
         self.first = self.next = first
 
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Store rows under the ids ``next …``."""
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns held."""
+        return list(self._columns)
+
+    def append(self, batch: pa.RecordBatch, count: int | None = None) -> None:
+        """Store rows under the ids ``next …``; ``count`` of them when there may be no column."""
         for name, column in self._columns.items():
             column.append(batch.column(name))
-        self.next += batch.num_rows
+        self.next += batch.num_rows if count is None else count
 
     def expire(self, before: int) -> None:
         """Forget rows below ``before``."""

@@ -22,6 +22,7 @@ __all__ = ["Stored", "Stream"]
 
 Array = NDArray[np.int64]
 _MIN = -(2**63)
+_SWEEP = 4096
 
 
 class Stored:
@@ -59,6 +60,14 @@ class Stored:
         moved.insert(choice.layout.matrix(keys, ids.size), ids)
         self.index, self.choice = moved, choice
 
+    def relocate(self, ids: Array, first: int) -> None:
+        """Give the rows ``ids`` (ascending) the ids ``first …``, and forget all others."""
+        matrix, held = self.index.dump()
+        keep = np.isin(held, ids)
+        self.index.expire(first)
+        moved = np.searchsorted(ids, held[keep]) + first
+        self.index.insert(np.ascontiguousarray(matrix[:, keep]), moved)
+
     def statistics(self, name: str) -> float:
         """A counter of the index, those of indexes it replaced included."""
         return self.index.statistics.get(name, 0) + self._replaced.get(name, 0)
@@ -81,6 +90,7 @@ class Stream:
         self.matched = {role: Ring(np.bool_, first) for role in tracked}
         self.stored: dict[Side, Stored] = {}
         self.max_time: int | None = None
+        self._sweep_at = _SWEEP
 
     def append(self, rows: Fresh) -> int:
         """Take payload, times and flags in; gives the id of the first row."""
@@ -140,6 +150,35 @@ class Stream:
             if young.any():
                 return self.times.first + start + int(np.argmax(young))
         return self.rows.next
+
+    def sweep(self, time: int) -> None:
+        """Make room when rows older than ``time`` are stuck behind younger ones.
+
+        Rows leave from the front. One row from the future would keep all that came after it, so
+        when half of the rows are dead, the living ones are appended anew, under new ids, and the
+        front is dropped. Looked at when the rows have doubled: O(log n) per row, amortised.
+        """
+        if len(self.rows) < self._sweep_at:
+            return
+        assert self.times is not None
+        alive = np.flatnonzero(self.times.values >= time)
+        if 2 * alive.size < len(self.rows):
+            self._relocate(alive + self.rows.first)
+        self._sweep_at = max(_SWEEP, 2 * len(self.rows))
+
+    def _relocate(self, ids: Array) -> None:
+        assert self.times is not None
+        first, view = self.rows.next, self.rows.view()
+        at = ids - self.rows.first
+        columns = self.rows.columns
+        arrays = [view.take(name, ids) for name in columns]
+        self.rows.append(pa.RecordBatch.from_arrays(arrays, names=columns), len(ids))
+        self.times.append(self.times.values[at])
+        for flags in self.matched.values():
+            flags.append(flags.values[at])
+        for stored in self.stored.values():
+            stored.relocate(ids, first)
+        self.expire(first)
 
     def expire(self, before: int) -> None:
         """Forget rows below ``before`` everywhere."""

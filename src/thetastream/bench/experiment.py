@@ -101,9 +101,9 @@ def _cell(workload: str, window: int, batch: int, known: Sequence[Cell]) -> Cell
 
 
 def _timed_rows(workload: str, window: int, batch: int) -> int:
-    """Give enough rows to turn the whole window over, and at least two million."""
+    """Give enough rows to turn the whole window over, and at least four million in all."""
     streams = 1 if workload == "W3" else 2
-    rows = max(window, (1 << 21) // streams, 8 * batch)
+    rows = max(window, (1 << 22) // streams, 8 * batch)
     return -(-rows // batch) * batch
 
 

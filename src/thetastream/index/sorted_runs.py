@@ -4,8 +4,8 @@ Every insert sorts its rows into a new run. Runs are kept oldest first; while th
 most ``ratio`` times as long as the last, the two are merged. So sizes fall by more than ``ratio``
 from run to run: one long run holds almost the whole window, a few short ones take the inserts.
 
-    ratio 8   ┌────────────────────────────────────────────┐ ┌───────┐ ┌──┐
-              │ 1,048,576 rows, merged every 131,072       │ │ 65,536│ │8k│  ← fresh rows
+    ratio 12  ┌────────────────────────────────────────────┐ ┌───────┐ ┌──┐
+              │ 1,048,576 rows, merged every 87,382        │ │ 65,536│ │4k│  ← fresh rows
               └────────────────────────────────────────────┘ └───────┘ └──┘
 
 Each run carries a router (``kernels/search.py``), so a box costs one or two cache misses per run.
@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -73,15 +73,14 @@ class Run:
     router: NDArray[np.int32] = field(default_factory=lambda: _NO_ROUTER)
 
     def routed(self, slot: int) -> Run:
-        """With a router of one entry per ``slot / 2`` to ``slot`` rows, if it has none."""
-        if self.router.size:
-            return self
+        """With a router of one entry per ``slot / 2`` to ``slot`` rows."""
         column = self.keys[0]
         low, high = int(column[0]), int(column[-1])
         shift = max(0, (high - low).bit_length() - max(1, column.size // slot).bit_length())
         router = np.empty(((high - low) >> shift) + 2, np.int32)
         build_router(column, low, shift, router)
-        return replace(self, low=low, shift=shift, router=router)
+        place = (self.first, self.last, self.room, self.start)
+        return Run(self.keys, self.ids, *place, low, shift, router)
 
     def __len__(self) -> int:
         return self.ids.size
@@ -107,7 +106,7 @@ class SortedRuns(Index):
     summary: ClassVar[str] = "immutable sorted runs in geometric sizes, with a router each"
 
     def __init__(
-        self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 8, slot: int = 8
+        self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 12, slot: int = 8
     ) -> None:
         super().__init__(capacity, columns)
         if ratio < 1 or slot < 1:
@@ -149,7 +148,7 @@ class SortedRuns(Index):
             runs[at : at + 2] = [] if merged is None else [merged]
             self._runs = tuple(runs)
             at = min(at, len(runs) - 2)
-        self._runs = tuple(run.routed(self.slot) for run in runs)
+        self._runs = tuple([run if run.router.size else run.routed(self.slot) for run in runs])
         self._merge_seconds += time.perf_counter() - started
 
     def _merged(self, older: Run, newer: Run) -> Run | None:
