@@ -21,6 +21,7 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream.errors import SchemaError
+from thetastream.kernels.pairs import gather
 
 __all__ = ["BatchView", "Ring", "Rows", "RowsView", "check_gatherable"]
 
@@ -88,14 +89,14 @@ class ColumnView(Protocol):
 
 
 class FixedView:
-    """Fixed-width values in a NumPy array; row ``first`` is at position 0."""
+    """Fixed-width values in a writable NumPy array; row ``first`` is at position 0."""
 
     __slots__ = ("_first", "_kind", "_valid", "_values")
 
     def __init__(
         self,
         kind: pa.DataType,
-        values: NDArray[np.generic],
+        values: NDArray[Any],
         valid: NDArray[np.bool_] | None,
         first: int,
     ) -> None:
@@ -105,12 +106,12 @@ class FixedView:
         self._first = first
 
     def take(self, ids: Array) -> pa.Array:
-        at = ids - self._first if self._first else ids
-        taken = self._values.take(at, mode="clip")
+        taken = np.empty(len(ids), self._values.dtype)
+        gather(self._values, ids, self._first, taken)
         bitmap = None
         if self._valid is not None:
-            bits = np.packbits(self._valid.take(at, mode="clip"), bitorder="little")
-            bitmap = pa.py_buffer(bits)
+            valid = self._valid.take(ids - self._first)
+            bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
         return pa.Array.from_buffers(self._kind, len(ids), [bitmap, pa.py_buffer(taken)])
 
 
@@ -262,7 +263,7 @@ class BatchView(RowsView):
         if not is_fixed(array.type):
             return ChunkView(array.type, [gatherable(array)], [0])
         valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        return FixedView(array.type, _raw(array), valid, 0)
+        return FixedView(array.type, _raw(array).copy(), valid, 0)
 
 
 class Rows:

@@ -125,7 +125,7 @@ def test_merge_work_per_row_is_bounded(ratio: int, batch: int) -> None:
     *_, index = slid(window, batch, batches, ratio=ratio)
     runs = math.log(window / batch, max(ratio, 2)) + 1
     per_row = index.statistics["merged_rows"] / (batch * batches)
-    # A row is copied once per level by its own merge, and (ratio - 1) / 2 times by later ones.
+    # Empirical: 4 to 14 copies per row were counted for these shapes, where the bound is 5 to 15.
     assert 0 < per_row <= (ratio + 1) / 2 * runs
 
 
@@ -281,7 +281,7 @@ def test_bad_parameters_and_shapes() -> None:
     for bad_keys in (np.arange(3), np.zeros((3, 2), np.int64), np.zeros((1, 2, 2), np.int64)):
         with pytest.raises(DataError, match=r"2 key column\(s\); got an array of shape"):
             index.insert(bad_keys, np.arange(3))
-    assert index.parameters["ratio"] == 8
+    assert index.parameters["ratio"] == 12
 
 
 def test_check_can_fail() -> None:
@@ -304,3 +304,26 @@ def test_check_can_fail() -> None:
     index._runs = (run, run)
     with pytest.raises(AssertionError):
         index.check()
+
+
+def grown(hold: bool) -> tuple[SortedRuns, int]:
+    """An index after many inserts, and in how many different arrays its long run has lain."""
+    index, answers, arrays = SortedRuns(capacity=1 << 12, ratio=8), [], set()
+    random = np.random.default_rng(0)
+    for first in range(0, 4000, 50):
+        index.insert(random.integers(0, 1000, 50), np.arange(first, first + 50))
+        index.check()
+        arrays.add(id(index._runs[0].room))
+        if hold:
+            answers.append((first + 50, index.probe(np.array([0]), np.array([1000]))))
+    for rows, answer in answers:
+        ids = np.concatenate([ids for _, ids in answer])
+        assert sorted(ids.tolist()) == list(range(rows)), "an open answer must not change"
+    return index, len(arrays)
+
+
+def test_long_runs_are_merged_in_place_but_never_under_an_open_answer() -> None:
+    (free, few), (held, many) = grown(hold=False), grown(hold=True)
+    assert few < many
+    for a, b in zip(free.dump(), held.dump(), strict=True):
+        assert np.array_equal(a, b)

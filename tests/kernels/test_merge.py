@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from thetastream.kernels import prepare
-from thetastream.kernels.merge import merge, merge_columns
+from thetastream.kernels.merge import merge, merge_columns, merge_to_back, merge_to_front
 
 prepare()
 
@@ -81,3 +81,30 @@ def test_columns_go_with_their_row(old: list[int], new: list[int], before: int, 
     assert found == expected(older, newer, before)
     for c in range(1, width):
         assert keys[c, :size].tolist() == (ids[:size] * 10 + c).tolist()
+
+
+@pytest.mark.parametrize("to_front", [True, False])
+@given(
+    st.lists(st.integers(-3, 3), max_size=12),
+    st.lists(st.integers(-3, 3), max_size=6),
+    st.integers(0, 18),
+    st.integers(0, 3),
+)
+def test_merging_in_place_gives_the_same_run(
+    to_front: bool, old: list[int], new: list[int], before: int, spare: int
+) -> None:
+    old_keys, new_keys = np.array(sorted(old), np.int64), np.array(sorted(new), np.int64)
+    old_ids, new_ids = np.arange(len(old)), np.arange(len(new)) + len(old)
+    total = len(old) + len(new)
+    keys, ids = np.empty(total, np.int64), np.empty(total, np.int64)
+    length = merge(old_keys, old_ids, new_keys, new_ids, before, keys, ids)
+    gap = len(new) + spare
+    room, room_ids = np.full(gap + len(old), 99), np.full(gap + len(old), 99)
+    start = gap if to_front else 0
+    room[start : start + len(old)], room_ids[start : start + len(old)] = old_keys, old_ids
+    place = (room, room_ids, start, start + len(old), new_keys, new_ids, before)
+    first, size = (0, merge_to_front(*place)) if to_front else (merge_to_back(*place), length)
+    assert size == length
+    assert to_front or first == room.size - length
+    assert room[first : first + length].tolist() == keys[:length].tolist()
+    assert room_ids[first : first + length].tolist() == ids[:length].tolist()
