@@ -191,6 +191,10 @@ class SortedRuns(Index):
     ) -> Run | None:
         if not length:
             return None
+        if 5 * length < 4 * room[1].size and room[1].size > self.capacity // 6:
+            # Much had expired: a long run keeps no more than a little room.
+            room = room[0][:, start : start + length].copy(), room[1][start : start + length].copy()
+            start = 0
         keys, ids = room[0][:, start : start + length], room[1][start : start + length]
         first = max(self._before, min(older.first, newer.first))
         last = max(older.last, newer.last)
