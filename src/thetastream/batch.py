@@ -7,6 +7,7 @@ value does not fit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from thetastream.kernels.floats import NAN_KEY
 from thetastream.kernels.hashing import hash_bytes
 from thetastream.schema import Domain, Kind, tick, value_type
 
-__all__ = ["conform", "float_keys", "keys_to_floats", "plain", "to_keys"]
+__all__ = ["conform", "float_keys", "in_python", "keys_to_floats", "plain", "to_keys"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -156,6 +157,17 @@ def _scaled(keys: Array, factor: int, what: str, values: pa.Array) -> Array:
             "side to a coarser unit or scale"
         )
     return keys * np.int64(factor)
+
+
+def in_python(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Values for people to read; times that Python cannot hold (nanoseconds) as text."""
+    try:
+        return list(values.to_pylist())
+    except (OverflowError, ValueError):
+        try:
+            return list(values.cast(pa.string()).to_pylist())
+        except pa.ArrowNotImplementedError:
+            return list(values.cast(pa.int64()).to_pylist())
 
 
 def _shown(values: pa.Array, at: int) -> str:

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from thetastream.batch import in_python
 from thetastream.errors import DataError, suggest
 
 __all__ = ["Format", "Source", "Target"]
@@ -209,7 +210,8 @@ class _JsonLines:
         self._file = path.open("w", encoding="utf-8")
 
     def write(self, batch: pa.RecordBatch) -> None:
-        for row in batch.to_pylist():
+        for values in zip(*map(in_python, batch.columns), strict=True):
+            row = dict(zip(batch.schema.names, values, strict=True))
             self._file.write(json.dumps(row, default=_plain, ensure_ascii=False) + "\n")
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from thetastream.batch import in_python
 from thetastream.testing.kinds import PAIRINGS, Kind
 from thetastream.testing.predicates import predicates
 from thetastream.window import CountWindow, TimeWindow
@@ -56,7 +57,8 @@ class Scenario:
         for push in self.pushes:
             for name, table in zip(("left", "right"), push, strict=True):
                 if table is not None:
-                    lines.append(f"  push {name} {table.to_pydict()}")
+                    columns = {n: in_python(table[n]) for n in table.column_names}
+                    lines.append(f"  push {name} {columns}")
         for name, table in (("left", self.table(0)), ("right", self.table(1))):
             if table is not None:
                 lines.append(f"  type {name} {_shown(table.schema)}")
