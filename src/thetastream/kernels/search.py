@@ -11,7 +11,7 @@ Boxes are taken in blocks of 64: first the router entries of a block are read an
 behind them prefetched, then each box is searched and its pairs written at once. So the cache misses
 of a block overlap. For boxes with two matches each, on uniform keys (ns per box, cold cache):
 
-    keys    boxes     halving, then pairs     in one pass     with prefetch
+    keys    boxes           in two passes     in one pass     with prefetch
     2^20     2^13                    105               69                36
     2^20     2^15                     75               46                31
     2^23     2^15                    210               95                43
