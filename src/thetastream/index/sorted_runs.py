@@ -28,9 +28,9 @@ Runs are immutable for whoever reads them. While nobody does (no answer is open)
 merged in place: it lies in arrays with some room to spare and moves to their front or back,
 whichever is free, so that no fresh memory has to be cleared; that halves the cost of its merge.
 
-Why not one sorted array that takes every batch in by a merge? It costs O(w / b) per row: with small
-batches merging is all it does. Why not equal subwindows, dropped whole (PanJoin)? A probe visits all
-of them. The two-tier idea is the one of PIM-Tree Section 3.2 and PanJoin Section III-F.
+Why not one sorted array that takes every batch in by a merge? It costs O(w / b) per row: with
+small batches merging is all it does. Why not equal subwindows, dropped whole (PanJoin)? A probe
+visits all of them. The two-tier idea is that of PIM-Tree Section 3.2 and PanJoin Section III-F.
 """
 
 from __future__ import annotations
