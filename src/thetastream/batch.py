@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.kernels.floats import NAN_KEY
 from thetastream.kernels.hashing import hash_bytes
-from thetastream.schema import Domain, Kind, tick, value_type
+from thetastream.schema import Domain, Kind, tick
 
 __all__ = ["conform", "float_keys", "in_python", "keys_to_floats", "plain", "to_keys"]
 
@@ -245,7 +245,7 @@ def _matched(data: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.RecordBat
         array = data.column(at)
         if pat.is_null(array.type):
             array = pa.nulls(len(array), field.type)
-        if not _same_values(array.type, field.type):
+        if not array.type.equals(field.type):
             raise SchemaError(
                 f"column {field.name!r} of the {side} side changed its type from {field.type} to "
                 f"{array.type}; cast it before the push"
@@ -257,7 +257,3 @@ def _matched(data: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.RecordBat
             f"the {side} side has new columns {', '.join(extra)}; earlier pushes did not have them"
         )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _same_values(came: pa.DataType, expected: pa.DataType) -> bool:
-    return bool(came.equals(expected)) and value_type(came).equals(value_type(expected))

@@ -136,20 +136,17 @@ class _Marker:
         places = [(side, True), (role, False)]
         if query.mirrored:
             places += [(role, True), (side, False)]
-        self._places = [(r, fresh) for r, fresh in places if r in self._stream(r).matched]
+        self._places = [(r, fresh) for r, fresh in places if r in streams[r].matched]
 
     @property
     def needed(self) -> bool:
         """Whether any flag is kept at all."""
         return bool(self._places)
 
-    def _stream(self, role: Side) -> Stream:
-        return self._streams[role]
-
     def see(self, fresh_rows: Array, ids: Array) -> None:
         """Take note of pairs."""
         for role, fresh in self._places:
-            new = self._stream(role).mark(role, fresh_rows + self._first if fresh else ids)
+            new = self._streams[role].mark(role, fresh_rows + self._first if fresh else ids)
             if role is Side.LEFT:
                 self._newly.append(new)
 
