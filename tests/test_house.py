@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -21,7 +23,7 @@ TEXTS = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/**/*.md"),
     *(path for path in ROOT.glob("tests/**/*.py") if path != Path(__file__)),
-    *(path for path in ROOT.glob("scripts/*") if path.is_file()),
+    *(path for path in ROOT.glob("scripts/**/*") if path.is_file()),
     *(ROOT / name for name in ("pyproject.toml", "constraints.txt", "Makefile", ".ci/run")),
 ]
 
@@ -66,10 +68,11 @@ def test_help_lists_every_verb() -> None:
 
 def test_what_is_tested_is_pinned() -> None:
     found = pins()
-    for name, bounds in requirements("bench", "dev").items():
-        lower = re.fullmatch(r">=([\d.]+)", bounds)
-        assert lower, f"{name} has other bounds than a lower one: {bounds}"
-        assert numbers(found[name]) >= numbers(lower[1])
+    for name, bounds in requirements("bench", "spark", "connect", "dev").items():
+        limits = re.fullmatch(r">=([\d.]+)(?:,<(\d+))?", bounds)
+        assert limits, f"{name} has other bounds than a lower and perhaps an upper one: {bounds}"
+        assert numbers(found[name]) >= numbers(limits[1])
+        assert limits[2] is None or numbers(found[name]) < numbers(limits[2])
 
 
 def test_constraints_are_names_and_versions() -> None:
@@ -79,7 +82,34 @@ def test_constraints_are_names_and_versions() -> None:
 
 def test_the_core_needs_only_what_the_design_says() -> None:
     assert set(requirements()) == {"numpy", "numba", "pyarrow", "sqlglot", "typer", "rich"}
-    assert set(PROJECT["optional-dependencies"]) == {"spark", "dashboard", "bench", "dev"}
+    assert set(PROJECT["optional-dependencies"]) == {
+        *("spark", "connect", "dashboard", "bench", "dev"),
+    }
+
+
+@pytest.mark.parametrize("version", ["11", "16", "17", "25"])
+def test_java_is_17_or_later(tmp_path: Path, version: str) -> None:
+    (tmp_path / "scripts").mkdir()  # a copy, so that no Java in .venv is found
+    script = Path(shutil.copy(ROOT / "scripts/find-java", tmp_path / "scripts"))
+    java = tmp_path / "java"
+    java.write_text(
+        "#!/bin/sh\n"
+        "echo ' java.home = found here'\n"
+        f"echo ' java.specification.version = {version}'\n"
+    )
+    java.chmod(0o755)
+    done = subprocess.run(
+        [script],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if int(version) >= 17:
+        assert done.stdout == "found here\n"
+    else:
+        assert done.returncode == 1
+        assert "needs Java 17 or later" in done.stderr
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
