@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream.arrival import Waiting, concatenated, read_ranks, sliced
+from thetastream.arrival import Census, Waiting, concatenated, read_ranks, ready, sliced
 from thetastream.binding import Fresh
 from thetastream.errors import DataError
 from thetastream.kernels import prepare
@@ -42,18 +42,30 @@ def expected(ranks: list[int]) -> list[tuple[Any, ...]]:
 
 
 def test_equal_ranks_left_goes_first() -> None:
-    waiting = Waiting()
-    waiting.add(fresh([1, 3, 3, 5]))
-    assert waiting.ready(Side.LEFT, None) == 0, "the other side has shown nothing"
-    assert [waiting.ready(Side.LEFT, shown) for shown in (0, 1, 2, 3, 4, 9)] == [0, 1, 1, 3, 3, 4]
-    assert [waiting.ready(Side.RIGHT, shown) for shown in (0, 1, 2, 3, 4, 9)] == [0, 0, 1, 1, 3, 4]
+    ranks = np.array([1, 3, 3, 5])
+    assert ready(ranks, Side.LEFT, None) == 0, "the other side has shown nothing"
+    shown = (0, 1, 2, 3, 4, 9)
+    assert [ready(ranks, Side.LEFT, rank) for rank in shown] == [0, 1, 1, 3, 3, 4]
+    assert [ready(ranks, Side.RIGHT, rank) for rank in shown] == [0, 0, 1, 1, 3, 4]
+
+
+def test_a_census_counts_who_came_before() -> None:
+    census = Census()
+    assert (census.seen, census.last) == (0, None)
+    census.add(np.array([1, 3, 3, 5]))
+    census.add(np.array([], np.int64))
+    assert (census.seen, census.last) == (4, 5)
+    # Left rows precede right rows of equal rank.
+    assert census.before(np.array([1, 3, 9]), Side.LEFT).tolist() == [0, 1, 4]
+    assert census.before(np.array([1, 3, 9]), Side.RIGHT).tolist() == [1, 3, 4]
+    census.release(3)
+    assert (census.seen, census.released, census.pending.tolist()) == (4, 3, [5])
+    assert census.before(np.array([5]), Side.RIGHT).tolist() == [4]
 
 
 def test_nothing_waits_at_first() -> None:
     waiting = Waiting()
     assert len(waiting) == 0
-    assert waiting.last is None
-    assert waiting.ready(Side.LEFT, 5) == 0
     rows, ranks = waiting.release(0)
     assert rows is None
     assert ranks.tolist() == []
@@ -68,8 +80,6 @@ def test_rows_come_out_as_they_went_in(steps: list[list[int] | int]) -> None:
             top = ranks[-1] if ranks else top
             waiting.add(fresh(ranks))
             inside += ranks
-            if ranks:
-                assert waiting.last == ranks[-1]
         else:
             count = min(step, len(inside))
             rows, ranks = waiting.release(count)

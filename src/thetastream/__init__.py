@@ -2,21 +2,28 @@
 
 >>> import thetastream as ts
 >>> join = ts.StreamJoin("abs(l.price - r.price) <= 0.05", window=ts.CountWindow(1 << 20))
+
+Names are loaded when they are first used: importing the package costs milliseconds, and a Spark
+worker or ``--help`` loads no compiler.
 """
 
 from __future__ import annotations
 
-from thetastream import errors, index
-from thetastream.duration import Interval
-from thetastream.errors import ThetastreamError
-from thetastream.expression import left, right
-from thetastream.join import StreamJoin
-from thetastream.metrics import Metrics
-from thetastream.plan import Explanation
-from thetastream.predicate import Predicate
-from thetastream.side import How, Side
-from thetastream.tactic import tactics
-from thetastream.window import CountWindow, TimeWindow
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thetastream import errors, index
+    from thetastream.duration import Interval
+    from thetastream.errors import ThetastreamError
+    from thetastream.expression import left, right
+    from thetastream.join import StreamJoin
+    from thetastream.metrics import Metrics
+    from thetastream.plan import Explanation
+    from thetastream.predicate import Predicate
+    from thetastream.side import How, Side
+    from thetastream.tactic import tactics
+    from thetastream.window import CountWindow, TimeWindow
 
 __version__ = "0.1.0"
 
@@ -37,3 +44,34 @@ __all__ = [
     "right",
     "tactics",
 ]
+
+_MODULES = {
+    "CountWindow": "window",
+    "Explanation": "plan",
+    "How": "side",
+    "Interval": "duration",
+    "Metrics": "metrics",
+    "Predicate": "predicate",
+    "Side": "side",
+    "StreamJoin": "join",
+    "ThetastreamError": "errors",
+    "TimeWindow": "window",
+    "left": "expression",
+    "right": "expression",
+    "tactics": "tactic",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = getattr(import_module(f"thetastream.{_MODULES[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"thetastream.{name}")
+    else:
+        raise AttributeError(f"module 'thetastream' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

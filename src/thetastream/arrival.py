@@ -9,6 +9,7 @@ on how the streams were cut into pushes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +21,51 @@ from thetastream.errors import DataError
 from thetastream.schema import Domain
 from thetastream.side import Side
 
-__all__ = ["Waiting", "read_ranks"]
+__all__ = ["Census", "Waiting", "read_ranks", "ready"]
 
 Array = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def ready(ranks: Array, side: Side, other: int | None) -> int:
+    """How many rows may be processed, given the last rank that the other side has shown."""
+    if other is None:
+        return 0
+    return int(np.searchsorted(ranks, other, "right" if side is Side.LEFT else "left"))
+
+
+@dataclass
+class Census:
+    """The ranks of all rows of a side, in whichever partition of the join the rows are.
+
+    ``pending`` are the ranks of rows that wait, ascending; ``released`` rows came before them.
+    """
+
+    pending: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    released: int = 0
+    last: int | None = None
+
+    @property
+    def seen(self) -> int:
+        """How many rows the side has had."""
+        return self.released + self.pending.size
+
+    def add(self, ranks: Array) -> None:
+        """Take note of rows, in the order of their ranks."""
+        if ranks.size:
+            self.pending = np.concatenate([self.pending, ranks])
+            self.last = int(ranks[-1])
+
+    def before(self, ranks: Array, side: Side) -> Array:
+        """How many rows arrived before rows of the other ``side`` with these ranks."""
+        if side is Side.LEFT:
+            return self.released + np.searchsorted(self.pending, ranks, "left")
+        return self.released + np.searchsorted(self.pending, ranks, "right")
+
+    def release(self, count: int) -> None:
+        """The first ``count`` rows have been processed."""
+        self.released += count
+        self.pending = self.pending[count:]
 
 
 @dataclass
@@ -31,7 +74,6 @@ class Waiting:
 
     rows: Fresh | None = None
     ranks: Array = field(default_factory=lambda: np.empty(0, np.int64))
-    last: int | None = None
 
     def __len__(self) -> int:
         return self.ranks.size
@@ -41,8 +83,6 @@ class Waiting:
         assert rows.ranks is not None
         self.rows = rows if self.rows is None else concatenated(self.rows, rows)
         self.ranks = np.concatenate([self.ranks, rows.ranks])
-        if rows.ranks.size:
-            self.last = int(rows.ranks[-1])
 
     def release(self, count: int) -> tuple[Fresh | None, Array]:
         """Take the first ``count`` rows out."""
@@ -52,12 +92,6 @@ class Waiting:
         out = sliced(self.rows, 0, count)
         self.rows = sliced(self.rows, count, len(self.rows)) if self.ranks.size else None
         return out, ranks
-
-    def ready(self, side: Side, other: int | None) -> int:
-        """How many rows may be processed, given the last rank that the other side has shown."""
-        if other is None:
-            return 0
-        return int(np.searchsorted(self.ranks, other, "right" if side is Side.LEFT else "left"))
 
 
 def read_ranks(
@@ -80,25 +114,44 @@ def read_ranks(
 
 def concatenated(a: Fresh, b: Fresh) -> Fresh:
     """Rows of both, a first."""
-    valid = None
-    if a.valid is not None or b.valid is not None:
-        valid = np.concatenate(
-            [np.ones(len(x), np.bool_) if x.valid is None else x.valid for x in (a, b)]
-        )
     batch = pa.Table.from_batches([a.batch, b.batch])
     whole = [pa.concat_arrays(column.chunks) for column in batch.unify_dictionaries().columns]
-    keys = [np.concatenate(pair) for pair in zip(a.keys, b.keys, strict=True)]
+    positions = None
+    if a.positions is not None and b.positions is not None:
+        positions = np.concatenate([a.positions, b.positions])
     return Fresh(
-        a.side, pa.RecordBatch.from_arrays(whole, schema=a.batch.schema), keys, valid, None
+        a.side,
+        pa.RecordBatch.from_arrays(whole, schema=a.batch.schema),
+        [np.concatenate(pair) for pair in zip(a.keys, b.keys, strict=True)],
+        _joined(a, b, [a.valid, b.valid], missing=True),
+        None,
+        positions=positions,
+        copies=_joined(a, b, [a.copies, b.copies], missing=False),
     )
+
+
+def _joined(a: Fresh, b: Fresh, masks: list[Mask | None], *, missing: bool) -> Mask | None:
+    if masks[0] is masks[1] is None:
+        return None
+    parts = [
+        np.full(len(rows), missing) if mask is None else mask
+        for rows, mask in zip((a, b), masks, strict=True)
+    ]
+    return np.concatenate(parts)
 
 
 def sliced(rows: Fresh, start: int, stop: int) -> Fresh:
     """Rows ``[start, stop)``."""
+
+    def cut(values: Any) -> Any:
+        return None if values is None else values[start:stop]
+
     return Fresh(
         rows.side,
         rows.batch.slice(start, stop - start),
         [key[start:stop] for key in rows.keys],
-        None if rows.valid is None else rows.valid[start:stop],
+        cut(rows.valid),
         None,
+        positions=cut(rows.positions),
+        copies=cut(rows.copies),
     )

@@ -62,7 +62,11 @@ class BoundTerm:
 
 @dataclass(slots=True)
 class Fresh:
-    """Rows arriving now on one side, as keys. ``valid`` marks rows that can match at all."""
+    """Rows arriving now on one side, as keys. ``valid`` marks rows that can match at all.
+
+    In a join that runs in several partitions, ``positions`` are the rows' places among all rows of
+    their side, and ``copies`` marks rows whose home is another partition: they are here to be met.
+    """
 
     side: Side
     batch: pa.RecordBatch
@@ -73,6 +77,8 @@ class Fresh:
     nan_keys: int = 0
     timed: Mask | None = None
     ranks: Array | None = None
+    positions: Array | None = None
+    copies: Mask | None = None
     selected: int | None = None
     _sorted: dict[int, tuple[Array, Fresh]] = dataclass_field(default_factory=dict)
 
@@ -117,6 +123,9 @@ class Fresh:
             None if self.valid is None else self.valid[keep],
             None if self.times is None else self.times[keep],
             timed=None if self.timed is None else self.timed[keep],
+            ranks=None if self.ranks is None else self.ranks[keep],
+            positions=None if self.positions is None else self.positions[keep],
+            copies=None if self.copies is None else self.copies[keep],
         )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.arrival import Waiting, read_ranks
+from thetastream.arrival import Census, Waiting, read_ranks, ready
 from thetastream.binding import Binding, Fresh
 from thetastream.errors import SchemaError
 from thetastream.matcher import Matcher
@@ -41,6 +41,10 @@ class Engine:
     """The state of a join whose columns are known.
 
     ``skipped`` rows of each side had left the window before the columns were known.
+
+    One engine of a partitioned join sees some of the rows only. What follows from all of them is
+    told it before each push: the ``frontier`` of event time, and the ``census`` of ranks. The rows
+    that a push has stored are in its ``journal``; whoever saves them can ``restore`` them.
     """
 
     def __init__(
@@ -54,6 +58,9 @@ class Engine:
         self.query = query
         self.binding = binding
         self.waiting = {side: Waiting() for side in Side}
+        self.census = {side: Census() for side in Side}
+        self.frontier: int | None = None
+        self.journal: list[Fresh] = []
         self._counters = counters
         self._side_counters = side_counters
         self._order = _order_domain(query, binding)
@@ -80,6 +87,8 @@ class Engine:
             timed=self.binding.time is not None,
             tracked=tracked,
             first=first,
+            placed=self.query.partitioned and isinstance(self.query.window, CountWindow),
+            copied=self.query.partitioned,
         )
         stream.stored = {role: self._planner.first(role) for role in self.query.indexed(side)}
         return stream
@@ -105,6 +114,30 @@ class Engine:
                         lasts[side] = int(rows.ranks[-1])
         return found
 
+    def restore(self, fresh: Rows, matched: Mapping[Side, NDArray[np.bool_]]) -> None:
+        """Take back rows that were stored before, with their match flags per role."""
+        (side,) = {rows.side for rows in fresh.values()} & set(self.query.streams)
+        stream = self.streams[side]
+        first = self._append(stream, fresh[side])
+        for role, flags in matched.items():
+            ring = stream.matched[role]
+            ring.values[first - ring.first :] = flags
+        for role in stream.stored:
+            self._index(stream, role, fresh[role], first, stream.rows.first)
+
+    def horizon(self, side: Side) -> int | None:
+        """Rows of a stream with an event time (or a position) below this meet nothing any more."""
+        roles, window = self.query.roles(side), self.query.window
+        if isinstance(window, CountWindow):
+            census = self.census[side]
+            count = census.seen if self.query.self_join else census.released
+            return min(window.oldest(count, role) for role in roles)
+        frontier, time = self._frontier(), self.binding.time
+        assert time is not None
+        if frontier is None:
+            return None
+        return min(time.expired_below(frontier, role) for role in roles)
+
     # --- One push -------------------------------------------------------------------------------
 
     def process(self, fresh: Rows) -> list[Part]:
@@ -112,6 +145,10 @@ class Engine:
         for side in self.query.streams:
             if side in fresh:
                 self._count(side, fresh[side])
+        if not self.query.partitioned:
+            for side, rows in fresh.items():
+                if rows.ranks is not None:
+                    self.census[side].add(rows.ranks)
         if self.binding.time is not None:
             fresh = self._without_late(fresh)
         self._planner.look(fresh)
@@ -146,7 +183,7 @@ class Engine:
     def _arrive(self, rows: Fresh) -> list[Part]:
         """Rows of one side: probe the other, then be stored."""
         side, stream = rows.side, self.streams[rows.side]
-        first = self._append(stream, rows)
+        first = self._stored(stream, rows)
         parts = self._match(rows, first, side.other)
         before = stream.rows.first
         if isinstance(self.query.window, CountWindow):
@@ -163,11 +200,9 @@ class Engine:
         if not fresh:
             return []
         stream = self.streams[Side.LEFT]
-        for side, rows in fresh.items():
-            if rows.ranks is not None and rows.ranks.size:
-                self.waiting[side].last = int(rows.ranks[-1])
-        first = self._append(stream, fresh[Side.LEFT])
+        first = self._stored(stream, fresh[Side.LEFT])
         ids = np.arange(first, first + len(fresh[Side.LEFT]))
+        positions = fresh[Side.LEFT].positions if self.query.partitioned else ids
         for role in stream.stored:
             self._index(stream, role, fresh[role], first, stream.rows.first)
         parts: list[Part] = []
@@ -175,11 +210,13 @@ class Engine:
         for role in stream.stored:
             lows = np.full(ids.size, stream.rows.first)
             if isinstance(window, CountWindow):
-                lows = window.oldest(ids, role)
+                assert positions is not None
+                lows = stream.first_at(window.oldest(positions, role))
             parts += self._match(fresh[role.other], first, role, (lows, ids))
         if isinstance(window, CountWindow):
-            oldest = min(window.oldest(stream.rows.next, role) for role in Side)
-            parts += self._expire(Side.LEFT, oldest)
+            seen = self.census[Side.LEFT].seen if self.query.partitioned else stream.rows.next
+            oldest = min(window.oldest(seen, role) for role in Side)
+            parts += self._expire(Side.LEFT, stream.first_at(oldest))
         return parts
 
     def _arrive_ranked(self, fresh: Rows, *, last: bool) -> list[Part]:
@@ -188,28 +225,37 @@ class Engine:
         assert isinstance(window, CountWindow)
         for side, rows in fresh.items():
             self.waiting[side].add(rows)
-        ready: dict[Side, tuple[Fresh, Array]] = {}
-        shown = {side: self.waiting[side].last for side in Side}
+        shown = {side: self.census[side].last for side in Side}
+        due: dict[Side, tuple[Fresh, Array]] = {}
         for side in Side:
             waiting = self.waiting[side]
-            count = len(waiting) if last else waiting.ready(side, shown[side.other])
+            count = len(waiting) if last else ready(waiting.ranks, side, shown[side.other])
             released, ranks = waiting.release(count)
             if released is not None:
-                ready[side] = (released, ranks)
-        before = {side: self.streams[side].rows.next for side in Side}
-        for side, (rows, _) in ready.items():
-            first = self._append(self.streams[side], rows)
-            self._index(self.streams[side], side, rows, first, self.streams[side].rows.first)
+                due[side] = (released, ranks)
+        firsts: dict[Side, int] = {}
+        for side, (rows, _) in due.items():
+            firsts[side] = self._stored(self.streams[side], rows)
+            before = self.streams[side].rows.first
+            self._index(self.streams[side], side, rows, firsts[side], before)
         parts: list[Part] = []
-        for side, (rows, ranks) in ready.items():
-            theirs = ready[side.other][1] if side.other in ready else ranks[:0]
-            earlier = np.searchsorted(theirs, ranks, "left" if side is Side.LEFT else "right")
-            counts = before[side.other] + earlier
-            lows = window.oldest(counts, side.other)
-            parts += self._match(rows, before[side], side.other, (lows, counts))
+        for side, (rows, ranks) in due.items():
+            stored = self.streams[side.other]
+            counts = self.census[side.other].before(ranks, side)
+            lows = stored.first_at(window.oldest(counts, side.other))
+            parts += self._match(rows, firsts[side], side.other, (lows, stored.first_at(counts)))
         for side in Side:
-            parts += self._expire(side, window.oldest(self.streams[side].rows.next, side))
+            census = self.census[side]
+            pending = census.pending
+            census.release(pending.size if last else ready(pending, side, shown[side.other]))
+            oldest = window.oldest(census.released, side)
+            parts += self._expire(side, self.streams[side].first_at(oldest))
         return parts
+
+    def _stored(self, stream: Stream, rows: Fresh) -> int:
+        if self.query.partitioned:
+            self.journal.append(rows)
+        return self._append(stream, rows)
 
     def _append(self, stream: Stream, rows: Fresh) -> int:
         with self._counters.timed("insert"):
@@ -244,6 +290,8 @@ class Engine:
     def _frontier(self) -> int | None:
         """The smaller of both sides' largest event time, less the lateness; None before that."""
         assert self.binding.time is not None
+        if self.query.partitioned:
+            return self.frontier
         tops = [stream.max_time for stream in self.streams.values()]
         known = [top for top in tops if top is not None]
         return self.binding.time.frontier(min(known)) if len(known) == len(tops) else None
@@ -260,7 +308,8 @@ class Engine:
                 late &= rows.timed
             if late.any():
                 if side in self.streams:
-                    self._side_counters[side].dropped += int(np.count_nonzero(late))
+                    counted = late if rows.copies is None else late & ~rows.copies
+                    self._side_counters[side].dropped += int(np.count_nonzero(counted))
                 rows = rows.filter(~late)
             kept[side] = rows
         return kept
@@ -285,7 +334,8 @@ class Engine:
             with self._counters.timed("expire"):
                 oldest = min(old.values())
                 stream.expire(stream.first_younger(oldest))
-                stream.sweep(oldest)
+                if not self.query.partitioned:  # there, ids must stay those of the saved rows
+                    stream.sweep(oldest)
         return parts
 
 

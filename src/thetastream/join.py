@@ -184,7 +184,7 @@ class StreamJoin:
         self, engine: Engine, batches: dict[Side, pa.RecordBatch]
     ) -> list[dict[Side, Fresh]]:
         """What is to be processed: rows put off earlier, then these. Raises before any change."""
-        lasts = {side: engine.waiting[side].last for side in Side}
+        lasts = {side: engine.census[side].last for side in Side}
         steps = [engine.keyed({side: batch}, lasts) for side, batch in self._early]
         return [*steps, engine.keyed(batches, lasts)]
 

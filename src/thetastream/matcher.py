@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -71,15 +71,38 @@ class Matcher:
         )
         how = self._query.how
         if how is How.INNER:
-            return self._pairs(
-                collect(probe, self._pool, None, EAGER_PAIRS), rows.side, role, views
-            )
+            matches = collect(probe, self._pool, None, EAGER_PAIRS)
+            return self._pairs(self._led(matches, rows, role, streams), rows.side, role, views)
         marker = _Marker(self._query, streams, rows.side, role, first)
         see = marker.see if marker.needed else None
         matches = collect(probe, self._pool, see, EAGER_PAIRS)
         if how is How.SEMI:
             return self.rows(Side.LEFT, streams[Side.LEFT], marker.newly())
-        return self._pairs(matches, rows.side, role, views) if how.pairs else []
+        if not how.pairs:
+            return []
+        return self._pairs(self._led(matches, rows, role, streams), rows.side, role, views)
+
+    def _led(
+        self, matches: Matches, rows: Fresh, role: Side, streams: dict[Side, Stream]
+    ) -> Matches:
+        """Only pairs whose left row is at home here; the others are given by its home."""
+        copies = streams[Side.LEFT].copies
+        if copies is None or (rows.side is Side.LEFT and rows.copies is None):
+            return matches
+        held, first = (rows.copies, 0) if role is Side.RIGHT else (copies.values, copies.first)
+        assert held is not None
+
+        def led(pairs: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
+            for fresh_rows, ids in pairs:
+                keep = ~held[(fresh_rows if role is Side.RIGHT else ids) - first]
+                self._counters.matches -= int(np.count_nonzero(~keep))
+                if keep.any():
+                    yield fresh_rows[keep], ids[keep]
+
+        rest = matches.rest
+        if rest is None:
+            return Matches(list(led(matches.chunks)))
+        return Matches(list(led(matches.chunks)), lambda: led(rest()))
 
     def _pairs(
         self, matches: Matches, side: Side, role: Side, views: dict[Side, RowsView]

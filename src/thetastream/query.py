@@ -16,7 +16,10 @@ __all__ = ["Query"]
 
 @dataclass(frozen=True)
 class Query:
-    """Predicate, window, mode and options of a join."""
+    """Predicate, window, mode and options of a join.
+
+    ``partitioned``: this engine is one of several, which share the rows of the join.
+    """
 
     predicate: Predicate
     window: Window
@@ -27,6 +30,7 @@ class Query:
     columns: tuple[str, ...] | None
     threads: int
     batch_rows: int
+    partitioned: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, CountWindow | TimeWindow):
@@ -55,6 +59,8 @@ class Query:
     @cached_property
     def mirrored(self) -> bool:
         """Whether a self-join may find each pair once and give it in both orders."""
+        if self.partitioned:
+            return False  # the two orders may belong to different partitions
         sizes = self.window.sizes
         return self.self_join and self.predicate.is_symmetric and sizes[0] == sizes[1]
 

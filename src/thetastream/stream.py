@@ -7,6 +7,7 @@ in the role of its own side.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from thetastream.side import Side
 __all__ = ["Stored", "Stream"]
 
 Array = NDArray[np.int64]
+N = TypeVar("N", int, NDArray[np.int64])
 _MIN = -(2**63)
 _SWEEP = 4096
 
@@ -84,9 +86,13 @@ class Stream:
         timed: bool,
         tracked: Sequence[Side],
         first: int = 0,
+        placed: bool = False,
+        copied: bool = False,
     ) -> None:
         self.rows = Rows(schema, columns, first)
         self.times = Ring(np.int64, first) if timed else None
+        self.positions = Ring(np.int64, first) if placed else None
+        self.copies = Ring(np.bool_, first) if copied else None
         self.matched = {role: Ring(np.bool_, first) for role in tracked}
         self.stored: dict[Side, Stored] = {}
         self.max_time: int | None = None
@@ -102,9 +108,23 @@ class Stream:
             if rows.timed is not None:
                 times = np.where(rows.timed, times, _MIN)
             self.times.append(times)
-        for flags in self.matched.values():
-            flags.append(np.zeros(len(rows), np.bool_))
+        if self.positions is not None:
+            assert rows.positions is not None
+            self.positions.append(rows.positions)
+        copies = np.zeros(len(rows), np.bool_) if rows.copies is None else rows.copies
+        for flags in [*self.matched.values(), *([self.copies] if self.copies is not None else [])]:
+            flags.append(copies)  # a copy counts as dealt with: only its home emits it
         return first
+
+    def first_at(self, positions: N) -> N:
+        """The first id at or after each position among all rows of the side.
+
+        Ids are positions, unless this is one partition of several.
+        """
+        if self.positions is None:
+            return positions
+        at = np.searchsorted(self.positions.values, positions) + self.rows.first
+        return int(at) if isinstance(positions, int) else at
 
     def note_time(self, rows: Fresh) -> None:
         """Remember the largest event time, for the frontier."""
@@ -173,9 +193,8 @@ class Stream:
         columns = self.rows.columns
         arrays = [view.take(name, ids) for name in columns]
         self.rows.append(pa.RecordBatch.from_arrays(arrays, names=columns), len(ids))
-        self.times.append(self.times.values[at])
-        for flags in self.matched.values():
-            flags.append(flags.values[at])
+        for ring in self._rings():
+            ring.append(ring.values[at])
         for stored in self.stored.values():
             stored.relocate(ids, first)
         self.expire(first)
@@ -187,10 +206,13 @@ class Stream:
         for stored in self.stored.values():
             stored.index.expire(before)
         self.rows.expire(before)
-        if self.times is not None:
-            self.times.expire(before)
-        for flags in self.matched.values():
-            flags.expire(before)
+        for ring in self._rings():
+            ring.expire(before)
+
+    def _rings(self) -> list[Ring]:
+        """What is kept beside the payload of every row."""
+        others = [ring for ring in (self.times, self.positions, self.copies) if ring is not None]
+        return [*others, *self.matched.values()]
 
     @property
     def index_bytes(self) -> int:
@@ -200,12 +222,11 @@ class Stream:
     @property
     def nbytes(self) -> int:
         """Bytes of everything held."""
-        own = self.rows.nbytes + (self.times.nbytes if self.times is not None else 0)
-        return own + sum(ring.nbytes for ring in self.matched.values()) + self.index_bytes
+        return self.rows.nbytes + sum(ring.nbytes for ring in self._rings()) + self.index_bytes
 
     def check(self) -> None:
         """Assert that the parts agree."""
-        for ring in [*self.matched.values(), *([self.times] if self.times is not None else [])]:
+        for ring in self._rings():
             assert ring.first == self.rows.first and ring.size == len(self.rows)
         for stored in self.stored.values():
             stored.index.check()
