@@ -95,15 +95,21 @@ class Waiting:
 
 
 def read_ranks(
-    batch: pa.RecordBatch, name: str, domain: Domain, side: Side, last: int | None
+    batch: pa.RecordBatch,
+    name: str,
+    domain: Domain,
+    side: Side,
+    last: int | None,
+    *,
+    rising: bool = True,
 ) -> Array:
-    """The arrival ranks of a batch; DataError when one is NULL or falls."""
+    """The arrival ranks of a batch; DataError when one is NULL, or falls though it must not."""
     ranks, valid = to_keys(batch.column(name), domain, f"{side.alias}.{name}")
     if valid is not None:
         raise DataError(
             f"the order column {name!r} of the {side.value} side has NULLs; every row needs a rank"
         )
-    falls = bool(np.any(ranks[1:] < ranks[:-1]))
+    falls = rising and bool(np.any(ranks[1:] < ranks[:-1]))
     if falls or (last is not None and ranks.size and ranks[0] < last):
         raise DataError(
             f"the order column {name!r} of the {side.value} side falls; rows of one side must come "

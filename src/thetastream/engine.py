@@ -31,7 +31,7 @@ from thetastream.side import Side
 from thetastream.stream import Stream
 from thetastream.window import CountWindow
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "order_domain"]
 
 Array = NDArray[np.int64]
 Rows = dict[Side, Fresh]
@@ -63,7 +63,7 @@ class Engine:
         self.journal: list[Fresh] = []
         self._counters = counters
         self._side_counters = side_counters
-        self._order = _order_domain(query, binding)
+        self._order = order_domain(query, binding)
         schemas = binding.schemas
         whole = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], query.how, query.suffix)
         source = Source(*select(*whole, query.columns))
@@ -88,7 +88,7 @@ class Engine:
             tracked=tracked,
             first=first,
             placed=self.query.partitioned and isinstance(self.query.window, CountWindow),
-            copied=self.query.partitioned,
+            copied=self.query.led in roles,
         )
         stream.stored = {role: self._planner.first(role) for role in self.query.indexed(side)}
         return stream
@@ -339,7 +339,8 @@ class Engine:
         return parts
 
 
-def _order_domain(query: Query, binding: Binding) -> Domain | None:
+def order_domain(query: Query, binding: Binding) -> Domain | None:
+    """How arrival ranks of both sides become comparable; None without an order."""
     if not isinstance(query.window, CountWindow) or query.window.order is None:
         return None
     names = query.window.order

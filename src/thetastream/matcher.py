@@ -72,7 +72,7 @@ class Matcher:
         how = self._query.how
         if how is How.INNER:
             matches = collect(probe, self._pool, None, EAGER_PAIRS)
-            return self._pairs(self._led(matches, rows, role, streams), rows.side, role, views)
+            return self._pairs(self._led(matches, rows, streams), rows.side, role, views)
         marker = _Marker(self._query, streams, rows.side, role, first)
         see = marker.see if marker.needed else None
         matches = collect(probe, self._pool, see, EAGER_PAIRS)
@@ -80,21 +80,22 @@ class Matcher:
             return self.rows(Side.LEFT, streams[Side.LEFT], marker.newly())
         if not how.pairs:
             return []
-        return self._pairs(self._led(matches, rows, role, streams), rows.side, role, views)
+        return self._pairs(self._led(matches, rows, streams), rows.side, role, views)
 
-    def _led(
-        self, matches: Matches, rows: Fresh, role: Side, streams: dict[Side, Stream]
-    ) -> Matches:
-        """Only pairs whose left row is at home here; the others are given by its home."""
-        copies = streams[Side.LEFT].copies
-        if copies is None or (rows.side is Side.LEFT and rows.copies is None):
+    def _led(self, matches: Matches, rows: Fresh, streams: dict[Side, Stream]) -> Matches:
+        """Only pairs whose leading row is at home here; the others are given by its home."""
+        lead = self._query.led
+        if lead is None or (rows.side is lead and rows.copies is None):
             return matches
-        held, first = (rows.copies, 0) if role is Side.RIGHT else (copies.values, copies.first)
+        copies = streams[lead].copies
+        assert copies is not None
+        fresh_leads = rows.side is lead
+        held, first = (rows.copies, 0) if fresh_leads else (copies.values, copies.first)
         assert held is not None
 
         def led(pairs: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
             for fresh_rows, ids in pairs:
-                keep = ~held[(fresh_rows if role is Side.RIGHT else ids) - first]
+                keep = ~held[(fresh_rows if fresh_leads else ids) - first]
                 self._counters.matches -= int(np.count_nonzero(~keep))
                 if keep.any():
                     yield fresh_rows[keep], ids[keep]

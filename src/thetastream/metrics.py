@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import Any
 
-__all__ = ["Counters", "Metrics", "SideMetrics"]
+__all__ = ["Counters", "Items", "Metrics", "SideMetrics"]
 
 
-class _Items:
+class Items:
     """Read fields as attributes or as items."""
 
     def __getitem__(self, name: str) -> Any:
@@ -31,7 +31,7 @@ class _Items:
 
 
 @dataclass(frozen=True)
-class SideMetrics(_Items):
+class SideMetrics(Items):
     """One side of a join."""
 
     rows: int
@@ -46,7 +46,7 @@ class SideMetrics(_Items):
 
 
 @dataclass(frozen=True)
-class Metrics(_Items):
+class Metrics(Items):
     """A snapshot; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
     ``dropped`` are late rows. ``candidates`` are pairs that the index gave before residuals and the

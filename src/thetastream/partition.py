@@ -153,7 +153,7 @@ class Partition:
     # --- State ----------------------------------------------------------------------------------
 
     def stretches(self) -> list[Stretch]:
-        """The rows that the last push stored, in the order of their ids, per side."""
+        """The rows that the last push stored: at most one stretch per stream."""
         return [
             Stretch(rows.side, rows.batch, self._last(rows))
             for rows in self.engine.journal
@@ -184,10 +184,9 @@ class Partition:
         flags: Mapping[Side, Mask],
     ) -> None:
         """Take back the rows of all runs of a stream, oldest first, and their flags per role."""
-        (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or [None]
-        if batch is not None:
-            fresh = self._keyed({side: batch})
-            self.engine.restore(fresh, flags)
+        if batches:
+            (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+            self.engine.restore(self._keyed({side: batch}), flags)
 
     def restore_ranks(
         self, census: Mapping[Side, Census], waiting: Mapping[Side, pa.RecordBatch]

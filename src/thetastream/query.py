@@ -18,7 +18,8 @@ __all__ = ["Query"]
 class Query:
     """Predicate, window, mode and options of a join.
 
-    ``partitioned``: this engine is one of several, which share the rows of the join.
+    ``partitioned``: this engine is one of several, which share the rows of the join. ``led``: a
+    pair is given only where its row of that side is at home; None when pairs meet once anyway.
     """
 
     predicate: Predicate
@@ -31,6 +32,7 @@ class Query:
     threads: int
     batch_rows: int
     partitioned: bool = False
+    led: Side | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, CountWindow | TimeWindow):

@@ -19,7 +19,7 @@ from thetastream.errors import PredicateError
 from thetastream.expression import Call, Column, Expression, Function, Literal, negated
 from thetastream.side import Side
 
-__all__ = ["parse"]
+__all__ = ["parse", "parse_tree"]
 
 _SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
 
@@ -64,6 +64,11 @@ def parse(text: str) -> Expression:
     >>> str(parse("abs(l.x - r.x) <= 5 and l.y between r.a and r.b"))
     'ABS(l.x - r.x) <= 5 AND (l.y >= r.a AND l.y <= r.b)'
     """
+    return _Reader(text).read(parse_tree(text))
+
+
+def parse_tree(text: str) -> Any:
+    """The tree of a condition as sqlglot reads it."""
     if not isinstance(text, str):
         raise PredicateError(
             f"expected SQL text such as 'abs(l.x - r.x) <= 5', a Predicate or an expression; "
@@ -77,7 +82,7 @@ def parse(text: str) -> Expression:
         raise _unparsable(error, text) from None
     except sqlglot.errors.TokenError as error:
         raise PredicateError(f"cannot read the predicate: {error}", text) from None
-    return _Reader(text).read(tree)
+    return tree
 
 
 def _unparsable(error: sqlglot.errors.ParseError, text: str) -> PredicateError:

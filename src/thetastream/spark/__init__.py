@@ -1,0 +1,41 @@
+"""Theta joins on Spark: DataFrames in, a DataFrame out, streaming or static.
+
+    from thetastream.spark import configure, theta_join
+
+    spark = configure(SparkSession.builder).getOrCreate()
+    out = theta_join(left, right, "abs(l.price - r.price) <= 0.05",
+                     window=ts.TimeWindow("10 minutes", time="t", lateness="30 s"), how="left")
+    out.writeStream…
+
+This is the only package that imports pyspark. Names are loaded when they are first used, since
+Python workers import it too.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thetastream.spark.explanation import explain
+    from thetastream.spark.listener import MetricsListener, query_metrics
+    from thetastream.spark.operator import theta_join
+    from thetastream.spark.session import configure
+
+__all__ = ["MetricsListener", "configure", "explain", "query_metrics", "theta_join"]
+
+_MODULES = {
+    "MetricsListener": "listener",
+    "configure": "session",
+    "explain": "explanation",
+    "query_metrics": "listener",
+    "theta_join": "operator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'thetastream.spark' has no attribute {name!r}")
+    value = getattr(import_module(f"thetastream.spark.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,160 @@
+"""Side expressions that Spark computes: any SQL over one side becomes a column of its own.
+
+    round(l.price * 1.1, 2) <= r.limit + 5 AND l.name RLIKE 'a.*'
+    ──────────────────────                     ──────────────────
+    l.`__e0` <= r.limit + 5  AND  l.`__e1`     with __e0, __e1 computed by Spark on the left side
+
+A plain column, and a column plus or minus a constant, stay as they are: the engine compares those
+exactly, and recognises bands in them. Whatever mixes both sides is the engine's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from thetastream.errors import PredicateError
+from thetastream.expression import Expression
+from thetastream.predicate import Predicate
+from thetastream.side import Side
+from thetastream.sql import parse_tree
+
+__all__ = ["Split", "split"]
+
+_SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
+_RANDOM = {
+    "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+    "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
+    "now", "current_timestamp", "current_date", "localtimestamp", "current_time", "unix_timestamp",
+    "reflect", "java_method", "try_reflect",
+}  # fmt: skip
+_SUMS = (exp.Add, exp.Sub)
+
+
+@dataclass
+class Split:
+    """A predicate for the engine, and the Spark SQL of the columns it needs beyond the user's."""
+
+    on: str
+    computed: dict[Side, dict[str, str]] = field(
+        default_factory=lambda: {side: {} for side in Side}
+    )
+
+
+def split(on: str | Predicate | Expression) -> Split:
+    """Take the expressions out that Spark shall compute."""
+    text = on if isinstance(on, str) else str(Predicate.of(on))
+    return _Splitter(text).split()
+
+
+class _Splitter:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: Split = Split(text)
+        self._names: dict[tuple[Side, str], str] = {}
+
+    def split(self) -> Split:
+        tree = parse_tree(self._text)
+        self._refuse_random(tree)
+        replaced = self._visit(tree, condition=True)
+        self._found.on = replaced.sql(dialect="spark")
+        return self._found
+
+    def _refuse_random(self, tree: Any) -> None:
+        for node in tree.find_all(exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            if name.lower() in _RANDOM or isinstance(node, exp.Rand | exp.Randn | exp.Uuid):
+                raise PredicateError(
+                    f"{node.sql(dialect='spark')!r} gives another value each time it is computed, so "
+                    "a retried task would not find the rows it found before; compute it upstream "
+                    "and write it down, or leave it out",
+                    self._text,
+                )
+
+    def _visit(self, node: Any, *, condition: bool) -> Any:
+        """The node with one-sided parts replaced. ``condition``: a truth value is wanted here."""
+        sides = _sides(node)
+        if len(sides) != 1:
+            if isinstance(node, exp.And | exp.Or | exp.Not | exp.Paren):
+                return self._children(node, condition=condition)
+            return self._children(node, condition=False)
+        (side,) = sides
+        if _is_plain(node):
+            if condition:
+                return exp.EQ(this=node.copy(), expression=exp.true())
+            return node.copy()
+        if isinstance(node, exp.Paren):
+            return exp.Paren(this=self._visit(node.this, condition=condition))
+        if isinstance(node, _SUMS) and not condition:
+            for place in ("this", "expression"):
+                other = node.args["expression" if place == "this" else "this"]
+                if _is_constant(other) and not (
+                    isinstance(node, exp.Sub) and place == "expression"
+                ):
+                    copy = node.copy()
+                    copy.set(place, self._visit(node.args[place], condition=False))
+                    return copy
+        column = self._column(side, node)
+        return exp.EQ(this=column, expression=exp.true()) if condition else column
+
+    def _children(self, node: Any, *, condition: bool) -> Any:
+        copy = node.copy()
+        for name, value in node.args.items():
+            if isinstance(value, exp.Expression):
+                copy.set(name, self._visit(value, condition=condition))
+            elif isinstance(value, list) and value and isinstance(value[0], exp.Expression):
+                copy.set(name, [self._visit(item, condition=False) for item in value])
+        return copy
+
+    def _column(self, side: Side, node: Any) -> Any:
+        sql = _unqualified(node).sql(dialect="spark")
+        name = self._names.get((side, sql))
+        if name is None:
+            name = f"__e{len(self._names)}"
+            self._names[(side, sql)] = name
+            self._found.computed[side][name] = sql
+        return exp.column(name, table=side.alias, quoted=True)
+
+
+def _sides(node: Any) -> set[Side]:
+    found = set()
+    for column in node.find_all(exp.Column):
+        side = _side_of(column)
+        if side is not None:
+            found.add(side)
+    return found
+
+
+def _parts(column: Any) -> list[Any]:
+    """The identifiers of a dotted name, the side first."""
+    return [
+        column.args[name] for name in ("catalog", "db", "table", "this") if column.args.get(name)
+    ]
+
+
+def _side_of(column: Any) -> Side | None:
+    return _SIDES.get(_parts(column)[0].name.lower()) if len(_parts(column)) > 1 else None
+
+
+def _is_plain(node: Any) -> bool:
+    return isinstance(node, exp.Column) and len(_parts(node)) == 2
+
+
+def _is_constant(node: Any) -> bool:
+    return isinstance(node, exp.Literal | exp.Interval) or (
+        isinstance(node, exp.Neg | exp.Paren) and _is_constant(node.this)
+    )
+
+
+def _unqualified(node: Any) -> Any:
+    """The expression over the columns of its side alone, names quoted."""
+
+    def strip(part: Any) -> Any:
+        if not isinstance(part, exp.Column) or _side_of(part) is None:
+            return part
+        rest = [exp.to_identifier(piece.name, quoted=True) for piece in _parts(part)[1:]]
+        return exp.Dot.build(rest) if len(rest) > 1 else exp.Column(this=rest[0])
+
+    return node.copy().transform(strip)

@@ -1,0 +1,82 @@
+"""Metrics of running queries: from a query's progress, or by listening to all of them.
+
+Every partition reports once per micro-batch. The reports travel with the answer as Spark's
+*observed metrics*, so they are in ``query.lastProgress`` and reach every listener, also under Spark
+Connect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from thetastream.spark.metrics import JoinMetrics, read_reports
+from thetastream.spark.operator import OBSERVED
+
+__all__ = ["MetricsListener", "query_metrics"]
+
+
+def query_metrics(query: StreamingQuery) -> list[JoinMetrics]:
+    """The metrics of a query's recent micro-batches, oldest first; one entry per join in each.
+
+    >>> metrics = query_metrics(query)[-1]                                     # doctest: +SKIP
+    >>> metrics.matches, metrics.numRowsDroppedByWatermark, metrics.rebuilds   # doctest: +SKIP
+    """
+    return [found for progress in query.recentProgress for found in _read(progress)]
+
+
+def _read(progress: StreamingQueryProgress | Mapping[str, Any]) -> list[JoinMetrics]:
+    facts: dict[str, Any]
+    if isinstance(progress, StreamingQueryProgress):
+        facts = json.loads(progress.json)
+        observed: Mapping[str, Any] = progress.observedMetrics
+    else:
+        facts, observed = dict(progress), progress.get("observedMetrics", {})
+    found = []
+    for name, row in observed.items():
+        if name.startswith(f"{OBSERVED}-"):
+            texts = list(row["partitions"] or [])
+            if texts:
+                found.append(read_reports(name, texts, facts))
+    return found
+
+
+class MetricsListener(StreamingQueryListener):
+    """Collects the metrics of all joins of a session, or passes them to a function.
+
+    >>> listener = MetricsListener(print)                                      # doctest: +SKIP
+    >>> spark.streams.addListener(listener)                                    # doctest: +SKIP
+
+    ``recent`` holds the last thousand micro-batches, oldest first.
+    """
+
+    def __init__(self, each: Callable[[JoinMetrics], None] | None = None) -> None:
+        self.recent: deque[JoinMetrics] = deque(maxlen=1000)
+        self._each = each
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """A micro-batch has ended."""
+        for metrics in _read(event.progress):
+            self.recent.append(metrics)
+            if self._each is not None:
+                self._each(metrics)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """There was nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """What was seen stays in ``recent``."""

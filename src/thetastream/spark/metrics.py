@@ -1,0 +1,118 @@
+"""What a micro-batch of a join did: the reports of its partitions, added up.
+
+Names are Spark's own where Spark has one for the thing (``numInputRows``, ``durationMs``,
+``numRowsTotal``, ``numRowsDroppedByWatermark``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from thetastream.metrics import Items
+from thetastream.side import Side
+
+__all__ = ["JoinMetrics", "read_reports"]
+
+_PHASES = ("keys", "sort", "probe", "insert", "merge", "expire", "gather", "save")
+
+
+@dataclass(frozen=True)
+class JoinMetrics(Items):
+    """One micro-batch of one join; ``metrics.matches`` and ``metrics["matches"]`` are the same.
+
+    ``attaches`` restored a partition from run files of the host, ``rebuilds`` from the state store;
+    ``hits`` found it alive in the worker. ``skew`` is the largest partition's share of the fresh
+    rows over the mean share. ``watermarkLag`` is, per side, how far the largest event time is ahead
+    of the watermark, in milliseconds (or units of an integer time column).
+    """
+
+    join: str
+    batchId: int
+    timestamp: str
+    numInputRows: int
+    durationMs: dict[str, int]
+    matches: int
+    outputRows: int
+    fanOut: float
+    numRowsDroppedByWatermark: int
+    nullKeys: int
+    numRowsTotal: int
+    stateBytes: int
+    writtenBytes: int
+    memoryBytes: int
+    runs: int
+    compactions: int
+    hits: int
+    attaches: int
+    rebuilds: int
+    fetchedRuns: int
+    seconds: dict[str, float]
+    rowsPerPartition: dict[int, int]
+    storedPerPartition: dict[int, int]
+    skew: float
+    watermark: int | None
+    watermarkLag: dict[str, int]
+
+
+def read_reports(
+    join: str, texts: list[str], progress: Mapping[str, Any], tick: float | None = None
+) -> JoinMetrics:
+    """Add up the reports of a micro-batch. ``progress`` holds what Spark itself tells of it."""
+    reports = [json.loads(text) for text in texts]
+
+    def total(name: str) -> int:
+        return int(sum(report.get(name, 0) for report in reports))
+
+    def per_partition(*names: str) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for report in reports:
+            at = report["partition"]
+            found[at] = max(found.get(at, 0), sum(report.get(name, 0) for name in names))
+        return dict(sorted(found.items()))
+
+    last = list({report["partition"]: report for report in reports}.values())
+    fresh = per_partition("rows")
+    stored = per_partition("left_stored", "right_stored")
+    origins = [report["origin"] for report in reports]
+    rows, mean = total("rows"), sum(fresh.values()) / len(fresh) if fresh else 0.0
+    watermarks = [report["watermark"] for report in reports if report["watermark"] > 0]
+    watermark = max(watermarks) if watermarks else None
+    lag: dict[str, int] = {}
+    for side in Side:
+        tops = [r[f"{side.value}_max_ms"] for r in reports if f"{side.value}_max_ms" in r]
+        if tops and watermark is not None:
+            lag[side.value] = max(tops) - watermark
+    return JoinMetrics(
+        join=join,
+        batchId=int(progress.get("batchId", -1)),
+        timestamp=str(progress.get("timestamp", "")),
+        numInputRows=rows,
+        durationMs=dict(progress.get("durationMs", {})),
+        matches=total("matches"),
+        outputRows=total("output_rows"),
+        fanOut=total("output_rows") / rows if rows else 0.0,
+        numRowsDroppedByWatermark=total("dropped"),
+        nullKeys=total("null_keys"),
+        numRowsTotal=sum(stored.values()),
+        stateBytes=sum(report["state_bytes"] for report in last),
+        writtenBytes=total("written_bytes"),
+        memoryBytes=sum(report["memory_bytes"] for report in last),
+        runs=sum(report["runs"] for report in last),
+        compactions=total("compactions"),
+        hits=origins.count("hit"),
+        attaches=origins.count("attach"),
+        rebuilds=origins.count("rebuild"),
+        fetchedRuns=total("fetched_runs"),
+        seconds={
+            phase: round(sum(report.get(f"{phase}_seconds", 0.0) for report in reports), 6)
+            for phase in _PHASES
+        },
+        rowsPerPartition=fresh,
+        storedPerPartition=stored,
+        skew=max(fresh.values()) / mean if mean else 1.0,
+        watermark=watermark,
+        watermarkLag=lag,
+    )

@@ -1,0 +1,90 @@
+"""What a Spark session must be set to, and a helper that sets it.
+
+The operator keeps its state in Spark's ``transformWithState``, which needs the RocksDB state store,
+and in Python workers that have thetastream.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from thetastream.errors import StateError
+
+__all__ = ["configure"]
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+SHUFFLE = "spark.sql.shuffle.partitions"
+Builder = TypeVar("Builder")
+
+
+def configure(builder: Builder, *, partitions: int | None = None) -> Builder:
+    """Set what the operator needs on a ``SparkSession.builder``, and give it back.
+
+    ``partitions`` becomes the number of shuffle partitions; without it, one per core of this
+    machine, where Spark's own default is 200 tasks for every micro-batch. Python workers run the
+    Python that runs this. What is set afterwards wins.
+
+    >>> from pyspark.sql import SparkSession
+    >>> builder = configure(SparkSession.builder.master("local[2]"), partitions=2)
+    """
+    settings = {
+        PROVIDER: ROCKSDB,
+        CHANGELOG: "true",
+        SHUFFLE: str(partitions or os.cpu_count() or 2),
+        "spark.pyspark.python": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)  # type: ignore[attr-defined]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return builder
+
+
+def check_streaming(spark: SparkSession) -> None:
+    """Refuse a session in which the operator cannot work, and say what to set."""
+    provider = spark.conf.get(PROVIDER, "")
+    if provider is None or not provider.endswith("RocksDBStateStoreProvider"):
+        raise StateError(
+            f"theta_join on streams keeps its state in RocksDB, but {PROVIDER} is {provider!r}; "
+            f"set it to {ROCKSDB}, or build the session with "
+            "thetastream.spark.configure(SparkSession.builder)"
+        )
+    policy = str(spark.conf.get(POLICY, "min"))
+    if policy.lower() != "min":
+        raise StateError(
+            f"theta_join follows the slower of both streams, but {POLICY} is {policy!r}, which "
+            "would drop rows of the slower one as late; set it to 'min'"
+        )
+
+
+def default_partitions(spark: SparkSession) -> int:
+    """One partition per task that the session runs after a shuffle, at most per core it has."""
+    shuffles = int(str(spark.conf.get(SHUFFLE, "200")))
+    try:
+        cores = spark.sparkContext.defaultParallelism
+    except Exception:  # a Connect session has no context
+        return min(shuffles, 8)
+    return max(1, min(shuffles, cores))
+
+
+def placed_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
+    """Group keys that Spark's hash sends to different shuffle partitions, as evenly as can be."""
+    shuffles = int(str(spark.conf.get(SHUFFLE, "200")))
+    tries = 16 * (max(partitions, shuffles) + 4)
+    rows = spark.sql(
+        f"SELECT CAST(id AS INT) AS id, pmod(hash(CAST(id AS INT)), {shuffles}) AS place "
+        f"FROM range(0, {tries}, 1, 1)"
+    ).collect()
+    by_place: dict[int, list[int]] = {}
+    for row in rows:
+        by_place.setdefault(row["place"], []).append(row["id"])
+    places = sorted(by_place, key=lambda place: by_place[place][0])
+    keys = [by_place[places[i % len(places)]][i // len(places)] for i in range(partitions)]
+    return tuple(keys)

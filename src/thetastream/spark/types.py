@@ -1,0 +1,81 @@
+"""Spark's types as Arrow types, and back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from thetastream.errors import SchemaError
+
+__all__ = ["arrow_schema", "check_names", "spark_field"]
+
+_REFUSED = {"variant", "calendarinterval", "void", "interval", "geometry", "geography"}
+
+
+def arrow_schema(schema: StructType, side: str) -> pa.Schema:
+    """The Arrow schema in which Spark hands rows to Python; a type it cannot hand over is refused."""
+    fields = []
+    for field in schema.fields:
+        _check(field.dataType, field.name, side)
+        try:
+            kind = to_arrow_type(field.dataType, timezone="UTC")
+        except Exception as error:
+            raise _refusal(field.name, side, field.dataType) from error
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
+
+
+def _check(kind: DataType, name: str, side: str) -> None:
+    if kind.typeName().lower() in _REFUSED:
+        raise _refusal(name, side, kind)
+    if isinstance(kind, ArrayType):
+        _check(kind.elementType, name, side)
+    elif isinstance(kind, MapType):
+        _check(kind.keyType, name, side)
+        _check(kind.valueType, name, side)
+    elif isinstance(kind, StructType):
+        for field in kind.fields:
+            _check(field.dataType, name, side)
+
+
+def _refusal(name: str, side: str, kind: DataType) -> SchemaError:
+    return SchemaError(
+        f"column {name!r} of the {side} side has type {kind.simpleString()}, which Spark cannot "
+        "hand to Python in Arrow; cast it (a variant for example with to_json or CAST(… AS STRING)), "
+        "or leave it out with columns="
+    )
+
+
+def check_names(schema: StructType, side: str) -> None:
+    """Column names must be distinct, also where Spark does not look at upper and lower case."""
+    seen: set[str] = set()
+    for name in schema.names:
+        if name.lower() in seen:
+            raise SchemaError(
+                f"the {side} side has two columns {name!r}; rename one (withColumnRenamed), since a "
+                "join must be able to tell them apart"
+            )
+        seen.add(name.lower())
+        if name.startswith("__"):
+            raise SchemaError(
+                f"column {name!r} of the {side} side begins with two underscores, which the join "
+                "keeps for its own columns; rename it"
+            )
+
+
+def spark_field(name: str, kind: DataType) -> StructField:
+    """An output column: outer joins may leave any of them NULL."""
+    return StructField(name, kind, nullable=True)
+
+
+def is_timestamp(kind: DataType) -> bool:
+    """Whether Spark can keep a watermark on values of the type."""
+    return isinstance(kind, TimestampType)

@@ -1,0 +1,169 @@
+"""What travels to Spark's Python workers: small objects that load the engine when they are called.
+
+The join itself travels as pickled bytes, read once per process. A worker that lacks thetastream's
+packages is told so in plain words, not by an error of the unpickler.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from thetastream.errors import StateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from thetastream.spark.spec import JoinSpec
+
+__all__ = ["JoinProcessor", "JoinWhole", "PackTask", "pickled"]
+
+_SPECS: dict[bytes, JoinSpec] = {}
+
+
+def pickled(spec: JoinSpec) -> bytes:
+    """A join as bytes."""
+    return pickle.dumps(spec)
+
+
+def _spec(payload: bytes) -> JoinSpec:
+    """The join behind the bytes; one object per process, as it remembers its plan."""
+    if payload not in _SPECS:
+        try:
+            found = pickle.loads(payload)
+        except ImportError as error:
+            raise StateError(
+                f"this Python worker ({sys.executable}) cannot run thetastream: {error}. Install "
+                "thetastream[spark] for the Python of every executor, or name one that has it: "
+                "PYSPARK_PYTHON, or spark.pyspark.python"
+            ) from None
+        if len(_SPECS) > 64:
+            _SPECS.clear()
+        _SPECS[payload] = found
+    return _SPECS[payload]
+
+
+class PackTask:
+    """Packs the rows of one side, in ``mapInArrow``."""
+
+    def __init__(self, payload: bytes, side: str) -> None:
+        self._payload = payload
+        self._side = side
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spec = _spec(self._payload)
+        from thetastream.side import Side
+        from thetastream.spark.packing import Packer
+
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        yield from Packer(spec, Side(self._side)).pack(batches, task)
+
+
+class JoinWhole:
+    """Joins a partition of two static DataFrames, in ``applyInArrow``."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+
+    def __call__(
+        self, key: tuple[Any, ...], batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        spec = _spec(self._payload)
+        from thetastream.spark.step import join_whole, packets_of
+
+        packets = [packet for batch in batches for packet in packets_of(batch.to_pydict())]
+        yield from join_whole(spec, packets)
+
+
+class JoinProcessor(StatefulProcessor):
+    """Joins a partition, micro-batch by micro-batch, in ``transformWithState``."""
+
+    def __init__(self, payload: bytes, *, timed: bool) -> None:
+        self._payload = payload
+        self._timed = timed
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._meta = handle.getValueState("meta", "record string")
+        self._blobs = handle.getMapState("blobs", "name string", "blob binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        spec = _spec(self._payload)
+        from thetastream.spark.step import packets_of
+
+        packets = [
+            packet
+            for frame in rows
+            for packet in packets_of({name: frame[name].tolist() for name in frame.columns})
+        ]
+        yield from self._step(spec, int(key[0]), packets, timerValues)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Any]:
+        """Time has gone on though no row has come: rows may have become final."""
+        yield from self._step(_spec(self._payload), int(key[0]), [], timerValues, timer=True)
+
+    def _step(
+        self,
+        spec: JoinSpec,
+        key: int,
+        packets: list[Any],
+        timer_values: Any,
+        *,
+        timer: bool = False,
+    ) -> Iterator[Any]:
+        from thetastream.spark.frames import as_frame, report_frame
+        from thetastream.spark.step import Step
+
+        watermark = timer_values.getCurrentWatermarkInMs() if self._timed else 0
+        step = Step(spec, key, _SparkStore(self._meta, self._blobs), watermark)
+        for batch in step.run(packets, wake=watermark + 1 if self._timed else None):
+            yield as_frame(batch)
+        if self._timed:
+            if step.slept_until is not None and not timer:
+                self._handle.deleteTimer(step.slept_until)
+            self._handle.registerTimer(watermark + 1)
+        known = {}
+        if spec.event_time is not None:
+            known[spec.event_time] = _moment(watermark + 1)
+        yield report_frame(spec.output, step.report_text(), known)
+
+    def close(self) -> None:
+        """Nothing is held open: partitions alive in this process are a cache of it."""
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
+
+class _SparkStore:
+    """Spark's state variables of the group that is being processed, as a ``Store``."""
+
+    def __init__(self, meta: Any, blobs: Any) -> None:
+        self._meta = meta
+        self._blobs = blobs
+
+    def read_meta(self) -> str | None:
+        found = self._meta.get()
+        return None if found is None else str(found[0])
+
+    def write_meta(self, text: str) -> None:
+        self._meta.update((text,))
+
+    def get(self, name: str) -> bytes | None:
+        found = self._blobs.getValue((name,))
+        return None if found is None else bytes(found[0])
+
+    def put(self, name: str, blob: bytes) -> None:
+        self._blobs.updateValue((name,), (blob,))
+
+    def remove(self, name: str) -> None:
+        self._blobs.removeKey((name,))

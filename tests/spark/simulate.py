@@ -1,0 +1,205 @@
+"""The whole pipeline of the Spark operator without Spark: pack, route, step, save, restore."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+from thetastream.batch import to_keys
+from thetastream.predicate import Predicate
+from thetastream.schema import output_schema
+from thetastream.side import How, Side
+from thetastream.spark import step as step_module
+from thetastream.spark.packing import Packer
+from thetastream.spark.spec import JoinSpec
+from thetastream.spark.step import ALIVE, Packet, Step, join_whole, packets_of
+from thetastream.testing.driver import ROW, numbered
+from thetastream.testing.streams import Scenario
+from thetastream.window import TimeWindow
+
+Pair = tuple[int | None, int | None]
+
+
+class DictStore:
+    """A state store in memory."""
+
+    def __init__(self) -> None:
+        self.meta: str | None = None
+        self.blobs: dict[str, bytes] = {}
+
+    def read_meta(self) -> str | None:
+        return self.meta
+
+    def write_meta(self, text: str) -> None:
+        self.meta = text
+
+    def get(self, name: str) -> bytes | None:
+        return self.blobs.get(name)
+
+    def put(self, name: str, blob: bytes) -> None:
+        self.blobs[name] = bytes(blob)
+
+    def remove(self, name: str) -> None:
+        self.blobs.pop(name, None)
+
+    def copy(self) -> DictStore:
+        twin = DictStore()
+        twin.meta, twin.blobs = self.meta, dict(self.blobs)
+        return twin
+
+
+def spec_of(
+    scenario: Scenario, partitions: int, scheme: str = "auto", cell_width: float | None = None
+) -> JoinSpec:
+    pushes = numbered(scenario)
+    schemas: dict[Side, Any] = {}
+    for side in Side:
+        at = 0 if scenario.self_join else side.position
+        tables = [push[at] for push in pushes if push[at] is not None]
+        schemas[side] = tables[0].schema
+    return JoinSpec(
+        on=str(Predicate.of(scenario.on)),
+        window=scenario.window,
+        how=How.of(scenario.how),
+        self_join=scenario.self_join,
+        tactic="auto",
+        suffix="_right",
+        schemas=schemas,
+        answer=answer_of(schemas, How.of(scenario.how)),
+        keys=tuple(range(7, 7 + partitions)),
+        scheme=scheme,
+        cell_width=cell_width,
+        batch_rows=65_536,
+        event_time=None,
+        original=scenario.on,
+    )
+
+
+def answer_of(schemas: dict[Side, Any], how: How) -> tuple[tuple[str, Side, str], ...]:
+    schema, origin = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], how, "_right")
+    return tuple((name, *place) for name, place in zip(schema.names, origin, strict=True))
+
+
+@dataclass
+class Simulation:
+    """Runs micro-batches as Spark would, with workers that come and go.
+
+    ``chaos`` decides before every step whether the partition is alive in this process, must attach
+    to run files, or must be rebuilt; and whether the task fails once and is run again.
+    """
+
+    spec: JoinSpec
+    chaos: random.Random
+    root: Any
+    stores: dict[int, DictStore] = field(default_factory=dict)
+    pairs: list[Pair] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    _largest: dict[Side, int] = field(default_factory=dict)
+
+    def packed(self, tables: dict[Side, pa.Table | None]) -> dict[int, list[Packet]]:
+        found: dict[int, list[Packet]] = {key: [] for key in self.spec.keys}
+        for side in self.spec.streams:
+            table = tables.get(side)
+            if table is None:
+                continue
+            cut = self.chaos.randint(0, table.num_rows)
+            for task, part in enumerate((table.slice(0, cut), table.slice(cut))):
+                for batch in Packer(self.spec, side).pack(part.to_batches(), task):
+                    columns = batch.to_pydict()
+                    for key, packet in zip(columns["partition"], packets_of(columns), strict=True):
+                        found[key].append(packet)
+        return found
+
+    def frontier(self) -> int | None:
+        window = self.spec.window
+        assert isinstance(window, TimeWindow)
+        if set(self._largest) != set(self.spec.streams):
+            return None
+        bound = self.spec.binding.time
+        assert bound is not None
+        return bound.frontier(min(self._largest.values()))
+
+    def push(self, tables: dict[Side, pa.Table | None]) -> None:
+        timed = isinstance(self.spec.window, TimeWindow)
+        frontier = self.frontier() if timed else None
+        packets = self.packed(tables)
+        for key in self.spec.keys:
+            store = self.stores.setdefault(key, DictStore())
+            if self.chaos.random() < 0.3:
+                self._run(key, store.copy(), packets[key], frontier)  # fails before its commit
+            pairs, report = self._run(key, store, packets[key], frontier)
+            self.pairs += pairs
+            self.reports.append(report)
+        if timed:
+            self._note(tables)
+
+    def _run(
+        self, key: int, store: DictStore, packets: list[Packet], frontier: int | None
+    ) -> tuple[list[Pair], dict[str, Any]]:
+        mood = self.chaos.choice(["alive", "alive", "attach", "rebuild"])
+        if mood != "alive":
+            ALIVE._held.clear()
+        root = self.root if mood != "rebuild" else self.root / "lost"
+        with (
+            mock.patch.object(step_module, "frontier", lambda spec, given: given),
+            mock.patch("thetastream.spark.cache.default_root", return_value=root),
+            mock.patch.object(step_module, "default_root", return_value=root),
+        ):
+            step = Step(self.spec, key, store, frontier)  # type: ignore[arg-type]
+            batches = list(step.run(packets))
+            step.held.partition.check()
+        return [pair for batch in batches for pair in _pairs(batch)], step.report
+
+    def _note(self, tables: dict[Side, pa.Table | None]) -> None:
+        window = self.spec.window
+        assert isinstance(window, TimeWindow)
+        for side in self.spec.streams:
+            table = tables.get(side)
+            if table is None or not table.num_rows:
+                continue
+            column = table[window.time[side.position]].combine_chunks()
+            keys, valid = to_keys(column, self.spec.binding.time_domain, "t")
+            known = keys if valid is None else keys[valid]
+            if known.size:
+                top = int(known.max())
+                self._largest[side] = max(self._largest.get(side, top), top)
+
+    @property
+    def late(self) -> dict[str, int]:
+        return {
+            side.value: sum(report.get(f"{side.value}_dropped", 0) for report in self.reports)
+            for side in Side
+        }
+
+
+def _pairs(batch: pa.RecordBatch) -> list[Pair]:
+    def column(name: str) -> list[Any]:
+        if name in batch.schema.names:
+            return list(batch.column(name).to_pylist())
+        return [None] * batch.num_rows
+
+    return list(zip(column(ROW), column(f"{ROW}_right"), strict=True))
+
+
+def tables_of(push: tuple[Any, Any]) -> dict[Side, pa.Table | None]:
+    return {Side.LEFT: push[0], Side.RIGHT: push[1]}
+
+
+def whole(scenario: Scenario, spec: JoinSpec) -> list[Pair]:
+    """The batch mode: everything at once."""
+    simulation = Simulation(spec, random.Random(0), None)
+    tables: dict[Side, Any] = {}
+    for side in spec.streams:
+        parts = [p[side.position] for p in numbered(scenario) if p[side.position] is not None]
+        tables[side] = pa.concat_tables(parts) if parts else None
+    packed = simulation.packed(tables)
+    return [
+        pair
+        for key in spec.keys
+        for batch in join_whole(spec, packed[key])
+        for pair in _pairs(batch)
+    ]
