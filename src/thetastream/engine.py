@@ -197,8 +197,15 @@ class Engine:
 
     def _arrive_self(self, fresh: Rows) -> list[Part]:
         """The later row of a pair finds the earlier one, in either role."""
-        if not fresh:
-            return []
+        parts = self._match_self(fresh) if fresh else []
+        window, stream = self.query.window, self.streams[Side.LEFT]
+        if isinstance(window, CountWindow):
+            seen = self.census[Side.LEFT].seen if self.query.partitioned else stream.rows.next
+            oldest = min(window.oldest(seen, role) for role in Side)
+            parts += self._expire(Side.LEFT, stream.first_at(oldest))
+        return parts
+
+    def _match_self(self, fresh: Rows) -> list[Part]:
         stream = self.streams[Side.LEFT]
         first = self._stored(stream, fresh[Side.LEFT])
         ids = np.arange(first, first + len(fresh[Side.LEFT]))
@@ -213,10 +220,6 @@ class Engine:
                 assert positions is not None
                 lows = stream.first_at(window.oldest(positions, role))
             parts += self._match(fresh[role.other], first, role, (lows, ids))
-        if isinstance(window, CountWindow):
-            seen = self.census[Side.LEFT].seen if self.query.partitioned else stream.rows.next
-            oldest = min(window.oldest(seen, role) for role in Side)
-            parts += self._expire(Side.LEFT, stream.first_at(oldest))
         return parts
 
     def _arrive_ranked(self, fresh: Rows, *, last: bool) -> list[Part]:

@@ -33,6 +33,7 @@ from thetastream.binding import Binding, Field, Fresh
 from thetastream.errors import SchemaError, StateError, suggest
 from thetastream.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.kernels.hashing import mix, mix_into
+from thetastream.kernels.routes import count_targets, list_targets, mark, mark_cells
 from thetastream.schema import Kind
 from thetastream.side import How, Side
 from thetastream.term import swap
@@ -47,11 +48,58 @@ _BANDS_PER_CELL = 8
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Row ``rows[i]`` goes to partition ``targets[i]``; it is a copy there, or at home."""
+    """Partition ``p`` gets ``rows[edges[p]:edges[p + 1]]``; each is a copy there, or at home."""
 
     rows: Array
-    targets: Array
     copies: Mask
+    edges: Array
+
+    @property
+    def targets(self) -> Array:
+        """The partition of each delivery."""
+        return np.repeat(np.arange(self.edges.size - 1), np.diff(self.edges))
+
+
+class _Marks:
+    """Where rows go, being collected."""
+
+    def __init__(self, rows: int, partitions: int) -> None:
+        self._partitions = partitions
+        self._words = np.zeros((-(-partitions // 64), rows), np.uint64)
+        self._home = np.full(rows, -1)
+
+    def send(self, targets: Array, wanted: Mask | None = None, *, home: bool = False) -> None:
+        """Send rows to a partition each, which is their home or not."""
+        mark(np.ascontiguousarray(targets), self._or_all(wanted), self._words)
+        if home:
+            self._home = targets
+
+    def send_to_cells(self, first: Array, last: Array, wanted: Mask | None) -> None:
+        """Send rows to the partitions of the cells ``first .. last``."""
+        mark_cells(first, last, self._or_all(wanted), self._partitions, self._words)
+
+    def send_everywhere(self, wanted: Mask | None) -> None:
+        """Send rows to all partitions."""
+        zeros = np.zeros(self._home.size, np.int64)
+        last = np.full(self._home.size, self._partitions - 1)
+        mark_cells(zeros, last, self._or_all(wanted), self._partitions, self._words)
+
+    def unsent(self) -> Mask:
+        """Rows that go nowhere yet."""
+        return np.asarray((self._words == 0).all(axis=0))
+
+    def deliveries(self) -> Deliveries:
+        """Everything that was marked, by partition."""
+        counts = np.zeros(64 * self._words.shape[0], np.int64)
+        count_targets(self._words, counts)
+        edges = np.concatenate([[0], np.cumsum(counts)])
+        rows, copies = np.empty(edges[-1], np.int64), np.empty(edges[-1], np.bool_)
+        home = np.ascontiguousarray(self._home)
+        list_targets(self._words, home, edges[:-1].copy(), rows, copies)
+        return Deliveries(rows, copies, edges[: self._partitions + 1])
+
+    def _or_all(self, wanted: Mask | None) -> Mask:
+        return np.ones(self._home.size, np.bool_) if wanted is None else wanted
 
 
 @dataclass(frozen=True)
@@ -113,26 +161,13 @@ class Routing(ABC):
         return _modulo(hashes, count)
 
 
+def _count(fresh: dict[Side, Fresh]) -> int:
+    return len(next(iter(fresh.values())))
+
+
 def _modulo(hashes: Array, count: int) -> Array:
     """A partition from a hash, all of whose bits count."""
     return ((hashes.view(np.uint64) >> np.uint64(11)) % np.uint64(count)).astype(np.int64)
-
-
-def _joined(parts: list[tuple[Array, Array]], count: int, home: Array | None) -> Deliveries:
-    """Deliveries from (rows, targets), each place once; a row's home, or first place, is no copy.
-
-    ``home`` holds a partition per row where rows have one.
-    """
-    size = count + 1
-    rows = np.concatenate([part[0] for part in parts])
-    targets = np.concatenate([part[1] for part in parts])
-    unique = np.unique(rows * size + targets)
-    rows, targets = unique // size, unique % size
-    if home is None:
-        first = np.ones(rows.size, np.bool_)
-        first[1:] = rows[1:] != rows[:-1]
-        return Deliveries(rows, targets, ~first)
-    return Deliveries(rows, targets, targets != home[rows])
 
 
 class Hashed(Routing):
@@ -150,14 +185,11 @@ class Hashed(Routing):
         return Side.LEFT if self.plan.self_join else None
 
     def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
-        targets = {role: self._targets(rows) for role, rows in fresh.items()}
-        count = next(iter(targets.values())).size
-        every = np.arange(count)
-        if len(targets) == 1:
-            (only,) = targets.values()
-            return Deliveries(every, only, np.zeros(count, np.bool_))
-        parts = [(every, target) for target in targets.values()]
-        return _joined(parts, self.plan.partitions, targets[Side.LEFT])
+        marks = _Marks(_count(fresh), self.plan.partitions)
+        for role, rows in fresh.items():
+            home = len(fresh) == 1 or role is Side.LEFT
+            marks.send(self._targets(rows), None if home else rows.valid, home=home)
+        return marks.deliveries()
 
     def _targets(self, rows: Fresh) -> Array:
         """Right rows go where the left key they ask for goes."""
@@ -193,39 +225,30 @@ class Cells(Routing):
         self._float = plan.binding.terms[term].domain.kind is Kind.FLOAT
 
     def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
-        parts: list[tuple[Array, Array]] = []
-        home: Array | None = None
+        marks = _Marks(_count(fresh), self.plan.partitions)
         lead = self.plan.lead if self.plan.self_join else None
         for role, rows in fresh.items():
-            valid = np.arange(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
             if role in self.plan.anchored and lead in (None, role):
-                home = self._spread(rows)
-                home[valid] = self._modulo(self._cells(rows.keys[self._term]))[valid]
-                parts.append((np.arange(len(rows)), home))
+                home = self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
+                if rows.valid is not None:
+                    home = np.where(rows.valid, home, self._spread(rows))
+                marks.send(home, home=True)
             if role.other in self.plan.anchored:
-                parts += self._reached(rows, valid)
-        if home is None:
+                self._send_to_partners(marks, rows)
+        if not self.plan.self_join and not set(fresh) & set(self.plan.anchored):
             (rows,) = fresh.values()
-            lost = np.setdiff1d(np.arange(len(rows)), np.concatenate([part[0] for part in parts]))
-            if lost.size:
-                parts.append((lost, self._spread(rows)[lost]))
-        return _joined(parts, self.plan.partitions, home)
+            unsent = marks.unsent()
+            if unsent.any():
+                marks.send(self._spread(rows), unsent)
+        return marks.deliveries()
 
-    def _reached(self, rows: Fresh, valid: Array) -> list[tuple[Array, Array]]:
-        """Every partition with a cell that the partners of rows can lie in."""
-        found: list[tuple[Array, Array]] = []
-        count = self.plan.partitions
+    def _send_to_partners(self, marks: _Marks, rows: Fresh) -> None:
+        """To every partition with a cell that the partners of rows can lie in."""
         for low, high in self._fields[rows.side.other].pieces(rows):
-            at = valid[low[valid] <= high[valid]]
-            first, last = self._cells(low[at]), self._cells(high[at])
-            # As unsigned numbers the difference is right even where it leaves int64.
-            cells = (last.view(np.uint64) - first.view(np.uint64)).astype(np.float64) + 1
-            span = np.minimum(cells, count).astype(np.int64)
-            for step in range(int(span.max()) if span.size else 0):
-                reach = span > step
-                targets = self._modulo(first[reach]) + step
-                found.append((at[reach], targets % count))
-        return found
+            wanted = low <= high
+            if rows.valid is not None:
+                wanted &= rows.valid
+            marks.send_to_cells(self._cells(low), self._cells(high), wanted)
 
     def _cells(self, keys: Array) -> Array:
         cells = np.empty(keys.size, np.int64)
@@ -234,9 +257,6 @@ class Cells(Routing):
         else:
             cells_of_integers(np.ascontiguousarray(keys), int(self.width), cells)
         return cells
-
-    def _modulo(self, cells: Array) -> Array:
-        return cells % np.int64(self.plan.partitions)
 
     def replication(self) -> dict[Side, float]:
         band = self._fields[Side.LEFT].width or 0.0
@@ -271,15 +291,13 @@ class Grid(Routing):
         ((role, rows),) = fresh.items()
         down, across = self.shape
         spread = self._spread(rows)
-        if role is Side.LEFT:
-            targets = (spread % down)[:, None] * across + np.arange(across)
-        else:
-            targets = (spread % across)[:, None] + across * np.arange(down)
-        each = targets.shape[1]
-        copies = np.ones(targets.shape, np.bool_)
-        copies[:, 0] = False
-        at = np.repeat(np.arange(len(rows)), each)
-        return Deliveries(at, targets.ravel(), copies.ravel())
+        first = spread % down * across if role is Side.LEFT else spread % across
+        step, places = (1, across) if role is Side.LEFT else (across, down)
+        marks = _Marks(len(rows), self.plan.partitions)
+        marks.send(first, home=True)
+        for place in range(1, places):
+            marks.send(first + place * step, rows.valid)
+        return marks.deliveries()
 
     def replication(self) -> dict[Side, float]:
         return {Side.LEFT: float(self.shape[1]), Side.RIGHT: float(self.shape[0])}
@@ -294,18 +312,13 @@ class Everywhere(Routing):
     name = "matrix"
 
     def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
-        roles, count = set(fresh), self.plan.partitions
         rows = next(iter(fresh.values()))
-        every, home = np.arange(len(rows)), self._spread(rows)
-        anchored = bool(roles & set(self.plan.anchored))
-        met = any(role.other in self.plan.anchored for role in roles)
-        if not met:
-            return Deliveries(every, home, np.zeros(every.size, np.bool_))
-        at = np.repeat(every, count)
-        targets = np.tile(np.arange(count), every.size)
-        if anchored:
-            return Deliveries(at, targets, targets != home[at])
-        return Deliveries(at, targets, targets != 0)
+        marks = _Marks(len(rows), self.plan.partitions)
+        marks.send(self._spread(rows), home=True)
+        for role, played in fresh.items():
+            if role.other in self.plan.anchored:
+                marks.send_everywhere(played.valid)
+        return marks.deliveries()
 
     def replication(self) -> dict[Side, float]:
         count, sides = float(self.plan.partitions), self.plan.anchored

@@ -93,8 +93,7 @@ class Packer:
         fresh = {role: spec.binding.fresh(role, chunk) for role in self._roles}
         sent = spec.routing.route(fresh)
         ranks = self._ranks(chunk)
-        order = np.argsort(sent.targets, kind="stable")
-        rows, copies = sent.rows[order], sent.copies[order]
+        rows, copies, edges = sent.rows, sent.copies, sent.edges
         moved = chunk if _is_identity(rows, chunk.num_rows) else chunk.take(pa.array(rows))
         extra = {}
         if copies.any():
@@ -104,7 +103,6 @@ class Packer:
         for name, values in extra.items():
             moved = moved.append_column(name, values)
         time = self._largest_time(fresh[self._roles[0]].times, fresh[self._roles[0]].timed)
-        edges = np.searchsorted(sent.targets[order], np.arange(spec.partitions + 1))
         for target, key in enumerate(spec.keys):
             if ranks is not None:
                 yield self._row(key, RANKS, sender, ranks.tobytes(), None)
