@@ -28,7 +28,7 @@ __all__ = ["Alive", "RunFiles"]
 _ROOT = "thetastream-runs"
 _SHARED = Path("/dev/shm")
 _FREE = 1 << 30
-_FORGOTTEN = 24 * 3600
+_FORGOTTEN = 2 * 3600
 
 
 class RunFiles:
@@ -71,7 +71,7 @@ class RunFiles:
 
 
 def default_root() -> Path:
-    """Where run files go on this host; folders that nobody has used for a day are removed."""
+    """Where run files go on this host; folders that nobody uses are removed in time."""
     given = os.environ.get("THETASTREAM_RUNS")
     if given:
         return Path(given)

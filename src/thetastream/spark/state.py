@@ -3,7 +3,8 @@
     meta       format, fingerprint, lineage, token, the list of runs with sizes and checksums
     <run>      rows that one micro-batch stored, or several small runs compacted into one
     flags      a bit per row and role: has it matched? (outer, semi and anti joins)
-    ranks      ranks of rows that wait, and ``waiting-left``, ``waiting-right`` (count windows)
+    ranks-…    per side the ranks of all rows that wait, anywhere (count windows)
+    waiting-…  per side the rows that wait here (count windows)
 
 A micro-batch writes its own rows once, the flags if they are kept, and the record; runs that have
 expired are removed whole. The token is new with every write. A live partition is a cache under that
@@ -82,6 +83,7 @@ class Meta:
     runs: list[Run] = field(default_factory=list)
     tops: dict[str, int] = field(default_factory=dict)
     timer: int | None = None
+    ranks: dict[str, dict[str, int | None]] = field(default_factory=dict)
     format: int = FORMAT
 
     def as_text(self) -> str:
@@ -122,6 +124,7 @@ class Held:
 
     def save(self, store: Store, spec: JoinSpec) -> None:
         """Write what the last push has changed. The record comes last."""
+        self.files.touch()
         self.files.remove(self.doomed)
         self.doomed = []
         self.written = 0
@@ -217,12 +220,9 @@ class Held:
         return np.packbits(np.concatenate(bits)).tobytes() if bits else b""
 
     def _save_ranks(self, store: Store) -> None:
-        census = self.partition.census()
-        facts = {
-            side.value: {"released": c.released, "last": c.last, "pending": c.pending.tolist()}
-            for side, c in census.items()
-        }
-        self._put(store, _RANKS, json.dumps(facts).encode())
+        for side, census in self.partition.census().items():
+            self.meta.ranks[side.value] = {"released": census.released, "last": census.last}
+            self._put(store, f"{_RANKS}-{side.value}", census.pending.tobytes())
         waiting = self.partition.waiting()
         for side in Side:
             name = f"{_WAITING}-{side.value}"
@@ -263,7 +263,7 @@ def open_partition(
         if side.value in meta.tops:
             partition.engine.streams[side].max_time = meta.tops[side.value]
     if spec.ranked:
-        _restore_ranks(store, partition, where)
+        _restore_ranks(store, held, where)
     return held, fetched
 
 
@@ -329,22 +329,23 @@ def _read_flags(store: Store, held: Held, where: str) -> dict[Side, dict[Side, N
     return flags
 
 
-def _restore_ranks(store: Store, partition: Partition, where: str) -> None:
-    text = store.get(_RANKS)
-    if text is None:
-        raise DataError(
-            f"{where}: the ranks are missing in the state store; start a new checkpoint"
-        )
-    census = {
-        Side(name): Census(np.array(c["pending"], np.int64), c["released"], c["last"])
-        for name, c in json.loads(text).items()
-    }
+def _restore_ranks(store: Store, held: Held, where: str) -> None:
+    census: dict[Side, Census] = {}
+    for side in Side:
+        facts, blob = held.meta.ranks[side.value], store.get(f"{_RANKS}-{side.value}")
+        if blob is None:
+            raise DataError(
+                f"{where}: the ranks are missing in the state store; the checkpoint is damaged. "
+                "Restore it, or start with a new one"
+            )
+        pending = np.frombuffer(blob, np.int64)
+        census[side] = Census(pending, facts["released"] or 0, facts["last"])
     waiting: dict[Side, pa.RecordBatch] = {}
     for side in Side:
         blob = store.get(f"{_WAITING}-{side.value}")
         if blob:
             waiting[side] = read_blob(pa.py_buffer(blob))
-    partition.restore_ranks(census, waiting)
+    held.partition.restore_ranks(census, waiting)
 
 
 # --- Blobs --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from thetastream.metrics import Metrics
 from thetastream.partition import COPY, POSITION, Partition, Ranks
 from thetastream.side import Side
 from thetastream.spark.cache import Alive, RunFiles, default_root, remove_forgotten
-from thetastream.spark.packing import AT, RANKS, frontier, in_milliseconds, read_blob
+from thetastream.spark.packing import AT, RANKS, ROWS, frontier, in_milliseconds, read_blob
 from thetastream.spark.spec import JoinSpec
 from thetastream.spark.state import Held, Meta, Store, check_fingerprint, open_partition
 
@@ -139,6 +139,7 @@ class Step:
             facts[name] = round(now[name] - before[name], 6)
         return facts | {
             "partition": self.spec.keys.index(self.key),
+            "partitions": self.spec.partitions,
             "process": os.getpid(),
             "origin": origin,
             "fetched_runs": fetched,
@@ -172,7 +173,7 @@ def arranged(
         positions = partition.note_ranks(senders)
     tables: dict[Side, list[pa.RecordBatch]] = {}
     for packet in packets:
-        if packet.kind == RANKS:
+        if packet.kind != ROWS:
             continue
         batch = read_blob(packet.blob)
         if COPY not in batch.schema.names:
