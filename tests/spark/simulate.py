@@ -43,7 +43,7 @@ class DictStore:
     def put(self, name: str, blob: bytes) -> None:
         self.blobs[name] = bytes(blob)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, size: int = 0) -> None:
         self.blobs.pop(name, None)
 
     def copy(self) -> DictStore:

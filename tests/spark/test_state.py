@@ -15,6 +15,7 @@ from thetastream.errors import DataError, StateError
 from thetastream.side import Side
 from thetastream.spark import state
 from thetastream.spark.cache import Alive, RunFiles, default_root, remove_forgotten
+from thetastream.spark.folder import read_location
 from thetastream.spark.packing import Packer, frontier, read_blob, write_blob
 from thetastream.spark.spec import JoinSpec
 from thetastream.spark.state import Meta, check_fingerprint, open_partition
@@ -116,7 +117,7 @@ def test_damaged_files_are_not_trusted(tmp_path: Path) -> None:
     [
         (lambda blob: blob[:40] + b"\x00\x01" + blob[42:], "is corrupt: expected"),
         (lambda blob: blob[:-1], "is corrupt: expected"),
-        (lambda blob: None, "is missing in the state store"),
+        (lambda blob: None, "is missing; the checkpoint is damaged"),
     ],
 )
 def test_a_corrupt_run_stops_the_query(
@@ -186,8 +187,52 @@ def test_a_record_survives_the_trip() -> None:
     assert Meta.of(meta.as_text(), "here") == meta
 
 
+def test_runs_in_files_of_a_folder(tmp_path: Path) -> None:
+    window = TimeWindow(100, time="t")
+    join = dataclasses.replace(spec("full", window), state_path=str(tmp_path / "state"))
+    store = DictStore()
+    for i in range(12):
+        fresh = i % 3 == 2
+        report = feed(join, store, range(1 + 50 * i, 51 + 50 * i), watermark=50 * i, fresh=fresh)
+        assert report["origin"] == ("new" if i == 0 else "attach" if fresh else "hit")
+        assert set(store.blobs) == {"flags"}, "rows are not in the state store"
+    held = {path.stem for path in (tmp_path / "state").rglob("*.arrow")}
+    meta = Meta.of(store.meta or "", "")
+    assert held == {run.id for run in meta.runs} | {name for name, _ in meta.graves}
+    assert meta.graves, "what has expired stays for a restart from an older version"
+    assert not list((tmp_path / "state").rglob("*.part"))
+
+
+def test_files_of_expired_runs_go_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "GRACE", 3)
+    join = dataclasses.replace(spec(), state_path=f"file://{tmp_path}/state")
+    store = DictStore()
+    for i in range(20):
+        feed(join, store, range(1 + 50 * i, 51 + 50 * i), watermark=50 * i)
+    meta = Meta.of(store.meta or "", "")
+    assert len(list((tmp_path / "state").rglob("*.arrow"))) == len(meta.runs) + len(meta.graves)
+    assert len(meta.graves) <= 2 * 4
+
+
+def test_a_missing_file_stops_the_query(tmp_path: Path) -> None:
+    join = dataclasses.replace(spec(), state_path=str(tmp_path / "state"))
+    store = DictStore()
+    feed(join, store, range(1, 21))
+    for path in (tmp_path / "state").rglob("*.arrow"):
+        path.unlink()
+    with pytest.raises(DataError, match="is missing"):
+        feed(join, store, range(21, 41), fresh=True)
+
+
+def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (str(tmp_path / "file"), "nosuchscheme://x/y"):
+        with pytest.raises(StateError, match="state_path=.* cannot be used"):
+            read_location(path)
+
+
 def test_a_new_partition_holds_nothing() -> None:
-    held, fetched = open_partition(DictStore(), spec(), None, RunFiles("x"), "here")
+    held, fetched = open_partition(DictStore(), spec(), None, "here")
     assert (fetched, held.meta.runs) == (0, [])
 
 

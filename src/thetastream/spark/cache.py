@@ -18,6 +18,7 @@ import tempfile
 import time
 import zlib
 from collections import OrderedDict
+from collections.abc import Collection
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -63,6 +64,13 @@ class RunFiles:
         """Forget runs."""
         for run in runs:
             (self._folder / f"{run}.arrow").unlink(missing_ok=True)
+
+    def keep_only(self, runs: Collection[str]) -> None:
+        """Remove what no run of the record needs: it expired elsewhere, or was never committed."""
+        if self._folder.is_dir():
+            for path in self._folder.iterdir():
+                if path.name.split(".")[0] not in runs:
+                    path.unlink(missing_ok=True)
 
     def touch(self) -> None:
         """Say that this partition is in use."""

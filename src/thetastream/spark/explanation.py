@@ -56,8 +56,8 @@ def explain(frame: DataFrame) -> Explanation:
     }
     facts["state"] = {
         "format": FORMAT,
-        "store": "Spark state store: a record, and runs as Arrow blobs of at most "
-        f"{RUN_BYTES >> 20} MB",
+        "runs": f"Arrow blobs of at most {RUN_BYTES >> 20} MB, "
+        + ("in Spark's state store" if spec.state_path is None else f"files in {spec.state_path}"),
         "columns of a run": {side.value: spec.schemas[side].names for side in spec.streams},
         "compaction": f"{TIER} neighbours of like size become one; a run expires whole",
         "flags": "one bit per row and role" if spec.query.how.tracks(Side.LEFT) else "none",

@@ -67,11 +67,11 @@ def read_reports(
         return int(sum(report.get(name, 0) for report in reports))
 
     def per_partition(*names: str) -> dict[int, int]:
-        found: dict[int, int] = {}
+        found = dict.fromkeys(range(max(report["partitions"] for report in reports)), 0)
         for report in reports:
             at = report["partition"]
-            found[at] = max(found.get(at, 0), sum(report.get(name, 0) for name in names))
-        return dict(sorted(found.items()))
+            found[at] = max(found[at], sum(report.get(name, 0) for name in names))
+        return found
 
     last = list({report["partition"]: report for report in reports}.values())
     fresh = per_partition("rows")

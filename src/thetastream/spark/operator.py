@@ -36,11 +36,12 @@ from thetastream.schema import output_schema, select
 from thetastream.side import How, Side
 from thetastream.spark.explanation import remember
 from thetastream.spark.expressions import Split, split
+from thetastream.spark.folder import read_location
 from thetastream.spark.frames import METRICS
 from thetastream.spark.session import check_streaming, default_partitions, placed_keys
 from thetastream.spark.spec import JoinSpec
 from thetastream.spark.types import arrow_schema, check_names
-from thetastream.spark.worker import JoinProcessor, JoinWhole, PackTask, pickled
+from thetastream.spark.worker import JoinProcessor, PackTask, join_task, pickled
 from thetastream.window import CountWindow, TimeWindow, Window
 
 __all__ = ["OBSERVED", "theta_join"]
@@ -65,6 +66,7 @@ def theta_join(
     partitioning: str = "auto",
     cell_width: float | None = None,
     event_time: str | None = None,
+    state_path: str | None = None,
     batch_rows: int = 65_536,
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both static, on any conjunction of comparisons.
@@ -75,7 +77,9 @@ def theta_join(
     ``StreamJoin``; a count window needs ``order``. ``partitions`` (default: one per core) and
     ``partitioning`` (``auto``, ``hash``, ``cells``, ``matrix``) say how the work is shared;
     ``cell_width`` cuts the cells of a band. ``event_time`` names one more output column, the later
-    event time of a pair, on which an aggregation or another join can follow.
+    event time of a pair, on which an aggregation or another join can follow. ``state_path`` is a
+    folder that every executor reaches, one per query, for the rows of the window; without it they
+    are in Spark's state store, which is slower to write.
 
     ``thetastream.spark.explain(result)`` says how it is done.
     """
@@ -109,7 +113,10 @@ def theta_join(
         batch_rows=batch_rows,
         event_time=event_time,
         original=str(on),
+        state_path=state_path if streaming else None,
     )
+    if spec.state_path is not None:
+        read_location(spec.state_path)
     _ = spec.query, spec.routing  # whatever is wrong with the join shows here, not in a task
     types = _output_types(spec, shown)
     if streaming:
@@ -174,7 +181,10 @@ def _shown(
     text: str,
 ) -> dict[Side, DataFrame]:
     """Per side, the columns that travel: what the answer and the join read, nothing else."""
-    predicate = Predicate.parse(found.on)
+    try:
+        predicate = Predicate.parse(found.on)
+    except PredicateError as error:
+        raise PredicateError(error.message, text) from None  # the text that the user wrote
     if isinstance(window, TimeWindow):
         clock: tuple[str, str] = window.time
     else:
@@ -205,16 +215,35 @@ def _escaped(name: str) -> str:
 
 
 def _expression(frame: DataFrame, name: str, sql: str, side: Side, text: str) -> Any:
-    """A side expression as a column; what Spark says of it is passed on."""
-    column = F.expr(sql).alias(name)
+    """A side expression as a column; what Spark says of it is passed on.
+
+    It is tried as a condition, where Spark refuses what is no function of one row: aggregates,
+    window functions and ``explode``.
+    """
+    column = F.expr(sql)
     try:
-        _ = frame.select(column).schema
+        tried = frame.where(column.isNull())
+        _ = tried.schema
     except PySparkException as error:
         reason = str(error).split("\n")[0]
         raise PredicateError(
             f"Spark cannot compute {sql} on the {side.value} side: {reason}", text
         ) from None
-    return column
+    if not _is_deterministic(tried):
+        raise PredicateError(
+            f"{sql} on the {side.value} side is not deterministic, so a retried task would not "
+            "find the rows it found before; compute it upstream and write it down, or leave it out",
+            text,
+        )
+    return column.alias(name)
+
+
+def _is_deterministic(tried: DataFrame) -> bool:
+    """Whether Spark holds the condition just added for deterministic; Connect does not tell."""
+    plan = getattr(tried, "_jdf", None)
+    if plan is None:
+        return True
+    return bool(plan.queryExecution().analyzed().expressions().apply(0).deterministic())
 
 
 def _check_event_time(
@@ -264,7 +293,8 @@ def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[st
 
 
 def _packed(spec: JoinSpec, payload: bytes, side: Side, frame: DataFrame) -> DataFrame:
-    return frame.mapInArrow(PackTask(payload, side.value), _PACKED)
+    numbered = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))  # names may hold dots
+    return numbered.mapInArrow(PackTask(payload, side.value), _PACKED)
 
 
 def _static(
@@ -274,7 +304,7 @@ def _static(
     packed = [_packed(spec, payload, side, shown[side]) for side in spec.streams]
     united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
     schema = StructType([StructField(name, kind) for name, kind in types])
-    return united.groupBy("partition").applyInArrow(JoinWhole(payload), schema)
+    return united.groupBy("partition").applyInArrow(join_task(payload), schema)
 
 
 def _streaming(

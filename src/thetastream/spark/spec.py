@@ -25,7 +25,8 @@ class JoinSpec:
     ``schemas`` hold the columns that travel: those of the answer, and those that predicate and
     window read, the expressions that Spark computes among them. ``answer`` lists the columns of the
     answer: name, side, and name there. ``keys`` are the group keys of the partitions, chosen so
-    that Spark places them apart. ``original`` is the predicate as the user wrote it.
+    that Spark places them apart. ``original`` is the predicate as the user wrote it. ``state_path``
+    is a folder for runs, if they are not to be in the state store.
     """
 
     on: str
@@ -42,6 +43,7 @@ class JoinSpec:
     batch_rows: int
     event_time: str | None
     original: str
+    state_path: str | None = None
 
     @property
     def partitions(self) -> int:
@@ -124,6 +126,7 @@ class JoinSpec:
             "that suit spark.sql.shuffle.partitions",
             "partitioning": self.routing.describe(),
             "output columns": ", ".join(self.output.names),
+            "runs": "in the state store" if self.state_path is None else "in files",
         }
         for side in self.streams:
             schema = self.schemas[side]

@@ -6,6 +6,8 @@
     ranks-…    per side the ranks of all rows that wait, anywhere (count windows)
     waiting-…  per side the rows that wait here (count windows)
 
+With a ``state_path``, runs are files there (``folder``), and the state store holds the rest.
+
 A micro-batch writes its own rows once, the flags if they are kept, and the record; runs that have
 expired are removed whole. The token is new with every write. A live partition is a cache under that
 token: known to this process → go on with it; not known → *attach*, restoring from the run files of
@@ -20,6 +22,7 @@ import uuid
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +34,7 @@ from thetastream.errors import DataError, StateError
 from thetastream.partition import Partition
 from thetastream.side import Side
 from thetastream.spark.cache import RunFiles
+from thetastream.spark.folder import GRACE, RunFolder
 from thetastream.spark.packing import read_blob, write_blob
 from thetastream.spark.spec import JoinSpec
 
@@ -42,14 +46,8 @@ TIER = 8
 _FLAGS, _RANKS, _WAITING = "flags", "ranks", "waiting"
 
 
-class Store(Protocol):
-    """What is needed of a state store, for the partition being processed."""
-
-    def read_meta(self) -> str | None:
-        """The record, or None before the first write."""
-
-    def write_meta(self, text: str) -> None:
-        """Replace the record."""
+class Blobs(Protocol):
+    """A place for named blobs."""
 
     def get(self, name: str) -> bytes | None:
         """A blob."""
@@ -57,8 +55,18 @@ class Store(Protocol):
     def put(self, name: str, blob: bytes) -> None:
         """Write a blob."""
 
-    def remove(self, name: str) -> None:
-        """Forget a blob."""
+    def remove(self, name: str, size: int = 0) -> None:
+        """Forget a blob of that size."""
+
+
+class Store(Blobs, Protocol):
+    """What is needed of a state store, for the partition being processed."""
+
+    def read_meta(self) -> str | None:
+        """The record, or None before the first write."""
+
+    def write_meta(self, text: str) -> None:
+        """Replace the record."""
 
 
 @dataclass
@@ -84,6 +92,8 @@ class Meta:
     tops: dict[str, int] = field(default_factory=dict)
     timer: int | None = None
     ranks: dict[str, dict[str, int | None]] = field(default_factory=dict)
+    commits: int = 0
+    graves: list[tuple[str, int]] = field(default_factory=list)
     format: int = FORMAT
 
     def as_text(self) -> str:
@@ -101,7 +111,8 @@ class Meta:
                 "new checkpoint location"
             )
         runs = [Run(**run) for run in facts.pop("runs")]
-        return cls(runs=runs, **facts)
+        graves = [(name, commit) for name, commit in facts.pop("graves")]
+        return cls(runs=runs, graves=graves, **facts)
 
 
 @dataclass
@@ -112,6 +123,7 @@ class Held:
     meta: Meta
     firsts: dict[str, int]
     files: RunFiles
+    folder: RunFolder | None = None
     doomed: list[str] = field(default_factory=list)
     compactions: int = 0
     written: int = 0
@@ -127,7 +139,9 @@ class Held:
         self.files.touch()
         self.files.remove(self.doomed)
         self.doomed = []
-        self.written = 0
+        self.written = self.compactions = 0
+        self.meta.commits += 1
+        self._bury()
         for stretch in self.partition.stretches():
             first = self.partition.next_id(stretch.side) - stretch.batch.num_rows
             for blob, rows in _blobs(stretch.batch):
@@ -150,23 +164,41 @@ class Held:
     ) -> Run:
         data = blob.to_pybytes()
         run = Run(uuid.uuid4().hex, side.value, rows, len(data), zlib.crc32(data), last)
-        self._put(store, run.id, data)
-        self.files.write(run.id, data)
+        self._put(self.folder or store, run.id, data)
+        if not self.mapped:
+            self.files.write(run.id, data)
         self.meta.runs.append(run)
         self.firsts[run.id] = first
         return run
 
-    def _put(self, store: Store, name: str, blob: bytes) -> None:
-        store.put(name, blob)
+    @property
+    def mapped(self) -> bool:
+        """Whether the folder's own files can be mapped, so that no other copies are needed."""
+        return self.folder is not None and self.folder.local is not None
+
+    def _put(self, blobs: Blobs, name: str, blob: bytes) -> None:
+        blobs.put(name, blob)
         self.written += len(blob)
 
     def _drop(self, store: Store, runs: list[Run]) -> None:
         for run in runs:
-            store.remove(run.id)
             self.firsts.pop(run.id)
-            self.doomed.append(run.id)
+            if self.folder is not None:
+                self.meta.graves.append((run.id, self.meta.commits))
+            else:
+                store.remove(run.id, run.bytes)
+            if not self.mapped:
+                self.doomed.append(run.id)
         gone = {run.id for run in runs}
         self.meta.runs = [run for run in self.meta.runs if run.id not in gone]
+
+    def _bury(self) -> None:
+        """Remove files whose run expired long ago, when no restart can ask for them any more."""
+        if self.folder is not None:
+            limit = self.meta.commits - GRACE
+            for name, _ in (grave for grave in self.meta.graves if grave[1] < limit):
+                self.folder.remove(name)
+            self.meta.graves = [grave for grave in self.meta.graves if grave[1] >= limit]
 
     def _drop_expired(self, store: Store, side: Side) -> None:
         horizon = self.partition.horizon(side)
@@ -199,7 +231,9 @@ class Held:
 
     def _batch(self, store: Store, run: Run) -> pa.RecordBatch:
         buffer = self.files.read(run.id, run.bytes, run.checksum)
-        return read_blob(buffer if buffer is not None else _fetched(store, run, "compaction"))
+        if buffer is None:
+            buffer = pa.py_buffer(_fetched(self.folder or store, run, "compaction"))
+        return read_blob(buffer)
 
     # --- Flags and ranks ------------------------------------------------------------------------
 
@@ -236,13 +270,20 @@ class Held:
 
 
 def open_partition(
-    store: Store, spec: JoinSpec, meta: Meta | None, files: RunFiles, where: str
+    store: Store, spec: JoinSpec, meta: Meta | None, where: str, root: Path | None = None
 ) -> tuple[Held, int]:
-    """The partition as the state store knows it, and how many runs had to be read from there."""
+    """The partition as the state store knows it, and how many runs had to be read from there.
+
+    ``root`` is the folder of run files of this host, if not the usual one.
+    """
     partition = Partition(spec.query, spec.schemas)
-    if meta is None:
-        return Held(partition, new_meta(spec), {}, files), 0
-    held = Held(partition, meta, {}, files)
+    fresh, meta = meta is None, meta or new_meta(spec)
+    folder = None if spec.state_path is None else RunFolder(spec.state_path, meta.lineage)
+    files = RunFiles(meta.lineage, folder.local if folder is not None and folder.local else root)
+    held = Held(partition, meta, {}, files, folder)
+    if fresh:
+        return held, 0
+    files.touch()
     fetched = 0
     batches: dict[Side, list[pa.RecordBatch]] = {side: [] for side in spec.streams}
     for side in spec.streams:
@@ -250,13 +291,15 @@ def open_partition(
         for run in held.runs(side):
             buffer = files.read(run.id, run.bytes, run.checksum)
             if buffer is None:
-                blob = _fetched(store, run, where)
+                blob = _fetched(folder or store, run, where)
                 files.write(run.id, blob)
                 buffer = pa.py_buffer(blob)
                 fetched += 1
             batches[side].append(read_blob(buffer))
             held.firsts[run.id] = first
             first += run.rows
+    if not held.mapped:  # else they are the state itself, and another attempt may be writing
+        files.keep_only(held.firsts)
     flags = _read_flags(store, held, where)
     for side in spec.streams:
         partition.restore(side, batches[side], flags.get(side, {}))
@@ -288,12 +331,12 @@ def check_fingerprint(meta: Meta, spec: JoinSpec, where: str) -> None:
         )
 
 
-def _fetched(store: Store, run: Run, where: str) -> bytes:
-    blob = store.get(run.id)
+def _fetched(blobs: Blobs, run: Run, where: str) -> bytes:
+    blob = blobs.get(run.id)
     if blob is None:
         raise DataError(
-            f"{where}: run {run.id} of the {run.side} side ({run.rows} rows) is missing in the "
-            "state store; the checkpoint is damaged, so the query stops rather than lose rows"
+            f"{where}: run {run.id} of the {run.side} side ({run.rows} rows) is missing; the "
+            "checkpoint is damaged, so the query stops rather than lose rows"
         )
     if len(blob) != run.bytes or zlib.crc32(blob) != run.checksum:
         raise DataError(

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from thetastream.metrics import Metrics
 from thetastream.partition import COPY, POSITION, Partition, Ranks
 from thetastream.side import Side
-from thetastream.spark.cache import Alive, RunFiles, default_root, remove_forgotten
+from thetastream.spark.cache import Alive, default_root, remove_forgotten
 from thetastream.spark.packing import AT, RANKS, ROWS, frontier, in_milliseconds, read_blob
 from thetastream.spark.spec import JoinSpec
 from thetastream.spark.state import Held, Meta, Store, check_fingerprint, open_partition
@@ -64,6 +64,8 @@ class Step:
     @property
     def where(self) -> str:
         """The partition in messages."""
+        if self.key not in self.spec.keys:  # state of a join with other keys
+            return f"the partition with group key {self.key}"
         return f"partition {self.spec.keys.index(self.key)} of {self.spec.partitions}"
 
     def run(
@@ -98,17 +100,13 @@ class Step:
         text = self.store.read_meta()
         if text is None:
             remove_forgotten(default_root())
-            held, _ = open_partition(self.store, self.spec, None, RunFiles("new"), self.where)
-            held.files = RunFiles(held.meta.lineage)
-            return held, "new", 0
+            return open_partition(self.store, self.spec, None, self.where)[0], "new", 0
         meta = Meta.of(text, self.where)
         check_fingerprint(meta, self.spec, self.where)
         alive = ALIVE.take(meta.lineage, meta.token)
         if alive is not None:
             return alive, "hit", 0
-        files = RunFiles(meta.lineage)
-        files.touch()
-        held, fetched = open_partition(self.store, self.spec, meta, files, self.where)
+        held, fetched = open_partition(self.store, self.spec, meta, self.where)
         return held, "rebuild" if fetched else "attach", fetched
 
     def _is_bloated(self, held: Held) -> bool:
@@ -205,7 +203,8 @@ def shaped(spec: JoinSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [batch.column(name) for name in spec.gathered]
     if spec.event_time is not None:
         *columns, left, right = columns
-        columns.append(pc.max_element_wise(left, right))
+        later = pc.fill_null(pc.less(left, right), pc.is_null(left))
+        columns.append(pc.if_else(later, right, left))
     return pa.RecordBatch.from_arrays(columns, schema=spec.output)
 
 

@@ -24,7 +24,8 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
     """The Arrow schema in which Spark hands rows to Python; a type it cannot hand over is refused."""
     fields = []
     for field in schema.fields:
-        _check(field.dataType, field.name, side)
+        if _is_refused(field.dataType):
+            raise _refusal(field.name, side, field.dataType)
         try:
             kind = to_arrow_type(field.dataType, timezone="UTC")
         except Exception as error:
@@ -33,17 +34,14 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _check(kind: DataType, name: str, side: str) -> None:
-    if kind.typeName().lower() in _REFUSED:
-        raise _refusal(name, side, kind)
+def _is_refused(kind: DataType) -> bool:
     if isinstance(kind, ArrayType):
-        _check(kind.elementType, name, side)
-    elif isinstance(kind, MapType):
-        _check(kind.keyType, name, side)
-        _check(kind.valueType, name, side)
-    elif isinstance(kind, StructType):
-        for field in kind.fields:
-            _check(field.dataType, name, side)
+        return _is_refused(kind.elementType)
+    if isinstance(kind, MapType):
+        return _is_refused(kind.keyType) or _is_refused(kind.valueType)
+    if isinstance(kind, StructType):
+        return any(_is_refused(field.dataType) for field in kind.fields)
+    return kind.typeName().lower() in _REFUSED
 
 
 def _refusal(name: str, side: str, kind: DataType) -> SchemaError:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thetastream.errors import StateError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from thetastream.spark.spec import JoinSpec
 
-__all__ = ["JoinProcessor", "JoinWhole", "PackTask", "pickled"]
+__all__ = ["JoinProcessor", "PackTask", "join_task", "pickled"]
 
 _SPECS: dict[bytes, JoinSpec] = {}
 
@@ -66,20 +65,22 @@ class PackTask:
         yield from Packer(spec, Side(self._side)).pack(batches, task)
 
 
-class JoinWhole:
-    """Joins a partition of two static DataFrames, in ``applyInArrow``."""
+def join_task(payload: bytes) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Joins a partition of two static DataFrames, in ``applyInArrow``.
 
-    def __init__(self, payload: bytes) -> None:
-        self._payload = payload
+    A function, whose hints Spark reads to learn that it takes and gives batches.
+    """
 
-    def __call__(
-        self, key: tuple[Any, ...], batches: Iterator[pa.RecordBatch]
+    def join(
+        key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        spec = _spec(self._payload)
+        spec = _spec(payload)
         from thetastream.spark.step import join_whole, packets_of
 
         packets = [packet for batch in batches for packet in packets_of(batch.to_pydict())]
         yield from join_whole(spec, packets)
+
+    return join
 
 
 class JoinProcessor(StatefulProcessor):
@@ -144,8 +145,17 @@ def _moment(milliseconds: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
 
 
+PART = 512 << 10
+
+
 class _SparkStore:
-    """Spark's state variables of the group that is being processed, as a ``Store``."""
+    """Spark's state variables of the group that is being processed, as a ``Store``.
+
+    A blob is kept in parts, ``name.0``, ``name.1`` …, the first of which says how many there are.
+    Parts are small because the way to the state store copies a value many times, and a JVM is slow
+    with arrays that fill most of a heap region: 6 MB in one value took three times as long as in
+    parts of half a megabyte.
+    """
 
     def __init__(self, meta: Any, blobs: Any) -> None:
         self._meta = meta
@@ -159,11 +169,27 @@ class _SparkStore:
         self._meta.update((text,))
 
     def get(self, name: str) -> bytes | None:
-        found = self._blobs.getValue((name,))
-        return None if found is None else bytes(found[0])
+        first = self._blobs.getValue((f"{name}.0",))
+        if first is None:
+            return None
+        count = int.from_bytes(first[0][:4], "little")
+        parts = [bytes(first[0])[4:]]
+        for number in range(1, count):
+            part = self._blobs.getValue((f"{name}.{number}",))
+            parts.append(b"" if part is None else bytes(part[0]))
+        return b"".join(parts)
 
     def put(self, name: str, blob: bytes) -> None:
-        self._blobs.updateValue((name,), (blob,))
+        count = self._count(len(blob))
+        whole = count.to_bytes(4, "little") + blob
+        for number in range(count):
+            part = whole[number * PART : (number + 1) * PART]
+            self._blobs.updateValue((f"{name}.{number}",), (part,))
 
-    def remove(self, name: str) -> None:
-        self._blobs.removeKey((name,))
+    def remove(self, name: str, size: int = 0) -> None:
+        for number in range(self._count(size)):
+            self._blobs.removeKey((f"{name}.{number}",))
+
+    @staticmethod
+    def _count(size: int) -> int:
+        return -(-(size + 4) // PART)

@@ -1,0 +1,81 @@
+"""Runs as files of a folder that every executor reaches, instead of blobs in the state store.
+
+The way to the state store leads through a socket and several copies in the JVM; a file does not.
+The state store then holds the record alone: names, sizes and checksums. A run is written before the
+record that names it is committed, under a name that is never used again, so a task that fails
+leaves a file that nobody reads. A run that has expired stays for some micro-batches, as Spark keeps
+old versions of its own state: a restart from one of them still finds its runs.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from thetastream.errors import StateError
+
+__all__ = ["GRACE", "RunFolder", "read_location"]
+
+GRACE = 100  # micro-batches, the default of spark.sql.streaming.minBatchesToRetain
+
+
+def read_location(path: str) -> tuple[pafs.FileSystem, str]:
+    """The file system and the folder behind a path or a URI; a folder on this machine is made."""
+    try:
+        if "://" in path or path.startswith("file:"):
+            system, base = pafs.FileSystem.from_uri(path)
+        else:
+            system, base = pafs.LocalFileSystem(), str(Path(path).absolute())
+        system.create_dir(base, recursive=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise StateError(
+            f"state_path={path!r} cannot be used: {error}. Name a folder that the driver and every "
+            "executor can read and write, as a path or a URI such as hdfs://… or s3://…"
+        ) from None
+    return system, base
+
+
+class RunFolder:
+    """The runs of one partition."""
+
+    def __init__(self, path: str, lineage: str) -> None:
+        self._system, base = read_location(path)
+        self._base = f"{base}/{lineage}"
+        self._made = False
+
+    @property
+    def local(self) -> Path | None:
+        """The folder above, where files can be mapped; None on another machine's file system."""
+        is_local = isinstance(self._system, pafs.LocalFileSystem)
+        return Path(self._base).parent if is_local else None
+
+    def put(self, name: str, blob: bytes) -> None:
+        """Write a run: whole, or not at all."""
+        if not self._made:
+            self._system.create_dir(self._base, recursive=True)
+            self._made = True
+        part = f"{self._base}/{name}.{uuid.uuid4().hex}.part"
+        with self._system.open_output_stream(part) as stream:
+            stream.write(blob)
+        self._system.move(part, self._path(name))
+
+    def get(self, name: str) -> bytes | None:
+        """A run, or None."""
+        try:
+            with self._system.open_input_file(self._path(name)) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str, size: int = 0) -> None:
+        """Forget a run. One that is gone already is no error: a task may be run again."""
+        try:
+            self._system.delete_file(self._path(name))
+        except (FileNotFoundError, OSError):
+            return
+
+    def _path(self, name: str) -> str:
+        return f"{self._base}/{name}.arrow"
