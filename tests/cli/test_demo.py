@@ -7,20 +7,21 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from thetastream import oracle
-from thetastream.cli import demo
+from thetastream.cli import demo_embedded, demo_spark
 
 
 @pytest.fixture(autouse=True)
 def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "ORACLE_PAIRS", 30_000)
+    monkeypatch.setattr(demo_embedded, "ORACLE_PAIRS", 30_000)
 
 
 def test_a_small_demo_agrees_with_the_oracle(command) -> None:
-    result = command("demo", "--rows", "20000", "--seed", "3")
+    result = command("demo", "--embedded", "--rows", "20000", "--seed", "3")
     assert result.exit_code == 0, result.output
     assert "20.0k of 20.0k rows" in result.stdout  # no terminal: plain lines
     assert re.search(r"rows in +20,000 ", result.stdout)
@@ -31,7 +32,9 @@ def test_a_small_demo_agrees_with_the_oracle(command) -> None:
 
 
 def test_threads_do_not_change_the_answer(command) -> None:
-    outputs = [command("demo", "--rows", "20000", "--threads", n).stdout for n in ("1", "2")]
+    outputs = [
+        command("demo", "--embedded", "--rows", "20000", "--threads", n).stdout for n in ("1", "2")
+    ]
     matches = [re.search(r"matches +([\d,]+)", output) for output in outputs]
     assert matches[0] is not None
     assert matches[1] is not None
@@ -46,14 +49,14 @@ def test_a_wrong_answer_is_noticed(command, monkeypatch: pytest.MonkeyPatch) -> 
         return oracle.Answer(answer.pairs[1:], answer.late)
 
     monkeypatch.setattr(oracle, "join", one_pair_less)
-    result = command("demo", "--rows", "20000")
+    result = command("demo", "--embedded", "--rows", "20000")
     assert result.exit_code == 1
     assert "the oracle disagrees" in result.stdout
 
 
 def test_ctrl_c_stops_the_demo() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "thetastream.cli", "demo", "--rows", "4000000"],
+        [sys.executable, "-m", "thetastream.cli", "demo", "--embedded", "--rows", "4000000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -66,3 +69,70 @@ def test_ctrl_c_stops_the_demo() -> None:
     assert process.returncode == 130, errors
     assert "stopped by Ctrl-C" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pandas", "google.protobuf"])
+def test_spark_must_be_installed(command, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    result = command("demo")
+    assert result.exit_code == 2
+    assert f"needs the package {package.removeprefix('google.')}" in result.stderr
+    assert "pip install 'thetastream[spark]'" in result.stderr
+    assert "--embedded" in result.stderr
+
+
+def test_java_must_be_installed(command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = command("demo", "--rows", "100")
+    assert result.exit_code == 2
+    assert "Spark needs Java 17 or later" in result.stderr
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_the_exit_code_is_the_oracles_word(
+    command, monkeypatch: pytest.MonkeyPatch, agrees: bool
+) -> None:
+    calls = []
+
+    def run_on_spark(*arguments: object) -> bool:
+        calls.append(arguments)
+        return agrees
+
+    monkeypatch.setattr(demo_spark, "run_on_spark", run_on_spark)
+    assert command("demo", "--seed", "5").exit_code == (0 if agrees else 1)
+    assert calls == [(400_000, 5, None)]
+
+
+def spark_demo(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "thetastream.cli", "demo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+@pytest.mark.slow
+def test_the_whole_demo_on_spark(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    output, errors = (demo := spark_demo("--rows", "60000", "--folder", str(folder))).communicate()
+    assert demo.returncode == 0, output + errors
+    assert errors == ""  # Spark is quiet
+    assert re.search(r"rows in +60,000 ", output)
+    assert re.search(r"rebuilds +0 ", output)
+    assert re.search(r"the oracle agrees on [\d,]+ matches of 400 sampled trades", output)
+    assert list((folder / "matches").glob("*.parquet"))
+    assert (folder / "spark.log").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_the_demo_on_spark() -> None:
+    demo = spark_demo("--rows", "4000000")
+    assert demo.stdout is not None
+    while "partitions by" not in (line := demo.stdout.readline()):  # until Spark runs
+        assert line
+    demo.send_signal(signal.SIGINT)
+    _, errors = demo.communicate(timeout=120)
+    assert demo.returncode == 130, errors
+    assert errors == "stopped by Ctrl-C\n"

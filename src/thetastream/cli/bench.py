@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "register"]
 
+SPARK = "spark"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
 
 
@@ -41,6 +42,11 @@ def bench(
         Path, typer.Option(help="Folder for the result file.", file_okay=False)
     ] = Path("benchmarks/results"),
     plots: Annotated[bool, typer.Option(help="Draw the plots too.")] = False,
+    quick: Annotated[bool, typer.Option(help="Spark: everything, but small.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Spark: only these parts, as in join,empty.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
     """Measure thetastream and its peers; every answer is checked against a reference.
@@ -56,6 +62,11 @@ def bench(
     console = Console()
     if show:
         _list(console)
+        return
+    if name == SPARK:
+        from thetastream.cli.bench_spark import bench_spark
+
+        bench_spark(quick=quick, only=only or (), rows=rows, output=output, plots=plots)
         return
     chosen = experiments.experiment(name).narrowed(
         workloads=workload or (),
@@ -95,9 +106,13 @@ def bench(
 def _list(console: Console) -> None:
     from thetastream.bench.experiment import EXPERIMENTS
     from thetastream.bench.peers import PEERS
+    from thetastream.bench.spark.plan import PARTS
+    from thetastream.cli.bench_spark import ABOUT
 
     for found in EXPERIMENTS.values():
         console.print(f"[bold]{found.name}[/]  {found.about}", highlight=False)
+    console.print(f"[bold]{SPARK}[/]  {ABOUT}", highlight=False)
+    console.print(f"  parts, for --only: {', '.join(PARTS)}", highlight=False)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)
 
 

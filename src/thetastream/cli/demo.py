@@ -1,38 +1,17 @@
-"""``thetastream demo``: trades × quotes in the embedded engine, checked against the oracle.
+"""``thetastream demo``: trades × quotes, generated, joined and checked; on Spark, or embedded.
 
-Each trade meets the quotes of its symbol whose ask is within five cents, whose size is enough, and
-whose time is within five seconds. Rows come up to a second out of order, which is the lateness, so
-none is dropped. All rows of a few symbols are joined once more by the oracle, a plain nested loop.
+Both show progress, counters and a few result rows, and hold a part of the answer against the
+oracle's. A difference makes the exit code 1.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.console import Console
-
-from thetastream.cli.progress import ProgressLine
-from thetastream.cli.tables import preview, summary
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from thetastream import TimeWindow
 
 __all__ = ["demo", "register"]
-
-ON = "l.symbol = r.symbol AND abs(l.price - r.ask) <= 0.05 AND l.size <= r.ask_size"
-COLUMNS = ["symbol", "t", "price", "size", "t_right", "ask", "ask_size", "id", "id_right"]
-SYMBOLS = tuple(f"S{number:04}" for number in range(2000))
-DISORDER = timedelta(seconds=1)
-TRADE_SHARE = 5  # one row of five is a trade
-PUSH_ROWS = (1 << 12, 1 << 14)  # about two seconds of trades, two seconds of quotes
-ORACLE_PAIRS = 1_000_000  # a nested loop of this size takes some seconds
-SHOWN_ROWS = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -41,102 +20,28 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    rows: Annotated[int, typer.Option(min=10, help="Rows of both streams together.")] = 2_000_000,
-    threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=10, help="Rows of both streams. [400,000; embedded 2,000,000]"),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives other streams.")] = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="A new folder for inputs, results and logs; else a temporary one."),
+    ] = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="In this process, without Spark.")
+    ] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Threads for the probes; embedded.")] = 1,
 ) -> None:
-    """Join two generated streams, trades and quotes, and check the answer."""
-    import thetastream as ts
-    from thetastream.cli.feed import in_step
-    from thetastream.cli.join import run
-    from thetastream.datasets import cut, trades_quotes
-    from thetastream.side import Side
+    """Join two generated streams, trades and quotes, on Spark, and check the answer."""
+    if embedded:
+        from thetastream.cli import demo_embedded
 
-    console = Console()
-    window = ts.TimeWindow("5 s", time="t", lateness=DISORDER)
-    console.print("[bold]trades l × quotes r[/bold]")
-    console.print(f"  where {ON}\n  in a {window}", highlight=False, soft_wrap=True)
-    count = rows // TRADE_SHARE
-    trades, quotes = trades_quotes(
-        count, rows - count, seed=seed, symbols=SYMBOLS, disorder=DISORDER
-    )
-    join = ts.StreamJoin(
-        ON, window=window, threads=threads, columns=COLUMNS, schemas=(trades.schema, quotes.schema)
-    )
-    check = OracleCheck(trades, quotes, window)
-    shown: list[pa.RecordBatch] = []
-    streams = {
-        side: cut(table, push_rows)
-        for side, table, push_rows in zip(Side, (trades, quotes), PUSH_ROWS, strict=True)
-    }
-    with ProgressLine(console, rows) as line:
-        for batch in run(join, in_step(streams, dict.fromkeys(Side, "t")), line):
-            check.see(batch)
-            if not shown:
-                shown.append(batch.slice(0, SHOWN_ROWS))
-    console.print()
-    console.print(summary(join.metrics(), line))
-    for batch in shown:
-        console.print()
-        console.print(preview(_short(batch), title="the first result rows"))
-    if not check.agrees():
-        console.print(f"[bold red]the oracle disagrees[/bold red] on {check}", soft_wrap=True)
+        agrees = demo_embedded.run_embedded(rows or demo_embedded.ROWS, threads, seed)
+    else:
+        from thetastream.cli import demo_spark
+
+        agrees = demo_spark.run_on_spark(rows or demo_spark.ROWS, seed, folder)
+    if not agrees:
         raise typer.Exit(1)
-    console.print(f"the oracle agrees on {check}", soft_wrap=True)
-
-
-def _short(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows without their ids, times without their date."""
-    import pyarrow as pa
-
-    batch = batch.drop_columns(["id", "id_right"])
-    return pa.record_batch(
-        {
-            name: values.cast(pa.time64("us")) if pa.types.is_timestamp(values.type) else values
-            for name, values in zip(batch.schema.names, batch.columns, strict=True)
-        }
-    )
-
-
-class OracleCheck:
-    """Holds the engine's answer for a few symbols against the oracle's."""
-
-    def __init__(self, trades: pa.Table, quotes: pa.Table, window: TimeWindow) -> None:
-        share = math.sqrt(ORACLE_PAIRS / max(trades.num_rows * quotes.num_rows, 1))
-        self._symbols = SYMBOLS[: max(1, math.floor(len(SYMBOLS) * share))]
-        self._trades, self._quotes = self._of_symbols(trades), self._of_symbols(quotes)
-        self._window = window
-        self._found: Counter[tuple[int, int]] = Counter()
-
-    def see(self, batch: pa.RecordBatch) -> None:
-        """Remember the pairs of the chosen symbols in a batch of output."""
-        chosen = self._of_symbols(batch)
-        if chosen.num_rows:
-            self._found.update(
-                zip(chosen["id"].to_pylist(), chosen["id_right"].to_pylist(), strict=True)
-            )
-
-    def agrees(self) -> bool:
-        """Whether the oracle finds the same pairs, each as often."""
-        from thetastream import oracle
-
-        answer = oracle.join([(self._trades, self._quotes)], ON, self._window)
-        trades, quotes = self._trades["id"].to_pylist(), self._quotes["id"].to_pylist()
-        wanted = Counter(
-            (trades[left], quotes[right])
-            for left, right in answer.pairs
-            if left is not None and right is not None
-        )
-        return wanted == self._found
-
-    def _of_symbols(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        return rows.filter(pc.is_in(rows["symbol"], value_set=pa.array(self._symbols)))
-
-    def __str__(self) -> str:
-        return (
-            f"{self._found.total():,} matches of {self._trades.num_rows:,} trades and "
-            f"{self._quotes.num_rows:,} quotes ({len(self._symbols)} of {len(SYMBOLS)} symbols)"
-        )

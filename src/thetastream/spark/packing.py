@@ -34,7 +34,7 @@ AT = "__at"
 ROWS, RANKS, NOTHING = 0, 1, 2
 CHUNK_ROWS = 1 << 20
 CHUNK_BYTES = 256 << 20
-BLOB_BYTES = 16 << 20
+BLOB_BYTES = 768 << 10
 MOST_MILLISECONDS = 9_000_000_000_000_000
 NO_TIME = -62_135_596_800_000  # 0001-01-01, which Spark's watermark never reaches
 

@@ -1,0 +1,138 @@
+"""``thetastream bench spark``: the Spark operator beside what Spark users write today."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from thetastream.bench.spark.plan import Measurement, Sizes
+    from thetastream.bench.spark.result import SparkResult
+
+__all__ = ["ABOUT", "bench_spark"]
+
+ABOUT = "the Spark operator beside hand-made buckets and an empty joiner (about 20 minutes)"
+
+
+def bench_spark(
+    *, quick: bool, only: Sequence[str], rows: int | None, output: Path, plots: bool
+) -> None:
+    """Measure, write the result file, show the scores; what failed has a line and exit code 1."""
+    from rich.console import Console
+
+    from thetastream.bench.spark import plan
+    from thetastream.bench.spark import result as files
+
+    console = Console()
+    sizes = plan.QUICK if quick else plan.FULL
+    sizes = sizes if rows is None else sizes.with_rows(rows)
+    names = [name.strip() for text in only for name in text.split(",") if name.strip()]
+    found = plan.measurements(sizes, names)
+    name = "spark-quick" if quick else "spark"
+    path = output / f"{name}.csv"
+    results: list[SparkResult] = []
+    try:
+        _measure(console, found, sizes, results)
+    finally:
+        if results:
+            files.write(path, results)
+    console.print(_speeds(results))
+    console.print(_scores(results))
+    console.print(f"results in {path}", highlight=False, soft_wrap=True)
+    if plots:
+        from thetastream.bench.spark.plots import plot
+
+        for file in plot(results, output, name):
+            console.print(f"plot in {file}", highlight=False, soft_wrap=True)
+    broken = [result for result in results if result.status == "failed"]
+    for result in broken:
+        typer.echo(f"error: {result.contestant} ({result.part}): {result.reason}", err=True)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _measure(
+    console: Console, found: list[Measurement], sizes: Sizes, results: list[SparkResult]
+) -> None:
+    """Run everything; ``results`` fills up as it goes, so that nothing is lost on the way."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from thetastream.bench.spark.run import run
+
+    columns = (
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as live:
+        task = live.add_task("making the input", total=len(found))
+
+        def step(what: str) -> None:
+            live.update(task, completed=len(results), description=what)
+
+        for result in run(found, sizes, progress=step):
+            results.append(result)
+            live.update(task, completed=len(results))
+            console.print(_line(result), highlight=False, soft_wrap=True)
+
+
+def _line(result: SparkResult) -> str:
+    where = (
+        f"{result.workload} window {result.window:,} batch {result.batch:,} "
+        f"partitions {result.partitions}: {result.contestant}"
+    )
+    if not result.ran:
+        return f"{where} {result.status}: {result.reason}"
+    if result.part == "restart":
+        return f"{where}: {result.slower_s:.1f} s slower, answers verified"
+    return f"{where} {result.tuples_per_s:,.0f} rows/s, answers verified"
+
+
+def _speeds(results: Sequence[SparkResult]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="steady state; all answers verified", title_justify="left")
+    table.add_column("contestant", no_wrap=True)
+    for name in ("workload", "window", "batch", "partitions", "rows/s", "s/batch", "first s"):
+        table.add_column(name, justify="right")
+    for result in results:
+        if result.part == "restart":
+            continue
+        shown = [f"{result.window:,}", f"{result.batch:,}", str(result.partitions)]
+        speed = ["–", "–", "–"]
+        if result.ran:
+            speed = [f"{result.tuples_per_s:,.0f}", f"{result.p50_s:.2f}", f"{result.first_s:.1f}"]
+        table.add_row(result.contestant, result.workload, *shown, *speed)
+    return table
+
+
+def _scores(results: Sequence[SparkResult]) -> Table:
+    from rich.table import Table
+
+    from thetastream.bench.spark.score import scores
+
+    table = Table(title="theta_join", title_justify="left")
+    table.add_column("measure")
+    for name in ("measured", "must", "aim"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    table.add_column("remark", overflow="fold")
+    for score in scores(results):
+        bare = replace(score, unit="")
+        table.add_row(
+            score.measure,
+            score.text(score.value),
+            bare.text(score.must),
+            bare.text(score.aim),
+            score.verdict,
+            score.remark,
+        )
+    return table

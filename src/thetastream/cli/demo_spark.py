@@ -1,0 +1,257 @@
+"""``thetastream demo``: two streams land as files, Spark joins them by price band."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from thetastream.cli.progress import PLAIN_SECONDS, count
+from thetastream.cli.tables import bytes_text, preview
+from thetastream.errors import StateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from thetastream.spark.demo import Demo, Totals
+
+__all__ = ["ROWS", "run_on_spark"]
+
+ROWS = 400_000
+SHOWN_ROWS = 5
+LOG_LINES = 25
+_NEEDED = ("pyspark", "pandas", "google.protobuf")
+
+
+def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
+    """Join the streams in a Spark session of its own; whether the oracle agrees."""
+    _check_packages()
+    from thetastream.kernels import prepare
+    from thetastream.spark.demo import ON, WINDOW, Demo, Interrupt, Streams, session
+
+    console = Console()
+    console.print("[bold]trades l × quotes r, on Spark[/bold]")
+    console.print(f"  where {ON}\n  in a {WINDOW}", highlight=False, soft_wrap=True)
+    with _room(folder) as place, _log_shown(console, place / "spark.log"):
+        streams = Streams.generated(rows, seed)
+        prepare()  # here, so that a first run's compilation is seen
+        _say(console, "starting Spark …")
+        with Interrupt() as interrupt, session(place) as spark:
+            demo = Demo(spark, place, streams)
+            _describe(console, demo)
+            with Board(console, demo) as board, closing(demo.run()) as run:
+                for totals in run:
+                    interrupt.check()
+                    board.show(totals)
+                board.show(demo.totals)
+            console.print()
+            console.print(_summary(demo, board))
+            console.print()
+            shown = demo.result().limit(SHOWN_ROWS).toArrow()
+            console.print(preview(_short(shown), title="some result rows"))
+            return _verdict(console, demo)
+
+
+def _check_packages() -> None:
+    for name in _NEEDED:
+        try:
+            import_module(name)
+        except ImportError:
+            raise StateError(
+                f"the demo on Spark needs the package {name.replace('google.', '')}, which is not "
+                "installed; pip install 'thetastream[spark]' (and Java 17 or later), or run the "
+                "demo without Spark: thetastream demo --embedded"
+            ) from None
+
+
+@contextmanager
+def _room(folder: Path | None) -> Iterator[Path]:
+    """The folder that was named, which must be new or empty, or a temporary one."""
+    if folder is None:
+        with TemporaryDirectory(prefix="thetastream-demo-", ignore_cleanup_errors=True) as name:
+            yield Path(name)
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise StateError(f"{folder} exists already; name a new folder, or an empty one")
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder.resolve()
+
+
+@contextmanager
+def _log_shown(console: Console, log: Path) -> Iterator[None]:
+    """When something fails, show the end of what Spark had to say."""
+    try:
+        yield
+    except (StateError, KeyboardInterrupt):
+        raise
+    except Exception:
+        if log.exists():
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            console.rule("the end of spark.log")
+            console.print("\n".join(lines[-LOG_LINES:]), markup=False, highlight=False)
+            console.rule()
+        raise
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _describe(console: Console, demo: Demo) -> None:
+    plan: dict[str, Any] = demo.plan.as_dict()["partitioning"]
+    places = ", ".join(
+        f"a {side} row {number:g}" for side, number in plan["places of a row, expected"].items()
+    )
+    _say(console, f"  {plan['partitions']} partitions by {plan['by']}; places: {places}")
+
+
+class Board:
+    """What the query has done: a live table on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, console: Console, demo: Demo) -> None:
+        self._console, self._demo = console, demo
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._started = self._printed = time.monotonic()
+        self._ended: float | None = None
+        self._batches = 0
+
+    def __enter__(self) -> Board:
+        self._started = self._printed = time.monotonic()
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = time.monotonic()
+        if self._live is not None:
+            self._live.stop()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start, or from start to end."""
+        return (time.monotonic() if self._ended is None else self._ended) - self._started
+
+    def show(self, totals: Totals) -> None:
+        """Bring the board up to date; without a terminal when the last line is old enough."""
+        if self._live is not None:
+            self._live.update(self._table(totals), refresh=True)
+            return
+        done = totals.rows >= self._demo.streams.rows
+        old = time.monotonic() - self._printed >= PLAIN_SECONDS
+        if totals.batches > self._batches and (done or old):
+            self._printed, self._batches = time.monotonic(), totals.batches
+            _say(
+                self._console, " · ".join(f"{value} {name}" for name, value in self._facts(totals))
+            )
+
+    def _facts(self, totals: Totals) -> list[tuple[str, str]]:
+        total = self._demo.streams.rows
+        return [
+            ("rows in", f"{count(totals.rows)} of {count(total)}"),
+            ("matches", count(totals.matches)),
+            ("rows/s", count(totals.rows / max(self.seconds, 1e-9))),
+            ("micro-batches", str(totals.batches)),
+            ("watermark", _clock(totals.watermark)),
+            ("rows stored", count(totals.stored)),
+            ("skew", f"{totals.skew:.2f}"),
+            (
+                "hits/attaches/rebuilds",
+                f"{totals.hits}/{totals.attaches}/{totals.rebuilds}",
+            ),
+        ]
+
+    def _table(self, totals: Totals) -> Table:
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column(style="bold")
+        table.add_column(min_width=18)
+        total, pairs = self._demo.streams.rows, self._demo.streams.pairs
+        table.add_row("", ProgressBar(total=total, completed=totals.rows, width=24))
+        table.add_row("files landed", f"{self._demo.landed} of {pairs} pairs")
+        for name, value in self._facts(totals):
+            table.add_row(name, value)
+        return table
+
+
+def _clock(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "no"
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%H:%M:%S.%f}"[:-3]
+
+
+def _summary(demo: Demo, board: Board) -> Table:
+    totals, seconds = demo.totals, board.seconds
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    parts = sorted(totals.per_partition.items())
+    phases = sorted(totals.seconds.items(), key=lambda phase: -phase[1])
+    rows: list[tuple[str, str, str]] = [
+        ("rows in", f"{totals.rows:,}", f"in {totals.batches} micro-batches"),
+        ("matches", f"{totals.matches:,}", f"fan-out {totals.matches / max(totals.rows, 1):.2f}"),
+        ("late rows", f"{totals.late:,}", "dropped: older than the lateness allows"),
+        ("time", f"{seconds:.1f} s", f"{count(totals.rows / max(seconds, 1e-9))} rows/s"),
+        ("stored", f"{totals.most_stored:,}", "rows at most"),
+        ("state", bytes_text(totals.state_bytes), f"{bytes_text(totals.written_bytes)} written"),
+        ("compactions", f"{totals.compactions:,}", "small runs made one"),
+        ("partitions", f"{len(parts)}", ", ".join(f"{rows:,}" for _, rows in parts) + " rows"),
+        ("skew", f"{totals.skew:.2f}", "the fullest partition over the mean"),
+        ("hits", f"{totals.hits}", "found alive in its worker"),
+        ("attaches", f"{totals.attaches}", "mapped from run files of this host"),
+        ("rebuilds", f"{totals.rebuilds}", "read back from the state store"),
+        (
+            "engine",
+            f"{sum(totals.seconds.values()):.2f} s",
+            ", ".join(f"{name} {spent:.2f}" for name, spent in phases if spent >= 0.005),
+        ),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _short(rows: pa.Table) -> pa.Table:
+    """The rows without their ids, times of day to the millisecond."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            name: [f"{moment:%H:%M:%S.%f}"[:-3] for moment in column.to_pylist()]
+            if pa.types.is_timestamp(column.type)
+            else column
+            for name, column in zip(rows.schema.names, rows.columns, strict=True)
+            if not name.startswith("id")
+        }
+    )
+
+
+def _verdict(console: Console, demo: Demo) -> bool:
+    with console.status("asking the oracle …") if console.is_terminal else nullcontext():
+        difference = demo.difference()
+    sample = f"{difference.wanted.total():,} matches of {difference.trades:,} sampled trades"
+    if difference:
+        _say(
+            console,
+            f"[bold red]the oracle disagrees[/bold red] on {sample}: "
+            f"{difference.missing:,} missing, {difference.extra:,} extra",
+        )
+        return False
+    if difference.rows != demo.totals.matches:
+        _say(
+            console,
+            f"[bold red]the sink holds {difference.rows:,} rows[/bold red], but the join has "
+            f"counted {demo.totals.matches:,} matches",
+        )
+        return False
+    _say(console, f"the oracle agrees on {sample}; the sink holds {difference.rows:,} rows")
+    return True

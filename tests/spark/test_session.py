@@ -1,0 +1,103 @@
+"""What a session must be set to: the helper that sets it, and the checks at the start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from thetastream.errors import StateError
+from thetastream.spark import configure, explain, theta_join
+from thetastream.spark.session import CHANGELOG, POLICY, PROVIDER, ROCKSDB, SHUFFLE, placed_keys
+from thetastream.window import TimeWindow
+
+WINDOW = TimeWindow("5 s", time="timestamp")
+
+
+class Builder:
+    """Notes what is set."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+
+    def config(self, name: str, value: str) -> Builder:
+        self.settings[name] = value
+        return self
+
+
+@contextmanager
+def set_to(spark: Any, name: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+def rate(spark: Any) -> Any:
+    return spark.readStream.format("rate").load()
+
+
+def test_configure_sets_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    builder = Builder()
+    assert configure(builder, partitions=3) is builder
+    assert builder.settings[PROVIDER] == ROCKSDB
+    assert builder.settings[CHANGELOG] == "true"
+    assert builder.settings[SHUFFLE] == "3"
+    assert builder.settings["spark.pyspark.python"] == sys.executable
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_the_session_of_configure_is_accepted(spark: Any) -> None:
+    assert spark.conf.get(PROVIDER) == ROCKSDB
+    joined = theta_join(rate(spark), rate(spark), "l.value = r.value", WINDOW)
+    assert joined.isStreaming
+    assert explain(joined).as_dict()["partitioning"]["partitions"] == 2
+    assert explain(joined).as_dict()["mode"] == "streaming"
+
+
+def test_a_state_store_in_memory_is_refused(spark: Any) -> None:
+    memory = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    with set_to(spark, PROVIDER, memory):
+        with pytest.raises(StateError, match="RocksDB") as caught:
+            theta_join(rate(spark), rate(spark), "l.value = r.value", WINDOW)
+        assert PROVIDER in str(caught.value)
+        assert ROCKSDB in str(caught.value)
+        assert "configure(" in str(caught.value)
+        table = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS timestamp")
+        assert theta_join(table, table.select("*"), "l.id = r.id", WINDOW).count() == 3
+
+
+def test_the_policy_of_the_faster_stream_is_refused(spark: Any) -> None:
+    with (
+        set_to(spark, POLICY, "max"),
+        pytest.raises(StateError, match="multipleWatermarkPolicy is 'max'.*set it to 'min'"),
+    ):
+        theta_join(rate(spark), rate(spark), "l.value = r.value", WINDOW)
+
+
+@pytest.mark.parametrize(("shuffles", "partitions"), [(2, 2), (4, 4), (4, 3), (7, 7), (2, 5)])
+def test_partitions_are_placed_apart(spark: Any, shuffles: int, partitions: int) -> None:
+    """As many Spark partitions are used as can be, none twice before all once."""
+    with set_to(spark, SHUFFLE, str(shuffles)):
+        keys = placed_keys(spark, partitions)
+        rows = spark.createDataFrame([(key,) for key in keys], "k int")
+        places = rows.repartition(shuffles, "k").selectExpr("spark_partition_id() AS p").collect()
+    assert len(set(keys)) == partitions
+    counts = Counter(row["p"] for row in places)
+    assert len(counts) == min(shuffles, partitions)
+    assert max(counts.values()) == -(-partitions // shuffles)
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 1.5, True, "2"])
+def test_bad_numbers_of_partitions(spark: Any, partitions: Any) -> None:
+    frame = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS timestamp")
+    with pytest.raises(StateError, match="partitions must be a whole number of at least 1; got"):
+        theta_join(frame, None, "l.id < r.id", WINDOW, partitions=partitions)
