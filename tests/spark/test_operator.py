@@ -78,7 +78,7 @@ def test_slides_and_integer_times(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_watermark_of_the_user(spark: Any, tmp_path: Path) -> None:
-    """``withWatermark`` instead of ``lateness``: rows at the watermark are late, as Spark has it."""
+    """``withWatermark`` instead of ``lateness``: rows at the watermark are late, as Spark says."""
     window = TimeWindow("9 s", time="t", lateness="1999 ms")
     scenario = Scenario(tuple(closed(stream(43, pushes=4))), BAND, window, "right")
     left, right = (frame.withWatermark("t", "2 s") for frame in sources(spark, tmp_path, scenario))

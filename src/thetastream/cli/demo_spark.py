@@ -96,9 +96,11 @@ def _log_shown(console: Console, log: Path) -> Iterator[None]:
         raise
     except Exception:
         if log.exists():
-            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            text = log.read_text(encoding="utf-8", errors="replace")
+            lines = [line for line in text.splitlines() if not line.startswith("\tat ")]
             console.rule("the end of spark.log")
-            console.print("\n".join(lines[-LOG_LINES:]), markup=False, highlight=False)
+            shown = "\n".join(lines[-LOG_LINES:])
+            console.print(shown, markup=False, highlight=False, soft_wrap=True)
             console.rule()
         raise
 
