@@ -87,6 +87,21 @@ def test_small_runs_are_compacted() -> None:
     assert written < 6 * packed, "every row is written a few times, not once per micro-batch"
 
 
+def test_files_that_another_process_doomed_go_too(tmp_path: Path) -> None:
+    join, store = spec(), DictStore()
+    for i in range(40):
+        feed(join, store, range(1 + 50 * i, 51 + 50 * i), watermark=50 * i, fresh=True)
+    runs = {run.id for run in Meta.of(store.meta or "", "").runs}
+    files = {path.stem for path in (tmp_path / "runs").rglob("*.arrow")}
+    assert runs <= files
+    assert len(files) <= len(runs) + 4, "those of the last micro-batch may wait for the next"
+
+
+def test_state_under_a_key_of_another_join_is_named() -> None:
+    step = Step(spec(), 99, DictStore(), 0)
+    assert step.where == "the partition with group key 99"
+
+
 def test_a_restart_finds_the_same_state() -> None:
     join, store = spec("full"), DictStore()
     for i in range(5):

@@ -33,11 +33,13 @@ from thetastream.spark.session import PROVIDER, configure
 __all__ = ["Job", "measure"]
 
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+FILES = "theta_join-files"
 _ANSWER = "answer"
 _Contestant = Callable[[DataFrame, DataFrame, Task], DataFrame]
 
 STREAMS: dict[str, _Contestant] = {
     "theta_join": theta,
+    FILES: theta,
     "bucketed-memory": bucketed,
     "bucketed-rocksdb": bucketed,
     "empty": partial(echo, copies=1),
@@ -79,7 +81,8 @@ def measure(job: Job) -> dict[str, Any]:
     try:
         ready = time.perf_counter()
         left, right = (_stream(spark, job, side) for side in ("left", "right"))
-        task = Task(job.on, job.width, job.window, job.partitions)
+        path = f"{job.scratch}/state" if job.contestant == FILES else None
+        task = Task(job.on, job.width, job.window, job.partitions, path)
         if job.contestant == REJOIN:
             query, answers = _rejoin(left, right, task, job)
         else:

@@ -58,12 +58,21 @@ class Task:
     window: int
     """Largest distance of the event times of a pair."""
     partitions: int
+    state_path: str | None = None
+    """Where runs go, if not to the state store."""
 
 
 def theta(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:
     """Thetastream."""
     window = TimeWindow(task.window, time="t")
-    return theta_join(left, right, task.on, window=window, partitions=task.partitions)
+    return theta_join(
+        left,
+        right,
+        task.on,
+        window=window,
+        partitions=task.partitions,
+        state_path=task.state_path,
+    )
 
 
 def bucketed(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:

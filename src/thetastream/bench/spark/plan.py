@@ -2,7 +2,7 @@
 
 Names of parts (``--only``):
 
-``join``        ``theta_join`` on W1, in micro-batches of both sizes
+``join``        ``theta_join`` on W1, in micro-batches of both sizes, runs in the state store or files
 ``bucketed``    the hand-bucketed equi-join, in memory and in RocksDB
 ``empty``       the pipeline with an empty joiner, rows given once and twice
 ``w2``          two inequalities: ``theta_join`` and ``foreachBatch``
@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from thetastream.bench.spark.feed import Shape
 from thetastream.errors import RegistryError, suggest
 
-__all__ = ["FULL", "HOME", "PARTS", "QUICK", "Measurement", "Sizes", "measurements"]
+__all__ = ["FILES", "FULL", "HOME", "PARTS", "QUICK", "Measurement", "Sizes", "measurements"]
 
 HOME = "theta_join"
+FILES = "theta_join-files"
 PARTS = ("join", "bucketed", "empty", "w2", "restart", "windows", "partitions")
 STORES = ("bucketed-memory", "bucketed-rocksdb")
 EMPTY = ("empty", "empty-double")
@@ -161,7 +162,7 @@ def _streams(sizes: Sizes) -> list[Measurement]:
     for place, batch in enumerate(sizes.batches):
         fast = _count(sizes.rows, batch)
         home = Measurement("join", HOME, "W1", sizes.window, batch, fast, 2, sizes.cores)
-        found.append(home)
+        found += [home, replace(home, contestant=FILES)]
         found += [replace(home, part="empty", contestant=name) for name in EMPTY]
         slow = replace(home, part="bucketed", timed=_count(sizes.slow_rows, batch), untimed=1)
         for name in STORES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from thetastream.bench.spark.plan import HOME, KEPT, LOST, REJOIN, STORES
+from thetastream.bench.spark.plan import FILES, HOME, KEPT, LOST, REJOIN, STORES
 from thetastream.bench.spark.result import SparkResult
 
 __all__ = ["Score", "scores"]
@@ -61,7 +61,10 @@ def scores(results: Sequence[SparkResult]) -> list[Score]:
     for batch in dict.fromkeys(result.batch for result in results if result.part == "join"):
         cell = [result for result in ran if result.batch == batch and result.workload == "W1"]
         home = _one(cell, "join", HOME)
-        found += _ratios(results, cell, home, batch)
+        files = _one(cell, "join", FILES)
+        found += _ratios(results, cell, home, batch, "")
+        if files is not None:
+            found += _ratios(results, cell, files, batch, ", runs in files")
         if home is not None:
             found.append(_state(home))
     found += _w2(results, ran)
@@ -74,8 +77,9 @@ def _ratios(
     cell: Sequence[SparkResult],
     home: SparkResult | None,
     batch: int,
+    note: str,
 ) -> list[Score]:
-    where = f"micro-batches of {batch:,}"
+    where = f"micro-batches of {batch:,}{note}"
     found = []
     if _asked(results, "bucketed"):
         best = max(
