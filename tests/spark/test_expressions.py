@@ -161,10 +161,10 @@ def test_any_spark_sql_of_one_side(frame: Any) -> None:
 
 
 def test_explain_tells_what_spark_computes(frame: Any) -> None:
-    joined = theta_join(frame, frame.select("*"), TRUE[0], WINDOW)
-    facts = explain(joined).as_dict()
-    assert facts["computed by Spark"]["left"]["__e0"] == "`price` * 1.1D + `fee`"
-    assert facts["predicate"] == TRUE[0]
+    on = "l.price * 2 + l.fee <= r.price"
+    facts = explain(theta_join(frame, frame.select("*"), on, WINDOW)).as_dict()
+    assert facts["computed by Spark"] == {"left": {"__e0": "`price` * 2 + `fee`"}}
+    assert facts["predicate"] == on
 
 
 def test_a_column_that_no_pair_of_names_can_confuse(frame: Any) -> None:
@@ -178,7 +178,7 @@ def test_a_column_that_no_pair_of_names_can_confuse(frame: Any) -> None:
     [
         ("noisy(l.id) = r.id", "left side is not deterministic"),
         ("l.id = noisy(r.id) + 1", "right side is not deterministic"),
-        ("sum(l.id) = r.id", "left side: .*aggregate"),
+        ("sum(l.id) = r.id", r"left side: .*sum\(id\)"),
         ("l.id = count(r.id) OVER ()", "right side: .*window function"),
         ("explode(l.arr) = r.id", "left side: .*generator"),
         ("nosuch(l.id) = r.id", "left side: .*NOSUCH"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,11 +38,9 @@ def bench_spark(
     name = "spark-quick" if quick else "spark"
     path = output / f"{name}.csv"
     results: list[SparkResult] = []
-    try:
-        _measure(console, found, sizes, results)
-    finally:
-        if results:
-            files.write(path, results)
+    for result in _measured(console, found, sizes):
+        results.append(result)
+        files.write(path, results)  # after each, so that a run that is ended keeps what it has
     console.print(_speeds(results))
     console.print(_scores(results))
     console.print(f"results in {path}", highlight=False, soft_wrap=True)
@@ -58,10 +56,8 @@ def bench_spark(
         raise typer.Exit(1)
 
 
-def _measure(
-    console: Console, found: list[Measurement], sizes: Sizes, results: list[SparkResult]
-) -> None:
-    """Run everything; ``results`` fills up as it goes, so that nothing is lost on the way."""
+def _measured(console: Console, found: list[Measurement], sizes: Sizes) -> Iterator[SparkResult]:
+    """Run everything, with a line for what is done and a live one for what is going on."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from thetastream.bench.spark.run import run
@@ -76,12 +72,12 @@ def _measure(
         task = live.add_task("making the input", total=len(found))
 
         def step(what: str) -> None:
-            live.update(task, completed=len(results), description=what)
+            live.update(task, description=what)
 
         for result in run(found, sizes, progress=step):
-            results.append(result)
-            live.update(task, completed=len(results))
+            live.advance(task)
             console.print(_line(result), highlight=False, soft_wrap=True)
+            yield result
 
 
 def _line(result: SparkResult) -> str:

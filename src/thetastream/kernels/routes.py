@@ -28,7 +28,7 @@ def mark(targets: Array, wanted: Mask, words: Words) -> None:
 
 @kernel("void(i8[::1], i8[::1], b1[::1], i8, u8[:, ::1])")
 def mark_cells(first: Array, last: Array, wanted: Mask, count: int, words: Words) -> None:
-    """Send each wanted row to the partitions of the cells ``first .. last``; ``c`` is in ``c mod n``."""
+    """Send each wanted row to the partitions ``c mod count`` of the cells ``first .. last``."""
     for i in range(first.size):
         if not wanted[i]:
             continue

@@ -25,7 +25,8 @@ __all__ = ["Split", "split"]
 
 _SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
 _RANDOM = {
-    "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+    "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle",
+    "monotonically_increasing_id",
     "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
     "now", "current_timestamp", "current_date", "localtimestamp", "current_time", "unix_timestamp",
     "reflect", "java_method", "try_reflect",
@@ -67,9 +68,9 @@ class _Splitter:
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
             if name.lower() in _RANDOM or isinstance(node, exp.Rand | exp.Randn | exp.Uuid):
                 raise PredicateError(
-                    f"{node.sql(dialect='spark')!r} gives another value each time it is computed, so "
-                    "a retried task would not find the rows it found before; compute it upstream "
-                    "and write it down, or leave it out",
+                    f"{node.sql(dialect='spark')!r} gives another value each time it is computed, "
+                    "so a retried task would not find the rows it found before; compute it "
+                    "upstream and write it down, or leave it out",
                     self._text,
                 )
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -46,7 +47,8 @@ def _read(progress: StreamingQueryProgress | Mapping[str, Any]) -> list[JoinMetr
     found = []
     for name, row in observed.items():
         if name.startswith(f"{OBSERVED}-"):
-            texts = list(row["partitions"] or [])
+            fields = row.asDict() if isinstance(row, Row) else row  # empty where nothing was seen
+            texts = list(fields.get("partitions") or [])
             if texts:
                 found.append(read_reports(name, texts, facts))
     return found

@@ -139,8 +139,8 @@ def _is_streaming(frames: dict[Side, DataFrame]) -> bool:
     if len(set(kinds.values())) > 1:
         table = next(side for side, streams in kinds.items() if not streams)
         raise StateError(
-            f"the {table.value} side is a static DataFrame and the other a stream; theta_join takes "
-            "two streams or two static DataFrames. Read the table as a stream too (readStream)"
+            f"the {table.value} side is a static DataFrame and the other a stream; theta_join "
+            "takes two streams or two static DataFrames. Read the table as a stream too"
         )
     return kinds[Side.LEFT]
 
@@ -262,8 +262,8 @@ def _check_event_time(
         raise WindowError("event_time needs a TimeWindow: a count window has no event time")
     if how is not How.INNER and streaming:
         raise StateError(
-            f"event_time is for inner joins: a {how.value} join gives unmatched rows only after the "
-            "watermark has passed them, so an operator that follows would drop them as late. "
+            f"event_time is for inner joins: a {how.value} join gives unmatched rows only after "
+            "the watermark has passed them, so an operator that follows would drop them as late. "
             "Write the result to a sink, and read it as a new stream"
         )
     for side in Side:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from thetastream.arrival import read_ranks
 from thetastream.engine import order_domain
 from thetastream.errors import DataError
+from thetastream.kernels import prepare
 from thetastream.partition import COPY, RANK
 from thetastream.schema import Kind
 from thetastream.side import Side
@@ -55,6 +56,7 @@ class Packer:
     """Packs the rows of one stream for all partitions."""
 
     def __init__(self, spec: JoinSpec, side: Side) -> None:
+        prepare()
         self._spec = spec
         self._side = side
         self._schema = spec.schemas[side]

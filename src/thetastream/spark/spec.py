@@ -122,8 +122,8 @@ class JoinSpec:
             "predicate": self.original,
             "window": str(self.window),
             "how": self.how.value + (" self-join" if self.self_join else ""),
-            "partitions": f"{self.partitions}, with the group keys {', '.join(map(str, self.keys))} "
-            "that suit spark.sql.shuffle.partitions",
+            "partitions": f"{self.partitions}, with the group keys {', '.join(map(str, self.keys))}"
+            " that suit spark.sql.shuffle.partitions",
             "partitioning": self.routing.describe(),
             "output columns": ", ".join(self.output.names),
             "runs": "in the state store" if self.state_path is None else "in files",

@@ -21,7 +21,7 @@ _REFUSED = {"variant", "calendarinterval", "void", "interval", "geometry", "geog
 
 
 def arrow_schema(schema: StructType, side: str) -> pa.Schema:
-    """The Arrow schema in which Spark hands rows to Python; a type it cannot hand over is refused."""
+    """The Arrow schema in which Spark hands rows to Python; refuses types it cannot hand over."""
     fields = []
     for field in schema.fields:
         if _is_refused(field.dataType):
@@ -47,7 +47,7 @@ def _is_refused(kind: DataType) -> bool:
 def _refusal(name: str, side: str, kind: DataType) -> SchemaError:
     return SchemaError(
         f"column {name!r} of the {side} side has type {kind.simpleString()}, which Spark cannot "
-        "hand to Python in Arrow; cast it (a variant for example with to_json or CAST(… AS STRING)), "
+        "hand to Python in Arrow; cast it (a variant with to_json or CAST(… AS STRING)) "
         "or leave it out with columns="
     )
 
@@ -58,8 +58,8 @@ def check_names(schema: StructType, side: str) -> None:
     for name in schema.names:
         if name.lower() in seen:
             raise SchemaError(
-                f"the {side} side has two columns {name!r}; rename one (withColumnRenamed), since a "
-                "join must be able to tell them apart"
+                f"the {side} side has two columns {name!r}; rename one (withColumnRenamed), since "
+                "a join must be able to tell them apart"
             )
         seen.add(name.lower())
         if name.startswith("__"):

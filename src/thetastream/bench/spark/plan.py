@@ -2,7 +2,7 @@
 
 Names of parts (``--only``):
 
-``join``        ``theta_join`` on W1, in micro-batches of both sizes, runs in the state store or files
+``join``        ``theta_join`` on W1, micro-batches of both sizes, runs in state store or files
 ``bucketed``    the hand-bucketed equi-join, in memory and in RocksDB
 ``empty``       the pipeline with an empty joiner, rows given once and twice
 ``w2``          two inequalities: ``theta_join`` and ``foreachBatch``
