@@ -217,10 +217,12 @@ def test_a_packed_row_has_the_bytes_of_its_columns() -> None:
 def test_the_full_plan_is_the_workload_that_was_asked_for() -> None:
     found = measurements(plan.FULL)
     home = [one for one in found if one.part == "join"]
-    assert [(one.window, one.batch, one.timed * one.batch) for one in home] == [
-        (500_000, 500_000, 5_000_000),
-        (500_000, 2_500_000, 5_000_000),
-    ]
+    for name in (HOME, plan.FILES):
+        own = [one for one in home if one.contestant == name]
+        assert [(one.window, one.batch, one.timed * one.batch) for one in own] == [
+            (500_000, 500_000, 5_000_000),
+            (500_000, 2_500_000, 5_000_000),
+        ]
     assert all(one.untimed == 2 and one.fill for one in home)
     assert {one.part for one in found} == set(plan.PARTS)
     skipped = [one for one in found if one.skipped]
@@ -321,9 +323,9 @@ def test_rows_of_a_micro_batch_without_data_are_wrong() -> None:
         report["answers"][-1] = (3, 0)
         return report
 
-    (result,) = run(["join"], more, replace(TINY, batches=(40,)))
-    assert result.status == "failed"
-    assert "without data" in result.reason
+    results = run(["join"], more, replace(TINY, batches=(40,)))
+    assert [result.status for result in results] == ["failed", "failed"]
+    assert all("without data" in result.reason for result in results)
 
 
 def test_a_process_that_fails_or_hangs_has_a_reason(tmp_path: Path) -> None:
@@ -357,6 +359,7 @@ def test_a_failure_has_a_line_and_no_score() -> None:
     results = run(["empty"], fails, replace(TINY, batches=(40,)))
     assert [(r.contestant, r.status) for r in results] == [
         (HOME, "ok"),
+        (plan.FILES, "ok"),
         ("empty", "failed"),
         ("empty-double", "ok"),
     ]
@@ -461,6 +464,7 @@ def test_a_join_on_another_predicate_is_caught() -> None:
         text = feed.query.predicate.replace(word, str(int(word) * 9 // 10))
         return launch(found, replace(feed, query=replace(feed.query, predicate=text)), sizes, place)
 
-    (result,) = list(runs.run(measurements(SMALL, ["join"]), SMALL, launch=narrow))
+    home = measurements(SMALL, ["join"])[:1]
+    (result,) = list(runs.run(home, SMALL, launch=narrow))
     assert result.status == "failed"
     assert "wrong answer in push" in result.reason

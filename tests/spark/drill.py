@@ -63,9 +63,9 @@ class TrippedProcessor(JoinProcessor):
             raise RuntimeError("tripped after the last frame")
 
     def _steps_done(self) -> int:
-        """Micro-batches behind this partition, as its state tells: a run each, or compacted."""
+        """Micro-batches behind this partition, as its state tells."""
         found = self._meta.get()
-        return 0 if found is None else len(json.loads(found[0])["runs"]) // 2
+        return 0 if found is None else int(json.loads(found[0])["commits"])
 
 
 class _Flipped:

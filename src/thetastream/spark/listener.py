@@ -47,11 +47,16 @@ def _read(progress: StreamingQueryProgress | Mapping[str, Any]) -> list[JoinMetr
     found = []
     for name, row in observed.items():
         if name.startswith(f"{OBSERVED}-"):
-            fields = row.asDict() if isinstance(row, Row) else row  # empty where nothing was seen
-            texts = list(fields.get("partitions") or [])
+            texts = _texts(row.asDict() if isinstance(row, Row) else row)
             if texts:
                 found.append(read_reports(name, texts, facts))
     return found
+
+
+def _texts(fields: Mapping[str, Any]) -> list[str]:
+    """The reports of an observed row; Connect gives its values and its schema apart."""
+    found = fields["values"][0] if "values" in fields else fields["partitions"]
+    return list(found or [])
 
 
 class MetricsListener(StreamingQueryListener):

@@ -223,7 +223,7 @@ def _expression(frame: DataFrame, name: str, sql: str, side: Side, text: str) ->
     column = F.expr(sql)
     try:
         tried = frame.where(column.isNull())
-        _ = tried.schema
+        _ = tried.select(F.lit(1)).schema  # Connect knows the schema of a filter without asking
     except PySparkException as error:
         reason = str(error).split("\n")[0]
         raise PredicateError(

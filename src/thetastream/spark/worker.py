@@ -6,6 +6,7 @@ packages is told so in plain words, not by an error of the unpickler.
 
 from __future__ import annotations
 
+import gc
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -42,10 +43,25 @@ def _spec(payload: bytes) -> JoinSpec:
                 "thetastream[spark] for the Python of every executor, or name one that has it: "
                 "PYSPARK_PYTHON, or spark.pyspark.python"
             ) from None
+        if not _SPECS:
+            _freeze()
         if len(_SPECS) > 64:
             _SPECS.clear()
         _SPECS[payload] = found
     return _SPECS[payload]
+
+
+def _freeze() -> None:
+    """Take what is loaded by now out of garbage collection.
+
+    Spark collects garbage after every task; looking through our modules and compiled kernels took
+    92 ms each time, and nothing of them is ever garbage.
+    """
+    import thetastream.spark.frames
+    import thetastream.spark.step  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
 
 
 class PackTask:
