@@ -373,7 +373,7 @@ def _points(plan: Plan) -> tuple[int, ...]:
         i
         for i, bound in enumerate(plan.binding.terms)
         if all(Field(plan.binding, side, (i,)).is_point for side in Side)
-        and (_same(plan, i) or not _needs_both(plan))
+        and (not _needs_both(plan) or (_same(plan, i) and bound.term.is_equality))
     ]
     return tuple(found)
 

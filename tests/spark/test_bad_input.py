@@ -103,7 +103,7 @@ def test_a_lateness_said_twice(stream: Any) -> None:
 
 
 def test_a_stream_and_a_table(stream: Any, table: Any) -> None:
-    with pytest.raises(StateError, match="the right side is a static DataFrame.*readStream"):
+    with pytest.raises(StateError, match="the right side is a static DataFrame.*as a stream too"):
         theta_join(stream, table, "l.x = r.x", WINDOW)
     with pytest.raises(StateError, match="the left side is a static DataFrame"):
         theta_join(table, stream, "l.x = r.x", WINDOW)

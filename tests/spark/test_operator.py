@@ -81,7 +81,9 @@ def test_a_watermark_of_the_user(spark: Any, tmp_path: Path) -> None:
     """``withWatermark`` instead of ``lateness``: rows at the watermark are late, as Spark says."""
     window = TimeWindow("9 s", time="t", lateness="1999 ms")
     scenario = Scenario(tuple(closed(stream(43, pushes=4))), BAND, window, "right")
-    left, right = (frame.withWatermark("t", "2 s") for frame in sources(spark, tmp_path, scenario))
+    left, right = (
+        frame.withWatermark("t", "2 seconds") for frame in sources(spark, tmp_path, scenario)
+    )
     ran = run(theta_join(left, right, BAND, TimeWindow("9 s", time="t"), "right"), tmp_path)
     truth = run_oracle(scenario)
     assert_same_pairs(ran.pairs, list(without_closing(scenario, truth.pairs)), note=scenario)

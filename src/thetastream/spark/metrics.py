@@ -24,9 +24,11 @@ class JoinMetrics(Items):
     """One micro-batch of one join; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
     ``attaches`` restored a partition from run files of the host, ``rebuilds`` from the state store;
-    ``hits`` found it alive in the worker. ``skew`` is the largest partition's share of the fresh
-    rows over the mean share. ``watermarkLag`` is, per side, how far the largest event time is ahead
-    of the watermark, in milliseconds (or units of an integer time column).
+    ``hits`` found it alive in the worker. A partition without rows reports only when the watermark
+    has moved: figures of what is stored are those of the partitions that reported. ``skew`` is the
+    largest partition's share of the fresh rows over the mean share. ``watermarkLag`` is, per side,
+    how far the largest event time is ahead of the watermark, in milliseconds (or units of an
+    integer time column).
     """
 
     join: str
