@@ -29,6 +29,7 @@ from thetastream.bench.spark.plots import plot
 from thetastream.bench.spark.reference import echoes, reference, xxhash64
 from thetastream.bench.spark.result import SparkResult, read, write
 from thetastream.bench.spark.score import Score, scores
+from thetastream.bench.spark.table import main, markdown
 from thetastream.cli.bench import register
 from thetastream.errors import DataError, RegistryError
 from thetastream.side import Side
@@ -468,3 +469,25 @@ def test_a_join_on_another_predicate_is_caught() -> None:
     (result,) = list(runs.run(home, SMALL, launch=narrow))
     assert result.status == "failed"
     assert "wrong answer in push" in result.reason
+
+
+def test_the_table_of_a_page_shows_speeds_and_misses(tmp_path: Path) -> None:
+    both = [
+        SparkResult("spark", part, "W1", "l.x = r.x", 50, 500, 2, name, "ok", tuples_per_s=speed)
+        for part, name, speed in (
+            ("join", "theta_join", 60.0),
+            ("bucketed", "bucketed-memory", 10.0),
+            ("empty", "empty", 80.0),
+        )
+    ]
+    both = [replace(result, packed_bytes=1.0, written_bytes=2.0) for result in both]
+    table = markdown(both)
+    assert "| bucketed-memory | 500 | 10 |" in table
+    assert "| 6 × | 10 × | 25 × | MISSED |" in table
+    assert "| 0.75 | 0.6 | 0.9 | reached |" in table
+    page, file = tmp_path / "page.md", tmp_path / "spark.csv"
+    page.write_text("a\n<!-- spark:begin -->\nold\n<!-- spark:end -->\nb")
+    write(file, both)
+    main(file, page)
+    assert table in page.read_text()
+    assert "old" not in page.read_text()

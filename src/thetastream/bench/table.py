@@ -66,7 +66,7 @@ def ratio_text(home: Result | None, best: Result | None) -> str:
     return f"**{ratio:.1f} ×**"
 
 
-def insert(page: str, table: str) -> str:
+def insert(page: str, table: str, begin: str = BEGIN, end: str = END) -> str:
     r"""Give the page with the table between its marks.
 
     >>> print(insert("a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "new"))
@@ -76,11 +76,11 @@ def insert(page: str, table: str) -> str:
     <!-- bench:end -->
     b
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise DataError(f"the page needs the marks {BEGIN} and {END}, in this order.")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise DataError(f"the page needs the marks {begin} and {end}, in this order.")
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def _row(values: Sequence[str]) -> str:
