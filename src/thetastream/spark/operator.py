@@ -79,7 +79,7 @@ def theta_join(
     ``cell_width`` cuts the cells of a band. ``event_time`` names one more output column, the later
     event time of a pair, on which an aggregation or another join can follow. ``state_path`` is a
     folder that every executor reaches, one per query, for the rows of the window; without it they
-    are in Spark's state store, which is slower to write.
+    are in Spark's state store, which takes longer to write.
 
     ``thetastream.spark.explain(result)`` says how it is done.
     """
