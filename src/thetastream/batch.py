@@ -6,7 +6,7 @@ value does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from thetastream.kernels.floats import NAN_KEY
 from thetastream.kernels.hashing import hash_bytes
 from thetastream.schema import Domain, Kind, tick
 
-__all__ = ["conform", "float_keys", "in_python", "keys_to_floats", "plain", "to_keys"]
+__all__ = ["conform", "float_keys", "in_python", "joined", "keys_to_floats", "plain", "to_keys"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -195,6 +195,14 @@ _CONVERT: dict[Kind, Callable[[pa.Array, Domain, str], Array]] = {
     Kind.BYTES: _from_bytes,
     Kind.UNSIGNED: _from_unsigned,
 }
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several, at least one; a single one is not copied."""
+    if len(batches) == 1:
+        return batches[0]
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
 
 
 def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str) -> pa.RecordBatch:

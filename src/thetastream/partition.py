@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.arrival import Census
+from thetastream.batch import joined
 from thetastream.binding import Binding, Fresh, bind
 from thetastream.engine import Engine
 from thetastream.errors import DataError
@@ -185,8 +186,7 @@ class Partition:
     ) -> None:
         """Take back the rows of all runs of a stream, oldest first, and their flags per role."""
         if batches:
-            (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-            self.engine.restore(self._keyed({side: batch}), flags)
+            self.engine.restore(self._keyed({side: joined(batches)}), flags)
 
     def restore_ranks(
         self, census: Mapping[Side, Census], waiting: Mapping[Side, pa.RecordBatch]

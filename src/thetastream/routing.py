@@ -32,10 +32,11 @@ from numpy.typing import NDArray
 from thetastream.binding import Binding, Field, Fresh
 from thetastream.errors import SchemaError, StateError, suggest
 from thetastream.kernels.cells import cells_of_floats, cells_of_integers
-from thetastream.kernels.hashing import mix, mix_into
+from thetastream.kernels.hashing import mix_into
 from thetastream.kernels.routes import count_targets, list_targets, mark, mark_cells
 from thetastream.schema import Kind
 from thetastream.side import How, Side
+from thetastream.tactic import hashed
 from thetastream.term import swap
 
 __all__ = ["SCHEMES", "Cells", "Deliveries", "Everywhere", "Grid", "Hashed", "Routing", "choose"]
@@ -193,13 +194,11 @@ class Hashed(Routing):
 
     def _targets(self, rows: Fresh) -> Array:
         """Right rows go where the left key they ask for goes."""
-        hashes = np.empty(len(rows), np.int64)
-        for at, (term, field) in enumerate(zip(self._terms, self._fields, strict=True)):
+        keys: list[Array] = []
+        for term, field in zip(self._terms, self._fields, strict=True):
             key = rows.keys[term] if rows.side is Side.LEFT else field.pieces(rows)[0][0]
-            if rows.valid is not None:
-                key = np.where(rows.valid, key, np.int64(0))
-            (mix_into if at else mix)(np.ascontiguousarray(key), hashes)
-        targets = _modulo(hashes, self.plan.partitions)
+            keys.append(key if rows.valid is None else np.where(rows.valid, key, np.int64(0)))
+        targets = _modulo(hashed(keys), self.plan.partitions)
         if rows.valid is not None:
             targets = np.where(rows.valid, targets, self._spread(rows))
         return targets

@@ -19,9 +19,9 @@ from thetastream.errors import PredicateError
 from thetastream.expression import Call, Column, Expression, Function, Literal, negated
 from thetastream.side import Side
 
-__all__ = ["parse", "parse_tree"]
+__all__ = ["SIDES", "parse", "parse_tree"]
 
-_SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
+SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
 
 _BINARY: dict[type[exp.Expression], Function] = {
     exp.And: Function.AND,
@@ -142,12 +142,12 @@ class _Reader:
                 "of its own first",
                 node,
             )
-        if side.lower() not in _SIDES:
+        if side.lower() not in SIDES:
             what = f"unknown side {side!r}" if side else f"ambiguous side of column {name!r}"
             raise self._error(
                 f"{what}; write l.{name} for the left or r.{name} for the right", node
             )
-        return Column(_SIDES[side.lower()], name)
+        return Column(SIDES[side.lower()], name)
 
     def _literal(self, node: exp.Literal) -> Expression:
         if node.is_string:

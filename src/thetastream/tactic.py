@@ -43,6 +43,7 @@ __all__ = [
     "Quantizer",
     "Scan",
     "Tactic",
+    "hashed",
     "read_tactic",
     "tactic_summary",
     "tactics",
@@ -201,11 +202,11 @@ class Hashed(Layout):
         return tuple(f for f in self.fields if not (alone and f is self.points[0]))
 
     def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
-        return _hash([keys[field] for field in self.points])
+        return hashed([keys[field] for field in self.points])
 
     def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
-        hashed = _hash([pieces[field][0][owners] for field in self.points])
-        return Boxes(hashed, hashed, owners)
+        hashes = hashed([pieces[field][0][owners] for field in self.points])
+        return Boxes(hashes, hashes, owners)
 
     def field_keys(self, matrix: Array) -> dict[Field, Array]:
         keys = super().field_keys(matrix)
@@ -293,8 +294,8 @@ class Cells(Layout):
         return cells
 
     def _composite(self, prefix: Sequence[Array], suffix: Array) -> Array:
-        hashed = _hash(prefix)
-        top = (hashed >> np.int64(64 - PREFIX_BITS)) & np.int64((1 << PREFIX_BITS) - 1)
+        hashes = hashed(prefix)
+        top = (hashes >> np.int64(64 - PREFIX_BITS)) & np.int64((1 << PREFIX_BITS) - 1)
         return (top << np.int64(SUFFIX_BITS)) | suffix
 
     def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
@@ -353,7 +354,8 @@ class Scan(Layout):
         return "nothing (nested loop)"
 
 
-def _hash(columns: Sequence[Array]) -> Array:
+def hashed(columns: Sequence[Array]) -> Array:
+    """One hash per row, from the keys of its columns."""
     hashes = np.empty(columns[0].size, np.int64)
     mix(np.ascontiguousarray(columns[0]), hashes)
     for column in columns[1:]:

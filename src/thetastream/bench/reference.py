@@ -25,7 +25,7 @@ from thetastream.bench.feed import Feed
 from thetastream.bench.query import Op, Query, Term, Values
 from thetastream.side import Side
 
-__all__ = ["reference"]
+__all__ = ["expanded", "reference"]
 
 _CANDIDATES = 1 << 22
 _STRETCH = 1 << 16
@@ -111,7 +111,8 @@ def _candidates(
         codes = codes[order]
         begin = np.searchsorted(codes, asked * base + low, side="left")
         end = np.searchsorted(codes, asked * base + high, side="left")
-        yield from _expanded(order, begin, np.maximum(end, begin))
+        for rows, places in expanded(begin, np.maximum(end, begin)):
+            yield rows, order[places]
 
 
 def _cells(
@@ -151,8 +152,8 @@ def _narrowed(
     return fresh[a.column] + mine - theirs.max(initial=-np.inf) - slack, highs
 
 
-def _expanded(order: Ids, begin: Ids, end: Ids) -> Iterator[tuple[Ids, Ids]]:
-    """Turn slices of the sorted rows into candidate pairs, a bounded number at a time."""
+def expanded(begin: Ids, end: Ids) -> Iterator[tuple[Ids, Ids]]:
+    """Turn slices into pairs of a row and a place, a bounded number at a time."""
     sizes = end - begin
     total = np.cumsum(sizes)
     row = 0
@@ -162,5 +163,5 @@ def _expanded(order: Ids, begin: Ids, end: Ids) -> Iterator[tuple[Ids, Ids]]:
         piece = sizes[row:until]
         rows = np.repeat(np.arange(row, until), piece)
         offsets = np.arange(len(rows)) - np.repeat(np.cumsum(piece) - piece, piece)
-        yield rows, order[begin[rows] + offsets]
+        yield rows, begin[rows] + offsets
         row = until

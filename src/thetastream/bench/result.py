@@ -9,13 +9,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from thetastream.errors import DataError
 
-__all__ = ["Result", "best_peer", "cells", "read", "write"]
+__all__ = ["Result", "best_peer", "cells", "read", "read_lines", "write", "write_lines"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -91,31 +93,39 @@ class Result:
         return self.workload, self.window, self.batch
 
 
-_TYPES = get_type_hints(Result)
-
-
 def write(path: Path, results: Iterable[Result]) -> None:
     """Write a result file; an older one of the same name is replaced."""
-    text = io.StringIO()
-    names = [field.name for field in fields(Result)]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    for result in results:
-        writer.writerow({name: _text(getattr(result, name)) for name in names})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text.getvalue(), encoding="utf-8")
+    write_lines(path, Result, results)
 
 
 def read(path: Path) -> list[Result]:
     """Read a result file."""
+    return read_lines(path, Result, "thetastream bench", "a result file")
+
+
+def write_lines(path: Path, kind: type[T], lines: Iterable[T]) -> None:
+    """Write a file of lines, dataclasses of one kind; an older one of the same name is replaced."""
+    text = io.StringIO()
+    names = list(get_type_hints(kind))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for line in lines:
+        writer.writerow({name: _text(getattr(line, name)) for name in names})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.getvalue(), encoding="utf-8")
+
+
+def read_lines(path: Path, kind: type[T], maker: str, what: str) -> list[T]:
+    """Read such a file; ``maker`` is the command that writes it, ``what`` a file of its kind."""
     if not path.exists():
-        raise DataError(f"no result file {path}. Run `thetastream bench` first.")
+        raise DataError(f"no result file {path}. Run `{maker}` first.")
+    types = get_type_hints(kind)
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        missing = {field.name for field in fields(Result)} - set(reader.fieldnames or ())
+        missing = set(types) - set(reader.fieldnames or ())
         if missing:
-            raise DataError(f"{path} is not a result file; columns {sorted(missing)} are missing.")
-        return [Result(**{name: _value(name, row[name]) for name in _TYPES}) for row in reader]
+            raise DataError(f"{path} is not {what}; columns {sorted(missing)} are missing.")
+        return [kind(**{n: _value(types[n], row[n]) for n in types}) for row in reader]
 
 
 def cells(results: Sequence[Result]) -> dict[tuple[str, int, int], list[Result]]:
@@ -138,8 +148,5 @@ def _text(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def _value(name: str, text: str) -> Any:
-    kind = _TYPES[name]
-    if kind is bool:
-        return text == "yes"
-    return kind(text)
+def _value(kind: Any, text: str) -> Any:
+    return text == "yes" if kind is bool else kind(text)

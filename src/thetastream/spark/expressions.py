@@ -19,11 +19,10 @@ from thetastream.errors import PredicateError
 from thetastream.expression import Expression
 from thetastream.predicate import Predicate
 from thetastream.side import Side
-from thetastream.sql import parse_tree
+from thetastream.sql import SIDES, parse_tree
 
 __all__ = ["Split", "split"]
 
-_SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
 _RANDOM = {
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle",
     "monotonically_increasing_id",
@@ -136,7 +135,7 @@ def _parts(column: Any) -> list[Any]:
 
 
 def _side_of(column: Any) -> Side | None:
-    return _SIDES.get(_parts(column)[0].name.lower()) if len(_parts(column)) > 1 else None
+    return SIDES.get(_parts(column)[0].name.lower()) if len(_parts(column)) > 1 else None
 
 
 def _is_plain(node: Any) -> bool:

@@ -59,9 +59,7 @@ class JoinMetrics(Items):
     watermarkLag: dict[str, int]
 
 
-def read_reports(
-    join: str, texts: list[str], progress: Mapping[str, Any], tick: float | None = None
-) -> JoinMetrics:
+def read_reports(join: str, texts: list[str], progress: Mapping[str, Any]) -> JoinMetrics:
     """Add up the reports of a micro-batch. ``progress`` holds what Spark itself tells of it."""
     reports = [json.loads(text) for text in texts]
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     DataType,
     StringType,
@@ -38,6 +39,7 @@ from thetastream.spark.explanation import remember
 from thetastream.spark.expressions import Split, split
 from thetastream.spark.folder import read_location
 from thetastream.spark.frames import METRICS
+from thetastream.spark.packing import PACKED
 from thetastream.spark.session import check_streaming, default_partitions, placed_keys
 from thetastream.spark.spec import JoinSpec
 from thetastream.spark.types import arrow_schema, check_names
@@ -48,7 +50,6 @@ __all__ = ["OBSERVED", "theta_join"]
 
 OBSERVED = "thetastream"
 _DELAY = "spark.watermarkDelayMs"
-_PACKED = "partition int, side tinyint, kind tinyint, sender bigint, blob binary, time timestamp"
 _numbers = count(1)
 
 
@@ -292,16 +293,16 @@ def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[st
 # --- The pipelines ------------------------------------------------------------------------------
 
 
-def _packed(spec: JoinSpec, payload: bytes, side: Side, frame: DataFrame) -> DataFrame:
+def _packed(payload: bytes, side: Side, frame: DataFrame) -> DataFrame:
     numbered = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))  # names may hold dots
-    return numbered.mapInArrow(PackTask(payload, side.value), _PACKED)
+    return numbered.mapInArrow(PackTask(payload, side.value), from_arrow_schema(PACKED))
 
 
 def _static(
     spec: JoinSpec, shown: dict[Side, DataFrame], types: list[tuple[str, DataType]]
 ) -> DataFrame:
     payload = pickled(spec)
-    packed = [_packed(spec, payload, side, shown[side]) for side in spec.streams]
+    packed = [_packed(payload, side, shown[side]) for side in spec.streams]
     united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
     schema = StructType([StructField(name, kind) for name, kind in types])
     return united.groupBy("partition").applyInArrow(join_task(payload), schema)
@@ -317,7 +318,7 @@ def _streaming(
     timed = isinstance(spec.window, TimeWindow)
     packed = []
     for side in spec.streams:
-        frame = _packed(spec, payload, side, shown[side])
+        frame = _packed(payload, side, shown[side])
         if isinstance(spec.window, TimeWindow) and not _has_watermark(
             frames[side], spec.window, side
         ):

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.arrival import read_ranks
+from thetastream.batch import joined
 from thetastream.engine import order_domain
 from thetastream.errors import DataError
 from thetastream.kernels import prepare
@@ -28,7 +29,17 @@ from thetastream.side import Side
 from thetastream.spark.spec import JoinSpec
 from thetastream.window import CountWindow
 
-__all__ = ["AT", "PACKED", "RANKS", "ROWS", "Packer", "frontier", "read_blob", "write_blob"]
+__all__ = [
+    "AT",
+    "PACKED",
+    "RANKS",
+    "ROWS",
+    "Packer",
+    "frontier",
+    "pieces",
+    "read_blob",
+    "write_blob",
+]
 
 Array = NDArray[np.int64]
 AT = "__at"
@@ -77,10 +88,10 @@ class Packer:
             rows += batch.num_rows
             size += batch.nbytes
             if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
-                yield _joined(held)
+                yield joined(held)
                 held, rows, size = [], 0, 0
         if held:
-            yield _joined(held)
+            yield joined(held)
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the types that the join was planned with; Spark names zones its own way."""
@@ -113,7 +124,7 @@ class Packer:
                 # The first partition hears of every micro-batch: were the checkpoint that of a join
                 # with other group keys, it would notice before a row is stored in a wrong place.
                 yield self._row(key, NOTHING, sender, b"", time)
-            for piece in _pieces(part):
+            for piece in pieces(part, BLOB_BYTES):
                 yield self._row(key, ROWS, sender, write_blob(piece), time)
 
     def _row(
@@ -175,22 +186,15 @@ def frontier(spec: JoinSpec, watermark: int) -> int | None:
     return -(-first * 1_000_000 // domain.tick)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch
-
-
 def _is_identity(rows: Array, count: int) -> bool:
     return rows.size == count and bool(np.all(rows[1:] == rows[:-1] + 1))
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """A batch cut evenly into pieces of about ``limit`` bytes at most; nothing for no rows."""
     if not batch.num_rows:
         return
-    pieces = max(1, -(-batch.nbytes // BLOB_BYTES))
-    size = -(-batch.num_rows // pieces)
+    size = -(-batch.num_rows // max(1, -(-batch.nbytes // limit)))
     for start in range(0, batch.num_rows, size):
         yield batch.slice(start, size)
 

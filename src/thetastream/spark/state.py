@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import uuid
 import zlib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,12 +29,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.arrival import Census
+from thetastream.batch import joined
 from thetastream.errors import DataError, StateError
 from thetastream.partition import Partition
 from thetastream.side import Side
 from thetastream.spark.cache import RunFiles
 from thetastream.spark.folder import GRACE, RunFolder
-from thetastream.spark.packing import read_blob, write_blob
+from thetastream.spark.packing import pieces, read_blob, write_blob
 from thetastream.spark.spec import JoinSpec
 
 __all__ = ["FORMAT", "Held", "Meta", "Run", "Store", "open_partition"]
@@ -144,9 +144,9 @@ class Held:
         self._bury()
         for stretch in self.partition.stretches():
             first = self.partition.next_id(stretch.side) - stretch.batch.num_rows
-            for blob, rows in _blobs(stretch.batch):
-                self._add(store, stretch.side, blob, rows, stretch.last, first)
-                first += rows
+            for piece in pieces(stretch.batch, RUN_BYTES):
+                self._add(store, stretch.side, piece, stretch.last, first)
+                first += piece.num_rows
         for side in spec.streams:
             self._drop_expired(store, side)
             self._compact(store, side)
@@ -159,17 +159,15 @@ class Held:
         store.write_meta(text)
         self.written += len(text)
 
-    def _add(
-        self, store: Store, side: Side, blob: pa.Buffer, rows: int, last: int, first: int
-    ) -> Run:
-        data = blob.to_pybytes()
-        run = Run(uuid.uuid4().hex, side.value, rows, len(data), zlib.crc32(data), last)
+    def _add(self, store: Store, side: Side, batch: pa.RecordBatch, last: int, first: int) -> None:
+        data = write_blob(batch).to_pybytes()
+        checksum = zlib.crc32(data)
+        run = Run(uuid.uuid4().hex, side.value, batch.num_rows, len(data), checksum, last)
         self._put(self.folder or store, run.id, data)
         if not self.mapped:
             self.files.write(run.id, data)
         self.meta.runs.append(run)
         self.firsts[run.id] = first
-        return run
 
     @property
     def mapped(self) -> bool:
@@ -217,12 +215,10 @@ class Held:
                 return
             if sum(run.bytes for run in tail) > RUN_BYTES or not self._neighbours(tail):
                 return
-            batches = [self._batch(store, run) for run in tail]
-            table = pa.Table.from_batches(batches).combine_chunks()
-            (batch,) = table.to_batches()
+            batch = joined([self._batch(store, run) for run in tail])
             first, last = self.firsts[tail[0].id], max(run.last for run in tail)
             self._drop(store, tail)
-            self._add(store, side, write_blob(batch), batch.num_rows, last, first)
+            self._add(store, side, batch, last, first)
             self.compactions += 1
 
     def _neighbours(self, runs: list[Run]) -> bool:
@@ -397,12 +393,3 @@ def _restore_ranks(store: Store, held: Held, where: str) -> None:
 def _size_class(run: Run) -> int:
     """Runs within a factor of ``TIER`` count as alike."""
     return int(np.log2(max(run.rows, 1)) // np.log2(TIER))
-
-
-def _blobs(batch: pa.RecordBatch) -> Iterator[tuple[pa.Buffer, int]]:
-    """A batch as blobs of bounded size, with their numbers of rows."""
-    pieces = max(1, -(-batch.nbytes // RUN_BYTES))
-    size = -(-batch.num_rows // pieces)
-    for start in range(0, batch.num_rows, size):
-        piece = batch.slice(start, size)
-        yield write_blob(piece), piece.num_rows

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thetastream.batch import joined
 from thetastream.metrics import Metrics
 from thetastream.partition import COPY, POSITION, Partition, Ranks
 from thetastream.side import Side
@@ -191,10 +192,9 @@ def _ordered_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _whole(spec: JoinSpec, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches).combine_chunks()
+    batch = joined(batches)
     if spec.ranked:
-        table = table.take(pc.sort_indices(table, [(POSITION, "ascending")])).combine_chunks()
-    (batch,) = table.to_batches()
+        batch = batch.take(pc.sort_indices(batch, [(POSITION, "ascending")]))
     return batch
 
 

@@ -8,14 +8,12 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     MapType,
-    StructField,
     StructType,
-    TimestampType,
 )
 
 from thetastream.errors import SchemaError
 
-__all__ = ["arrow_schema", "check_names", "spark_field"]
+__all__ = ["arrow_schema", "check_names"]
 
 _REFUSED = {"variant", "calendarinterval", "void", "interval", "geometry", "geography"}
 
@@ -67,13 +65,3 @@ def check_names(schema: StructType, side: str) -> None:
                 f"column {name!r} of the {side} side begins with two underscores, which the join "
                 "keeps for its own columns; rename it"
             )
-
-
-def spark_field(name: str, kind: DataType) -> StructField:
-    """An output column: outer joins may leave any of them NULL."""
-    return StructField(name, kind, nullable=True)
-
-
-def is_timestamp(kind: DataType) -> bool:
-    """Whether Spark can keep a watermark on values of the type."""
-    return isinstance(kind, TimestampType)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from thetastream.bench.digest import Digest
 from thetastream.bench.query import Op, Query, Values
+from thetastream.bench.reference import expanded
 from thetastream.bench.spark.feed import Feed
 from thetastream.side import Side
 
@@ -31,7 +32,6 @@ CHECKSUM = "sum(shiftright(xxhash64({left}, {right}), 24))"
 
 Ids = NDArray[np.int64]
 _STRETCH = 1 << 16
-_CANDIDATES = 1 << 22
 _ONE, _TWO, _THREE, _FOUR, _FIVE = (
     np.uint64(prime)
     for prime in (
@@ -121,7 +121,7 @@ def _pairs(
     lows, highs = _bounds(query, fresh, stored)
     low = np.searchsorted(ranked, lows, side="left")
     high = np.maximum(np.searchsorted(ranked, highs, side="right"), low)
-    for rows, places in _expanded(low, high):
+    for rows, places in expanded(low, high):
         found = order[places]
         keep = np.ones(len(rows), np.bool_)
         for term in query.terms:
@@ -139,18 +139,3 @@ def _bounds(
         slack = 1e-9 * (1 + np.abs(fresh[a]) + np.abs(fresh[b]))
         highs = np.minimum(highs, fresh[b] - theirs + slack)
     return lows, highs
-
-
-def _expanded(low: Ids, high: Ids) -> Iterator[tuple[Ids, Ids]]:
-    """Turn slices into pairs of a row and a place, a bounded number at a time."""
-    sizes = high - low
-    total = np.cumsum(sizes)
-    row = 0
-    while row < len(sizes):
-        limit = (total[row - 1] if row else 0) + _CANDIDATES
-        until = max(int(np.searchsorted(total, limit, side="right")), row + 1)
-        piece = sizes[row:until]
-        rows = np.repeat(np.arange(row, until), piece)
-        offsets = np.arange(len(rows)) - np.repeat(np.cumsum(piece) - piece, piece)
-        yield rows, low[rows] + offsets
-        row = until

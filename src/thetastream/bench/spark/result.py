@@ -5,14 +5,11 @@ Columns that the other result files have too mean the same here; a *push* is a m
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
 
-from thetastream.errors import DataError
+from thetastream.bench.result import read_lines, write_lines
 
 __all__ = ["SparkResult", "read", "write"]
 
@@ -100,39 +97,11 @@ class SparkResult:
         return self.status == "ok"
 
 
-_TYPES = get_type_hints(SparkResult)
-
-
 def write(path: Path, results: Iterable[SparkResult]) -> None:
     """Write a result file; an older one of the same name is replaced."""
-    text = io.StringIO()
-    names = [field.name for field in fields(SparkResult)]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    for result in results:
-        writer.writerow({name: _text(getattr(result, name)) for name in names})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text.getvalue(), encoding="utf-8")
+    write_lines(path, SparkResult, results)
 
 
 def read(path: Path) -> list[SparkResult]:
     """Read a result file."""
-    if not path.exists():
-        raise DataError(f"no result file {path}. Run `thetastream bench spark` first.")
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        missing = set(_TYPES) - set(reader.fieldnames or ())
-        if missing:
-            raise DataError(f"{path} is not of Spark; columns {sorted(missing)} are missing.")
-        return [SparkResult(**{name: _value(name, row[name]) for name in _TYPES}) for row in reader]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-def _value(name: str, text: str) -> Any:
-    kind = _TYPES[name]
-    return text == "yes" if kind is bool else kind(text)
+    return read_lines(path, SparkResult, "thetastream bench spark", "of Spark")
