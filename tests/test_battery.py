@@ -7,8 +7,8 @@ import pytest
 import thetastream as ts
 from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny
 
-# Every tactic by itself, and the ordered one over every index.
-TACTICS = [*ts.tactics(), *(f"ordered/{name}" for name in ts.index.names())]
+# Every tactic by itself, and the index-based one over every index.
+TACTICS = [*ts.tactics(), *(f"ibwj/{name}" for name in ts.index.names())]
 FAST, LONG = 0.5, 10.0
 
 

@@ -237,7 +237,7 @@ def test_names_are_read() -> None:
         ("ordered/sorted-run", r"no index 'sorted-run'; there are .*Did you mean 'sorted-runs'\?$"),
         (
             "hash/sorted-runs",
-            "only the tactic 'ordered' takes an index, as in 'ordered/sorted-runs'",
+            "only the tactics 'ordered' and 'ibwj' take an index, as in 'ordered/sorted-runs'",
         ),
     ],
 )

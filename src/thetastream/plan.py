@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from thetastream.binding import Binding, Field, Fresh
 from thetastream.errors import PredicateError
 from thetastream.side import Side
-from thetastream.tactic import Cells, Hashed, Layout, Ordered, Quantizer, Scan, read_tactic
+from thetastream.tactic import Cells, Hashed, Indexed, Layout, Ordered, Quantizer, Scan, read_tactic
 
 __all__ = ["Choice", "Estimate", "Explanation", "choose", "sample"]
 
@@ -154,6 +154,7 @@ def _again(
 
 _NEEDS = {
     "ordered": "it has no term that can be indexed",
+    "ibwj": "it has no term that can be indexed",
     "hash": "it has no equality term",
     "cells": "it needs an equality or a bounded band, and a second term",
 }
@@ -173,6 +174,8 @@ def _layouts(fields: Sequence[Field], tactic: str, stored: Fresh | None) -> list
         found.append(Hashed(fields, points))
     if family in ("auto", "ordered"):
         found += [Ordered(fields, field, index or "sorted-runs") for field in fields]
+    if family == "ibwj":
+        found += [Indexed(fields, field, index or "pim-tree") for field in fields]
     if family in ("auto", "cells"):
         found += _cells(fields, points, stored)
     if family == "nested-loop" or (family == "auto" and not fields):

@@ -10,6 +10,7 @@ A *layout* says what the first key column of an index is and which other columns
                       prefix: cell of x     │ suffix: order of y
                       ··· 17 │ 17 │ 17 │ 18 │ …            a box asks [y - d, y + d] in two cells
 
+    ibwj          like ordered, over a structure of the PIM-Tree paper: index-based window join
     nested-loop   no order at all
 
 The first column may be inexact (hashes collide, suffixes are rounded down): it only has to contain
@@ -38,6 +39,7 @@ __all__ = [
     "Boxes",
     "Cells",
     "Hashed",
+    "Indexed",
     "Layout",
     "Ordered",
     "Quantizer",
@@ -185,6 +187,12 @@ class Ordered(Layout):
 
     def describe(self) -> str:
         return f"order of {self.driver}"
+
+
+class Indexed(Ordered):
+    """The index-based window join of the PIM-Tree paper: one field drives any of its structures."""
+
+    tactic = "ibwj"
 
 
 class Hashed(Layout):
@@ -374,6 +382,7 @@ class Tactic:
 _TACTICS = {
     "auto": Tactic("auto", "the cheapest of all by the cost model, from observed keys"),
     "ordered": Tactic("ordered", "one term drives an ordered index, the others are checked"),
+    "ibwj": Tactic("ibwj", "index-based window join: one term drives a tree, pim-tree by default"),
     "hash": Tactic("hash", "equality terms by hash, the others are checked"),
     "cells": Tactic("cells", "equalities and the cell of a band, then the order of another term"),
     "nested-loop": Tactic("nested-loop", "every row against every row"),
@@ -391,15 +400,17 @@ def tactic_summary(name: str) -> str:
 
 
 def read_tactic(name: str) -> tuple[str, str | None]:
-    """Split ``ordered/sorted-runs`` into tactic and index, and check both."""
+    """Split ``ibwj/pim-tree`` into tactic and index, and check both."""
     family, _, index = name.partition("/")
     if family not in _TACTICS:
         raise RegistryError(
             f"there is no tactic {name!r}; there are {', '.join(_TACTICS)}."
             f"{suggest(family, _TACTICS)}"
         )
-    if index and family != "ordered":
-        raise RegistryError(f"only the tactic 'ordered' takes an index, as in 'ordered/{index}'")
+    if index and family not in ("ordered", "ibwj"):
+        raise RegistryError(
+            f"only the tactics 'ordered' and 'ibwj' take an index, as in 'ordered/{index}'"
+        )
     if index and index not in index_names():
         raise RegistryError(
             f"there is no index {index!r}; there are {', '.join(index_names())}."

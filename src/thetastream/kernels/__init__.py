@@ -10,8 +10,10 @@ from thetastream.kernels import (  # noqa: F401
     cells,
     floats,
     hashing,
+    ibwj,
     merge,
     pairs,
+    rows_in_trees,
     search,
 )
 from thetastream.kernels._jit import cache_folder, prepare

@@ -36,27 +36,33 @@ from numba.core import cgutils
 from numba.core import config as _config
 from numba.extending import intrinsic
 
-__all__ = ["cache_folder", "device", "kernel", "prefetch", "prepare"]
+__all__ = [
+    "ENABLED", "NUMBER", "cache_folder", "device", "inlined", "kernel", "named", "prefetch",
+    "prepare", "vector",
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
-_KERNELS: list[tuple[Any, tuple[str, ...]]] = []
+_KERNELS: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {}
 config: Any = _config
-_ENABLED = not config.DISABLE_JIT
-_ready = not _ENABLED
+ENABLED = not config.DISABLE_JIT
+_ready: set[str] = set()
 _guard = threading.Lock()
 
 
-def kernel(*signatures: str) -> Callable[[F], F]:
-    """Declare a compiled function with the signatures it serves."""
+def kernel(*signatures: Any, group: str = "base") -> Callable[[F], F]:
+    """Declare a compiled function with the signatures it serves: text, or tuples of types.
+
+    Kernels of a group are compiled together, when the group is first needed.
+    """
 
     def declare(function: F) -> F:
-        if not _ENABLED:
+        if not ENABLED:
             return function
         with _cache_in(cache_folder()):
-            compiled = numba.njit(cache=True, **_OPTIONS)(function)
-        _KERNELS.append((compiled, signatures))
+            compiled = numba.njit(cache=True, _nrt=group == "base", **_OPTIONS)(function)
+        _KERNELS.setdefault(group, []).append((compiled, signatures))
         return compiled  # type: ignore[no-any-return]
 
     return declare
@@ -64,7 +70,30 @@ def kernel(*signatures: str) -> Callable[[F], F]:
 
 def device(function: F) -> F:
     """Declare a function that only kernels call; it is compiled into them."""
-    return numba.njit(**_OPTIONS)(function) if _ENABLED else function
+    return numba.njit(**_OPTIONS)(function) if ENABLED else function
+
+
+def inlined(function: F) -> F:
+    """Declare a function that is always copied into its callers.
+
+    For functions of many arrays: a call would pass seven words per array on the stack.
+    """
+    return numba.njit(forceinline=True, _nrt=False, **_OPTIONS)(function) if ENABLED else function
+
+
+NUMBER = types.int64
+
+
+def vector(dimensions: int) -> Any:
+    """The type of contiguous int64 arrays, for signatures that text cannot say."""
+    return types.Array(types.int64, dimensions, "C")
+
+
+def named(kind: Any, *parts: Any) -> Any:
+    """The type of a named tuple of arrays."""
+    if len(set(parts)) == 1:
+        return types.NamedUniTuple(parts[0], len(parts), kind)
+    return types.NamedTuple(parts, kind)
 
 
 def _prefetch(typing: Any, array: Any, position: Any) -> Any:
@@ -88,36 +117,39 @@ def _no_prefetch(array: Any, position: Any) -> None:
     """Without the compiler there is nothing to ask."""
 
 
-prefetch: Any = intrinsic(_prefetch) if _ENABLED else _no_prefetch
+prefetch: Any = intrinsic(_prefetch) if ENABLED else _no_prefetch
 
 
-def prepare() -> None:
-    """Have every kernel ready: from the cache, or compiled now under the lock. Idempotent."""
-    if not _ready:
+def prepare(group: str = "base") -> None:
+    """Have the kernels of a group ready: from the cache, or compiled now. Idempotent."""
+    if ENABLED and group not in _ready:
         with _guard:
-            _prepare()
+            _prepare(group)
 
 
-def _prepare() -> None:
-    global _ready
-    if not _ready:
+def _prepare(group: str) -> None:
+    if group not in _ready:
         import thetastream.kernels  # noqa: F401  (declares all kernels)
 
         folder = cache_folder()
-        complete = folder / "complete"
+        complete = folder / f"complete-{group}"
         if complete.exists():
-            _compile_all()
+            _compile_all(group)
         else:
             with _locked(folder.parent / (folder.name + ".lock")):
                 if not complete.exists():
-                    print("thetastream: compiling kernels (first run only) …", file=sys.stderr)
-                _compile_all()
+                    which = "" if group == "base" else f" for {group}"
+                    print(
+                        f"thetastream: compiling kernels{which} (first run only) …",
+                        file=sys.stderr,
+                    )
+                _compile_all(group)
                 complete.touch()
-        _ready = True
+        _ready.add(group)
 
 
-def _compile_all() -> None:
-    for compiled, signatures in _KERNELS:
+def _compile_all(group: str) -> None:
+    for compiled, signatures in _KERNELS[group]:
         for signature in signatures:
             compiled.compile(signature)
         compiled.disable_compile()
