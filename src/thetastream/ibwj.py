@@ -38,7 +38,7 @@ __all__ = ["STEPS", "IndexJoin", "joinable"]
 
 Array = NDArray[np.int64]
 Pairs = tuple[Array, Array]
-_STEP = 1 << 18  # tuples that are queued at a time
+_STEP = 1 << 20  # tuples that are queued at a time
 _CHUNK = 1 << 16
 STEPS = ("search", "delete", "insert", "merge")
 
@@ -105,7 +105,7 @@ class IndexJoin:
         self._executor: ThreadPoolExecutor | None = None
         self._crew: Crew | None = None
         if crew:
-            self._crew = Crew(structure, self._pool, threads, task_size, merging, record, perturb)
+            self._crew = Crew(self._pool, threads, task_size, merging, record, perturb)
 
     # --- Tuples in ------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def check_pool(pool: Pool, side: int) -> None:
 def _check_run(pool: Pool, run: int) -> None:
     facts, runs = pool.run(run), pool.store.runs
     start, count = int(facts[css.START]), int(facts[css.COUNT])
-    fanout, leaf = (int(number) for number in runs.shape)
+    fanout, leaf, stride = (int(number) for number in runs.shape)
     keys = runs.keys[start : start + count]
     assert 0 <= count <= facts[css.ROOM]
     assert np.all(keys[:-1] <= keys[1:]), "keys of a run ascend"
@@ -48,9 +48,13 @@ def _check_run(pool: Pool, run: int) -> None:
         below, step = int(facts[css.NODES + level + 1]), int(facts[css.SPAN + level + 1]) * leaf
         nodes = int(facts[css.NODES + level])
         assert nodes == -(-below // fanout)
-        for child in range(nodes * fanout):
-            expected = _MAX if child + 1 >= below else keys[(child + 1) * step - 1]
-            assert runs.directory[base + child] == expected, "a separator is its child's last key"
+        for node in range(nodes):
+            for j in range(stride):
+                child = node * fanout + j
+                last = j >= fanout - 1 or child + 1 >= below
+                expected = _MAX if last else keys[(child + 1) * step - 1]
+                found = runs.directory[base + node * stride + j]
+                assert found == expected, "a separator is its child's last key"
     assert levels == 0 or facts[css.NODES] == 1
 
 

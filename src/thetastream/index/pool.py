@@ -49,6 +49,11 @@ class Recipe:
         return min(1, self.trees) if self.shared else self.trees
 
     @property
+    def run_room(self) -> int:
+        """Places that a run takes."""
+        return css.room_of(self.run_rows, self.run_leaf)
+
+    @property
     def parts(self) -> int:
         """Subindexes that a PIM-Tree of this size can have, at any depth."""
         return -(-max(self.run_rows, 1) // self.run_leaf) + 1
@@ -91,7 +96,7 @@ class Pool:
         kinds = self.recipes
         leaves = sum(kind.arenas * kind.leaves() for kind in kinds)
         inners = sum(kind.arenas * kind.inners() for kind in kinds)
-        slots, fanout = kinds[0].slots, kinds[0].fanout
+        slots, fanout = css.stride_of(kinds[0].slots), css.stride_of(kinds[0].fanout)
         trees = sum(kind.tree_slots for kind in kinds)
         arenas = sum(kind.arenas for kind in kinds)
         woods = forest.Forest(
@@ -105,14 +110,19 @@ class Pool:
             np.empty(inners, np.int64),
             np.zeros(trees * forest.TREE_SIZE, np.int64),
             np.zeros(arenas * forest.ARENA_SIZE, np.int64),
+            np.array([kinds[0].slots, kinds[0].fanout], np.int64),
         )
         slots_of = [self._directory(kind) for kind in kinds]
+        rows = sum(kind.runs * kind.run_room for kind in kinds)
         runs = css.Runs(
-            np.empty(sum(kind.runs * kind.run_rows for kind in kinds), np.int64),
-            np.empty(sum(kind.runs * kind.run_rows for kind in kinds), np.int64),
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int64),
             np.empty(sum(k.runs * s for k, s in zip(kinds, slots_of, strict=True)), np.int64),
             np.zeros(sum(kind.runs for kind in kinds) * css.RUN_SIZE, np.int64),
-            np.array([kinds[0].run_fanout, kinds[0].run_leaf], np.int64),
+            np.array(
+                [kinds[0].run_fanout, kinds[0].run_leaf, css.stride_of(kinds[0].run_fanout)],
+                np.int64,
+            ),
         )
         locks = sum(kind.tree_slots for kind in kinds if kind.mode == layout.PARTED)
         chain = max(max(kind.trees, kind.runs) for kind in kinds)
@@ -148,12 +158,12 @@ class Pool:
         for number in range(kind.tree_slots):
             tree = st.forest.trees[(trees + number) * forest.TREE_SIZE :]
             tree[forest.ARENA] = arena if kind.shared else arena + number
-        rows, slots = sum(k.runs * k.run_rows for k in before), self._directory(kind)
+        rows, slots = sum(k.runs * k.run_room for k in before), self._directory(kind)
         first_run = sum(k.runs for k in before)
         start = sum(k.runs * self._directory(k) for k in before)
         for number in range(kind.runs):
             run = self.run(first_run + number)
-            run[css.START] = rows + number * kind.run_rows
+            run[css.START] = rows + number * kind.run_room
             run[css.ROOM] = kind.run_rows
             run[css.DIRECTORY] = start + number * slots
             build_run(st, first_run + number)
@@ -285,7 +295,7 @@ class Pool:
             )
             for run in (self.run(n).copy() for n in range(sum(kind.runs for kind in kinds)))
         ]
-        total = sum(kind.runs * kind.run_rows for kind in kinds)
+        total = sum(kind.runs * kind.run_room for kind in kinds)
         slots = sum(kind.runs * self._directory(kind) for kind in kinds)
         fresh = css.Runs(
             np.empty(total, np.int64), np.empty(total, np.int64), np.empty(slots, np.int64),
@@ -302,7 +312,7 @@ class Pool:
                 fresh.keys[start : start + keys.size] = keys
                 fresh.ids[start : start + ids.size] = ids
                 build_run(self.store, number)
-                number, start = number + 1, start + kind.run_rows
+                number, start = number + 1, start + kind.run_room
                 slot += self._directory(kind)
 
     def _widen_tables(self, side: int) -> None:

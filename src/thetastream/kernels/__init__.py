@@ -8,6 +8,7 @@ from __future__ import annotations
 from thetastream.kernels import (  # noqa: F401
     arms,
     cells,
+    crew,
     floats,
     hashing,
     ibwj,

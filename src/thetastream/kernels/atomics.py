@@ -1,8 +1,11 @@
 """Atomic operations on int64 arrays, for compiled loops that run in several threads.
 
-All of them are sequentially consistent: simple to reason about, and on the machines we run on only
-``store`` costs more than a weaker order would. Without the compiler (coverage runs of the tests)
-they are plain Python and serve one thread only.
+All of them are sequentially consistent, which is simple to reason about, but for ``publish``: a
+store that others who ``load`` it see only together with all that was written before. That is enough
+to give back a lock or to say that something is ready, and costs no barrier on x86. ``store`` is for
+the rare places where a thread writes one word and then reads another that threads write while they
+read the first. Without the compiler (coverage runs of the tests) all this is plain Python and serves
+one thread only.
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from thetastream.kernels._jit import ENABLED, device
+from thetastream.kernels._jit import ENABLED, inlined
 
-__all__ = ["add", "compare_swap", "fence", "give_way", "load", "lock", "now", "store", "swap",
+__all__ = ["add", "compare_swap", "fence", "give_way", "load", "lock", "now", "publish", "store", "swap",
            "try_lock", "unlock"]  # fmt: skip
 
 _ORDER = "seq_cst"
@@ -42,6 +45,15 @@ def _store(typing: Any, array: Any, at: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _address(context, builder, signature, arguments)
         builder.store_atomic(arguments[2], place, _ORDER, 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), generate
+
+
+def _publish(typing: Any, array: Any, at: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _address(context, builder, signature, arguments)
+        builder.store_atomic(arguments[2], place, "release", 8)
         return context.get_dummy_value()
 
     return types.void(array, types.int64, types.int64), generate
@@ -108,6 +120,7 @@ def _now(typing: Any) -> Any:
 if ENABLED:
     load: Any = intrinsic(_load)
     store: Any = intrinsic(_store)
+    publish: Any = intrinsic(_publish)
     swap: Any = intrinsic(_swap)
     add: Any = intrinsic(_add)
     compare_swap: Any = intrinsic(_compare_swap)
@@ -123,6 +136,8 @@ else:
     def store(array: Any, at: int, value: int) -> None:
         """Write a value."""
         array[at] = value
+
+    publish = store
 
     def swap(array: Any, at: int, value: int) -> int:
         """Write a value; gives the one before."""
@@ -155,13 +170,13 @@ else:
         return time.monotonic_ns()
 
 
-@device
+@inlined
 def try_lock(locks: Any, at: int) -> bool:
     """Test and set; whether the lock was free."""
     return bool(load(locks, at) == 0 and swap(locks, at, 1) == 0)
 
 
-@device
+@inlined
 def lock(locks: Any, at: int) -> None:
     """Wait for a lock: spin a little, then let others run (threads may outnumber processors)."""
     spins = 0
@@ -172,7 +187,7 @@ def lock(locks: Any, at: int) -> None:
             spins = 0
 
 
-@device
+@inlined
 def unlock(locks: Any, at: int) -> None:
     """Give a lock back."""
-    store(locks, at, 0)
+    publish(locks, at, 0)

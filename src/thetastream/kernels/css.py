@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.kernels._jit import inlined
-from thetastream.kernels.forest import MOST, count_below
+from thetastream.kernels.forest import LINE, MOST
 
 __all__ = [
     "COUNT",
@@ -58,7 +58,17 @@ class Runs(NamedTuple):
     ids: Array
     directory: Array
     facts: Array
-    shape: Array  # fan-out, rows per leaf
+    shape: Array  # fan-out, rows per leaf, slots per node (fan-out rounded up to whole lines)
+
+
+def stride_of(fanout: int) -> int:
+    """Slots that a node takes: whole lines."""
+    return -(-fanout // LINE) * LINE
+
+
+def room_of(rows: int, leaf: int) -> int:
+    """Places that a run of ``rows`` takes: its last leaf is filled up, and a line follows."""
+    return -(-max(rows, 1) // leaf) * leaf + LINE
 
 
 def directory_slots(rows: int, fanout: int, leaf: int) -> int:
@@ -66,14 +76,24 @@ def directory_slots(rows: int, fanout: int, leaf: int) -> int:
     total, nodes = 0, -(-max(rows, 1) // leaf)
     while nodes > 1:
         nodes = -(-nodes // fanout)
-        total += nodes * fanout
+        total += nodes * stride_of(fanout)
     return total
+
+
+@inlined
+def count_in(array: Array, start: int, size: int, key: int) -> int:
+    """How many of ``size`` values from ``start`` on are less than the key; whole lines."""
+    first, count = np.uint64(start), 0
+    for block in range(first, first + np.uint64(size), np.uint64(LINE)):
+        for i in range(np.uint64(LINE)):
+            count += array[block + i] < key
+    return count
 
 
 @inlined
 def build(r: Runs, run: int) -> None:
     """Make the directory of a run whose rows are in place. O(rows / leaf)."""
-    fanout, leaf = r.shape[0], r.shape[1]
+    fanout, leaf, stride = r.shape[0], r.shape[1], r.shape[2]
     at = run * RUN_SIZE
     start, count, base = r.facts[at + START], r.facts[at + COUNT], r.facts[at + DIRECTORY]
     nodes, levels = max(1, (count + leaf - 1) // leaf), 0
@@ -91,41 +111,44 @@ def build(r: Runs, run: int) -> None:
     for level in range(levels):
         r.facts[at + OFFSETS + level] = offset
         below, step = r.facts[at + NODES + level + 1], r.facts[at + SPAN + level + 1] * leaf
-        slots = r.facts[at + NODES + level] * fanout
-        for child in range(slots):
-            # The last child takes all that is above.
-            last = child + 1 >= below
-            key = MOST if last else r.keys[start + (child + 1) * step - 1]
-            r.directory[base + offset + child] = key
-        offset += slots
+        for node in range(r.facts[at + NODES + level]):
+            for j in range(stride):
+                child = node * fanout + j
+                # The last child takes all that is above.
+                last = j >= fanout - 1 or child + 1 >= below
+                key = MOST if last else r.keys[start + (child + 1) * step - 1]
+                r.directory[base + offset + node * stride + j] = key
+        offset += r.facts[at + NODES + level] * stride
+    for p in range(start + count, start + r.facts[at + NODES + levels] * leaf + LINE):
+        r.keys[p] = MOST
 
 
 @inlined
 def descend(r: Runs, run: int, key: int, depth: int) -> int:
     """The node at ``depth`` whose rows are the first that may be at least ``key``."""
-    fanout = r.shape[0]
+    fanout, stride = r.shape[0], r.shape[2]
     at = run * RUN_SIZE
     base = r.facts[at + DIRECTORY]
     node = np.int64(0)
     for level in range(depth):
-        slot = base + r.facts[at + OFFSETS + level] + node * fanout
-        node = node * fanout + count_below(r.directory[slot : slot + fanout], key)
+        slot = base + r.facts[at + OFFSETS + level] + node * stride
+        node = node * fanout + count_in(r.directory, slot, stride, key)
     return node
 
 
 @inlined
 def find_row(r: Runs, run: int, key: int, node: int, depth: int) -> int:
     """Position in the pool of the first row of at least ``key``, from a node found before."""
-    fanout, leaf = r.shape[0], r.shape[1]
+    fanout, leaf, stride = r.shape[0], r.shape[1], r.shape[2]
     at = run * RUN_SIZE
     base = r.facts[at + DIRECTORY]
     for level in range(depth, r.facts[at + LEVELS]):
-        slot = base + r.facts[at + OFFSETS + level] + node * fanout
-        node = node * fanout + count_below(r.directory[slot : slot + fanout], key)
-    start, count = r.facts[at + START], r.facts[at + COUNT]
-    low = start + node * leaf
-    high = min(low + leaf, start + count)
-    return low + count_below(r.keys[low:high], key)
+        slot = base + r.facts[at + OFFSETS + level] + node * stride
+        node = node * fanout + count_in(r.directory, slot, stride, key)
+    low = r.facts[at + START] + node * leaf
+    # Whole lines are read, so perhaps some of the next leaf: keys that are not less. Behind the
+    # last row stands the largest integer.
+    return low + count_in(r.keys, low, leaf, key)
 
 
 @inlined

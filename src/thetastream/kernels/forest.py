@@ -30,7 +30,7 @@ from thetastream.kernels.atomics import add
 
 __all__ = [
     "ARENA", "ARENA_SIZE", "HEIGHT", "INNER_END", "INNER_FIRST", "INNER_FREE", "INNER_TOP",
-    "LEAF_END", "LEAF_FIRST", "LEAF_FREE", "LEAF_TOP", "MOST_LEVELS", "ROOT", "TREE_SIZE",
+    "LEAF_END", "LEAF_FIRST", "LEAF_FREE", "LEAF_TOP", "LINE", "MOST_LEVELS", "ROOT", "TREE_SIZE",
     "Forest", "clear_leaf", "count_below", "delete_row", "find_leaf", "first_leaf", "insert_row",
     "TALLEST", "has_nodes", "plant",
 ]  # fmt: skip
@@ -38,6 +38,7 @@ __all__ = [
 Array = NDArray[np.int64]
 MOST = np.int64(2**63 - 1)
 MOST_LEVELS = 64
+LINE = 8  # words of a cache line; nodes are as long as some lines
 
 # A row of ``trees``.
 ROOT, HEIGHT, ARENA, TREE_SIZE = 0, 1, 2, 3
@@ -61,23 +62,26 @@ class Forest(NamedTuple):
     ranks: Array  # 0 when its children are leaves, -1 when it was freed
     trees: Array
     arenas: Array
+    shape: Array  # rows per leaf, children per inner node; rows of the arrays are rounded up
 
 
 @inlined
-def count_below(row: Array, key: int) -> int:
-    """How many values of a node are less than the key."""
-    count = 0
-    for i in range(row.size):
-        count += row[i] < key
+def count_below(matrix: Array, node: int, key: int) -> int:
+    """How many values of a node are less than the key: blocks of a fixed size are vector code."""
+    row, count = np.uint64(node), 0
+    for block in range(np.uint64(0), np.uint64(matrix.shape[1]), np.uint64(LINE)):
+        for i in range(np.uint64(LINE)):
+            count += matrix[row, block + i] < key
     return count
 
 
 @inlined
-def count_upto(row: Array, key: int, size: int) -> int:
+def count_upto(matrix: Array, node: int, key: int, size: int) -> int:
     """How many of the first ``size`` values of a node are at most the key."""
-    count = 0
-    for i in range(row.size):
-        count += row[i] <= key
+    row, count = np.uint64(node), 0
+    for block in range(np.uint64(0), np.uint64(matrix.shape[1]), np.uint64(LINE)):
+        for i in range(np.uint64(LINE)):
+            count += matrix[row, block + i] <= key
     return min(count, size)
 
 
@@ -171,7 +175,7 @@ def find_leaf(f: Forest, tree: int, key: int) -> int:
     """The first leaf that may hold rows of at least ``key``."""
     node = f.trees[tree * TREE_SIZE + ROOT]
     for _ in range(f.trees[tree * TREE_SIZE + HEIGHT]):
-        node = f.children[node, count_below(f.seps[node], key)]
+        node = f.children[node, count_below(f.seps, node, key)]
     return node
 
 
@@ -249,13 +253,13 @@ def insert_row(f: Forest, tree: int, key: int, row: int, path: Array) -> None:
     height, arena = f.trees[at + HEIGHT], f.trees[at + ARENA]
     node, last = f.trees[at + ROOT], True
     for level in range(height):
-        c = count_upto(f.seps[node], key, f.widths[node] - 1)
+        c = count_upto(f.seps, node, key, f.widths[node] - 1)
         path[2 * level] = node
         path[2 * level + 1] = c
         last = last and c == f.widths[node] - 1
         node = f.children[node, c]
-    leaf, slots = node, f.keys.shape[1]
-    place = count_upto(f.keys[leaf], key, f.sizes[leaf])
+    leaf, slots = node, f.shape[0]
+    place = count_upto(f.keys, leaf, key, f.sizes[leaf])
     if f.sizes[leaf] < slots:
         put_row(f, leaf, place, key, row)
         return
@@ -269,10 +273,10 @@ def insert_row(f: Forest, tree: int, key: int, row: int, path: Array) -> None:
     sep = f.keys[right, 0]
     for level in range(height - 1, -1, -1):
         parent, c = path[2 * level], path[2 * level + 1]
-        if f.widths[parent] < f.seps.shape[1]:
+        if f.widths[parent] < f.shape[1]:
             put_child(f, parent, c, sep, right)
             return
-        half = (f.seps.shape[1] + 1) // 2
+        half = (f.shape[1] + 1) // 2
         beyond, middle = split_inner(f, arena, parent, half - 1 if c < half - 1 else half)
         if c < half - 1:
             put_child(f, parent, c, sep, right)
@@ -304,12 +308,12 @@ def delete_row(f: Forest, tree: int, key: int, row: int, path: Array) -> bool:
     height = f.trees[at + HEIGHT]
     node = f.trees[at + ROOT]
     for level in range(height):
-        c = count_below(f.seps[node], key)
+        c = count_below(f.seps, node, key)
         path[2 * level] = node
         path[2 * level + 1] = c
         node = f.children[node, c]
     leaf = node
-    place = count_below(f.keys[leaf], key)
+    place = count_below(f.keys, leaf, key)
     while True:
         if place >= f.sizes[leaf]:
             leaf = step_right(f, height, path)
@@ -328,7 +332,7 @@ def delete_row(f: Forest, tree: int, key: int, row: int, path: Array) -> bool:
         f.ids[leaf, i] = f.ids[leaf, i + 1]
     f.keys[leaf, size] = MOST
     f.sizes[leaf] = size
-    if height and size < f.keys.shape[1] // 2:
+    if height and size < f.shape[0] // 2:
         mend_leaf(f, tree, leaf, path)
     return True
 
@@ -371,7 +375,7 @@ def mend_leaf(f: Forest, tree: int, leaf: int, path: Array) -> None:
     c = c if c + 1 < f.widths[parent] else c - 1  # the left one of the two
     left, right = f.children[parent, c], f.children[parent, c + 1]
     a, b = f.sizes[left], f.sizes[right]
-    if a + b <= f.keys.shape[1]:
+    if a + b <= f.shape[0]:
         for i in range(b):
             f.keys[left, a + i] = f.keys[right, i]
             f.ids[left, a + i] = f.ids[right, i]
@@ -409,7 +413,7 @@ def mend_leaf(f: Forest, tree: int, leaf: int, path: Array) -> None:
 def mend_inner(f: Forest, tree: int, level: int, path: Array) -> None:
     """The inner node of a path at ``level`` has lost a child: see that it has enough left."""
     at = tree * TREE_SIZE
-    arena, most = f.trees[at + ARENA], f.seps.shape[1]
+    arena, most = f.trees[at + ARENA], f.shape[1]
     while level > 0:
         if f.widths[path[2 * level]] >= (most + 1) // 2:
             return

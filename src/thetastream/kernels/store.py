@@ -108,7 +108,7 @@ class Store(NamedTuple):
 I, V, M = NUMBER, vector(1), vector(2)
 STORE = named(
     Store,
-    named(Forest, M, M, V, V, M, M, V, V, V, V),
+    named(Forest, M, M, V, V, M, M, V, V, V, V, V),
     named(Runs, V, V, V, V, V),
     V,
     V,
@@ -173,7 +173,7 @@ def collect(
         leaf, slot = cursor[1], cursor[2]
         if leaf < 0:
             leaf = find_leaf(st.forest, tree, low)
-            slot = count_below(st.forest.keys[leaf], low)
+            slot = count_below(st.forest.keys, leaf, low)
         while leaf >= 0:
             if slot >= st.forest.sizes[leaf]:
                 leaf = st.forest.nexts[leaf]
@@ -217,7 +217,7 @@ def collect_parts(
     leaf, slot = cursor[1], cursor[2]
     if leaf < 0:
         leaf = find_leaf(f, trees + sub, low)
-        slot = min(count_below(f.keys[leaf], low), f.sizes[leaf])
+        slot = min(count_below(f.keys, leaf, low), f.sizes[leaf])
     while True:
         if slot < f.sizes[leaf]:
             if f.keys[leaf, slot] > high:
