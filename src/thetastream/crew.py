@@ -121,7 +121,9 @@ class Crew:
         count, sides = feed.sides.size, ring.shape[0]
         control = np.zeros(shared.CONTROL_SIZE, np.int64)
         for side in range(sides):
-            control[shared.SIDES + side * shared.SIDE_STEP + shared.EDGE] = self._edges[side]
+            at = shared.SIDES + side * shared.SIDE_STEP
+            control[at + shared.EDGE] = self._edges[side]
+            control[at + shared.DELETE_AT] = self._pool.side(side)[layout.DELETED]
         workers = np.zeros(_MOST_THREADS * shared.WORKER_SIZE, np.int64)
         rows = workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
         rows[:, shared.SEED] = np.arange(1, _MOST_THREADS + 1) * 0x9E3779B97F4A7C1 + count
@@ -245,6 +247,8 @@ class Crew:
             at = shared.SIDES + side * shared.SIDE_STEP
             own = feed.own[feed.sides == side]
             self._edges[side] = int(team.control[at + shared.EDGE])
+            if self._pool.side(side)[layout.DELETED] >= 0:
+                self._pool.side(side)[layout.DELETED] = team.control[at + shared.DELETE_AT]
             assert not own.size or self._edges[side] == own[-1] + 1, "all rows are indexed"
         logged = int(team.control[shared.LOGGED])
         self.merge_count += logged

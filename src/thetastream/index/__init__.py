@@ -8,6 +8,7 @@ from thetastream.index import (  # noqa: F401  (registers them)
     css_tree,
     im_tree,
     nested_loop,
+    optimistic_tree,
     pim_tree,
     round_robin,
     sorted_runs,

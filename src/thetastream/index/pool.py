@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from thetastream.kernels import css, forest
 from thetastream.kernels import store as layout
-from thetastream.kernels.rows_in_trees import build_run, empty_trees, plant_tree
+from thetastream.kernels.rows_in_trees import (
+    build_run,
+    dump_rows,
+    empty_trees,
+    insert_rows,
+    plant_tree,
+)
 from thetastream.kernels.store import Store
 
 __all__ = ["Pool", "Recipe"]
@@ -62,6 +68,11 @@ class Recipe:
     def tree_slots(self) -> int:
         """Rows of the table of trees."""
         return self.parts if self.mode == layout.PARTED else self.trees
+
+    @property
+    def locks(self) -> int:
+        """Locks that its trees need."""
+        return self.tree_slots if self.mode in (layout.PARTED, layout.OPTIMISTIC) else 0
 
     def leaves(self) -> int:
         """Leaves of an arena."""
@@ -110,6 +121,8 @@ class Pool:
             np.empty(inners, np.int64),
             np.zeros(trees * forest.TREE_SIZE, np.int64),
             np.zeros(arenas * forest.ARENA_SIZE, np.int64),
+            np.zeros(leaves if kinds[0].mode == layout.OPTIMISTIC else 0, np.int64),
+            np.zeros(inners if kinds[0].mode == layout.OPTIMISTIC else 0, np.int64),
             np.array([kinds[0].slots, kinds[0].fanout], np.int64),
         )
         slots_of = [self._directory(kind) for kind in kinds]
@@ -124,7 +137,7 @@ class Pool:
                 np.int64,
             ),
         )
-        locks = sum(kind.tree_slots for kind in kinds if kind.mode == layout.PARTED)
+        locks = sum(kind.locks for kind in kinds)
         chain = max(max(kind.trees, kind.runs) for kind in kinds)
         return Store(
             woods,
@@ -176,7 +189,7 @@ class Pool:
         facts[layout.LIMIT] = kind.limit
         facts[layout.ASKED_DEPTH] = kind.depth
         facts[layout.IMMUTABLE] = kind.immutable
-        facts[layout.LOCKS_FIRST] = sum(k.tree_slots for k in before if k.mode == layout.PARTED)
+        facts[layout.LOCKS_FIRST] = sum(k.locks for k in before)
         chain = kind.mode == layout.CHAIN
         # The leaf chain of a PIM-Tree's first subindex leads through all of them.
         facts[layout.TREES_HIGH] = min(kind.trees, 1) if chain else kind.trees
@@ -227,7 +240,12 @@ class Pool:
     # --- Growing --------------------------------------------------------------------------------
 
     def grow_nodes(self, side: int, threads: int = 1) -> None:
-        """A quarter more nodes for every arena of a side that has few left."""
+        """A quarter more nodes for every arena of a side that has few left.
+
+        An optimistic tree never joins leaves: when they are mostly empty it is built anew first.
+        """
+        if self.recipes[side].mode == layout.OPTIMISTIC:
+            self._rebuild(side)
         for arena in self.arenas_of(side):
             facts = self.arena(arena)
             leaves = int(facts[forest.LEAF_END] - facts[forest.LEAF_FIRST])
@@ -241,6 +259,20 @@ class Pool:
                 inners // 4 + need + _SPARE if no_inners else 0,
             )
 
+    def _rebuild(self, side: int) -> None:
+        """Build an optimistic tree anew if its leaves are full by less than a quarter."""
+        st, facts = self.store, self.arena(self.arenas_of(side)[0])
+        nothing = np.empty(0, np.int64)
+        count = int(dump_rows(st, side, nothing, nothing))
+        leaves = int(facts[forest.LEAF_TOP] - facts[forest.LEAF_FIRST])
+        if 4 * count >= leaves * self.recipes[side].slots:
+            return
+        keys, ids = np.empty(count, np.int64), np.empty(count, np.int64)
+        dump_rows(st, side, keys, ids)
+        order = np.argsort(keys, kind="stable")
+        plant_tree(st, int(self.side(side)[layout.TREES_FIRST]))
+        insert_rows(st, side, keys[order], ids[order], np.zeros(1, np.int64), self.path)
+
     def _widen(self, arena: int, leaves: int, inners: int) -> None:
         """Insert room behind an arena's nodes; all that lies behind moves up."""
         old, facts = self.store.forest, self.arena(arena).copy()
@@ -253,6 +285,11 @@ class Pool:
             for at in range(4, 8):
                 arrays[at] = _gap(arrays[at], inner_end, inners)
         moved = forest.Forest(*arrays)
+        if old.leaf_locks.size:  # nobody holds one now, so all may begin anew
+            sizes = moved.sizes.size, moved.widths.size
+            moved = moved._replace(
+                leaf_locks=np.zeros(sizes[0], np.int64), inner_locks=np.zeros(sizes[1], np.int64)
+            )
         self.store = self.store._replace(forest=moved)
         for number in range(moved.arenas.size // forest.ARENA_SIZE):
             if number > arena:

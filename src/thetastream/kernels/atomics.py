@@ -86,7 +86,7 @@ def _compare_swap(typing: Any, array: Any, at: Any, expected: Any, value: Any) -
 
 def _fence(typing: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.fence(_ORDER)
+        builder.fence("acquire")
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -159,7 +159,7 @@ else:
         return True
 
     def fence() -> None:
-        """Keep reads and writes before and after apart."""
+        """Keep the reads before it before the reads after it."""
 
     def give_way() -> None:
         """Let another thread run."""

@@ -42,7 +42,6 @@ from thetastream.kernels.atomics import (
     compare_swap,
     give_way,
     load,
-    lock,
     now,
     publish,
     store,
@@ -70,13 +69,15 @@ from thetastream.kernels.store import (
     V,
     collect,
     merge_rows,
+    put,
     put_parted,
     ready,
+    remove,
     reset_young,
 )
 
 __all__ = [
-    "BUFFER_SMALL", "CONTROL_SIZE", "DONE_TO", "EDGE", "GATE", "HEAD", "LEAVE", "LOGGED", "IDLE", "MERGER",
+    "BUFFER_SMALL", "CONTROL_SIZE", "DELETE_AT", "DONE_TO", "EDGE", "GATE", "HEAD", "LEAVE", "LOGGED", "IDLE", "MERGER",
     "OUT_FILL", "PENDING", "RESET", "SIDES", "PENDING_AT", "PENDING_END", "SEED", "SIDE_STEP", "STOP", "STOP_SIDE", "TASK_AT",
     "TASK_END", "TEAM", "Team", "WORKER_SIZE", "finish", "work",
 ]  # fmt: skip
@@ -84,6 +85,7 @@ __all__ = [
 Array = NDArray[np.int64]
 GROUP = "parallel"
 BUFFER_SMALL = -11
+CLAIMED = 8  # rows that a thread deletes at a time
 
 # ``control``: a cache line of eight words each, so that threads do not wait for one another's lines.
 HEAD = 0  # the next tuple to be taken
@@ -250,7 +252,10 @@ def index(
     if load(t.control, SIDES + side * SIDE_STEP + PHASE) == 1:
         publish(t.flags, flag, -(number + 1))
         return
-    put_parted(st, side, feed.keys[i], number, path, True)
+    if st.sides[side * SIDE_SIZE + MODE] == PARTED:
+        put_parted(st, side, feed.keys[i], number, path, True)
+    else:
+        put(st, side, feed.keys[i], number, path)
     perturbed(t, me, perturb)
     publish(t.flags, flag, number + 1)
     t.workers[me * WORKER_SIZE + INSERTED + side] += 1
@@ -305,6 +310,29 @@ def do_task(
         publish(t.finished, i, 1)
         t.workers[at + TASK_AT] = i + 1
     return True
+
+
+@inlined
+def delete_expired(
+    st: Store, feed: Feed, ring: Array, t: Team, me: int, path: Array, perturb: int
+) -> None:
+    """Delete rows that no unfinished tuple may meet: so far behind that all are indexed.
+
+    Threads claim a few numbers each; only for structures that delete row by row.
+    """
+    size = ring.shape[1]
+    done = min(load(t.control, DONE_TO), feed.sides.size - 1)
+    for side in range(ring.shape[0]):
+        control = SIDES + side * SIDE_STEP
+        bound = min(feed.floors[side, done], load(t.control, control + EDGE))
+        at = load(t.control, control + DELETE_AT)
+        while at < bound:
+            end = min(at + CLAIMED, bound)
+            if compare_swap(t.control, control + DELETE_AT, at, end):
+                perturbed(t, me, perturb)
+                for number in range(at, end):
+                    remove(st, side, ring[side, number & (size - 1)], number, path)
+            at = load(t.control, control + DELETE_AT)
 
 
 # --- Merging -------------------------------------------------------------------------------------
@@ -474,6 +502,8 @@ def work(
             waiting = -1
         perturbed(t, me, perturb)
         propagate(t)
+        if st.sides[DELETED] >= 0:
+            delete_expired(st, feed, ring, t, me, path, perturb)
         maintain(st, feed, ring, t, me, threads, path, blocking != 0, perturb)
     return load(t.control, STOP)
 

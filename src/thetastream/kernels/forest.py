@@ -31,7 +31,8 @@ from thetastream.kernels.atomics import add
 __all__ = [
     "ARENA", "ARENA_SIZE", "HEIGHT", "INNER_END", "INNER_FIRST", "INNER_FREE", "INNER_TOP",
     "LEAF_END", "LEAF_FIRST", "LEAF_FREE", "LEAF_TOP", "LINE", "MOST_LEVELS", "ROOT", "TREE_SIZE",
-    "Forest", "clear_leaf", "count_below", "delete_row", "find_leaf", "first_leaf", "insert_row",
+    "Forest", "clear_leaf", "count_below", "count_upto", "delete_row", "find_leaf", "first_leaf",
+    "insert_row", "new_inner", "put_child", "put_row", "split_inner", "split_leaf",
     "TALLEST", "has_nodes", "plant",
 ]  # fmt: skip
 
@@ -62,6 +63,8 @@ class Forest(NamedTuple):
     ranks: Array  # 0 when its children are leaves, -1 when it was freed
     trees: Array
     arenas: Array
+    leaf_locks: Array  # versions of leaves and of inner nodes; only for the optimistic tree
+    inner_locks: Array
     shape: Array  # rows per leaf, children per inner node; rows of the arrays are rounded up
 
 

@@ -11,6 +11,7 @@ says how it is made up:
     IB-chain      CHAIN     the active one           L - 1                 whole runs
     im-tree       SINGLE    T_I                      T_S                   while merging
     pim-tree      PARTED    the subindexes touched   T_S                   while merging
+    optimistic    OPTIMISTIC one, without locks       none                  row by row
     css-tree      SINGLE    none                     one                   while merging
 
 Ids are arrival numbers, so "expired" is a comparison with ``BEFORE``, where the paper looks a flag
@@ -63,9 +64,15 @@ from thetastream.kernels.forest import (
     plant,
 )
 
+from thetastream.kernels.optimistic import (
+    collect_optimistic,
+    delete_optimistic,
+    insert_optimistic,
+)
+
 __all__ = [
     "ACTIVE", "ASKED_DEPTH", "BEFORE", "CHAIN", "DELETED", "DEPTH", "DONE", "FULL",
-    "IMMUTABLE", "LIMIT", "LOCKS_FIRST", "MODE", "NO_NODES", "NO_ROOM", "NO_SLOT", "PARTED",
+    "IMMUTABLE", "LIMIT", "LOCKS_FIRST", "MODE", "NO_NODES", "NO_ROOM", "NO_SLOT", "OPTIMISTIC", "PARTED",
     "ROBIN", "RUNS_FIRST", "RUNS_HIGH", "RUNS_LOW", "RUNS_SLOTS", "SCAN", "SIDE_SIZE", "SINGLE",
     "STORE",
     "TREES_FIRST", "TREES_HIGH", "TREES_LOW", "TREES_SLOTS", "YOUNG", "Store",
@@ -75,7 +82,7 @@ __all__ = [
 
 Array = NDArray[np.int64]
 
-SINGLE, ROBIN, PARTED, CHAIN, SCAN = 0, 1, 2, 3, 4
+SINGLE, ROBIN, PARTED, CHAIN, SCAN, OPTIMISTIC = 0, 1, 2, 3, 4, 5
 
 # A row of ``sides``. Trees and runs searched: numbers ``low … high``, each at ``first + number %
 # slots`` of its table, so that a chain can move on in a ring.
@@ -102,13 +109,13 @@ class Store(NamedTuple):
     runs: Runs
     sides: Array
     lasts: Array  # chain: the last id of each archived subindex, by slot
-    locks: Array  # one per subindex
+    locks: Array  # one per subindex; the versions of optimistic trees' roots
 
 
 I, V, M = NUMBER, vector(1), vector(2)
 STORE = named(
     Store,
-    named(Forest, M, M, V, V, M, M, V, V, V, V, V),
+    named(Forest, M, M, V, V, M, M, *[V] * 7),
     named(Runs, V, V, V, V, V),
     V,
     V,
@@ -166,6 +173,11 @@ def collect(
         if filled == FULL:
             cursor[0] = part
         return filled
+    if mode == OPTIMISTIC:
+        return collect_optimistic(
+            st.forest, st.locks, st.sides[at + TREES_FIRST], low, high, first, last, cursor, own,
+            filled, positions, rows,
+        )  # fmt: skip
     trees = st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]
     while part < runs + trees:
         number = st.sides[at + TREES_LOW] + part - runs
@@ -277,6 +289,10 @@ def ready(st: Store, side: int, row: int, threads: int) -> bool:
 @inlined
 def put(st: Store, side: int, key: int, row: int, path: Array) -> None:
     """Insert a row (not for PARTED). Nodes must be left."""
+    if st.sides[side * SIDE_SIZE + MODE] == OPTIMISTIC:
+        tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
+        insert_optimistic(st.forest, st.locks, tree, key, row)
+        return
     insert_row(st.forest, tree_of(st, side, row), key, row, path)
 
 
@@ -298,7 +314,10 @@ def put_parted(st: Store, side: int, key: int, row: int, path: Array, locked: bo
 
 @inlined
 def remove(st: Store, side: int, key: int, row: int, path: Array) -> bool:
-    """Delete a row from the tree that holds it (SINGLE and ROBIN)."""
+    """Delete a row from the tree that holds it (SINGLE, ROBIN and OPTIMISTIC)."""
+    if st.sides[side * SIDE_SIZE + MODE] == OPTIMISTIC:
+        tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
+        return delete_optimistic(st.forest, st.locks, tree, key, row)
     return delete_row(st.forest, tree_of(st, side, row), key, row, path)
 
 
