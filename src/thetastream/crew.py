@@ -1,8 +1,8 @@
 """Worker threads of the parallel index-based window join (``kernels/crew.py`` is what they run).
 
-A ``Crew`` runs feeds: it puts tuples into the shared queue, starts the threads, and gives pairs out in
-arrival order. Threads stop when the queue is empty, when they are told to leave, or when something is
-too small; then all come back, it is made larger here, and they go on where they were.
+A ``Crew`` runs feeds: it puts tuples into the shared queue, starts the threads, and gives pairs out
+in arrival order. Threads stop when the queue is empty, when they are told to leave, or when
+something is too small; then all come back, it is made larger here, and they go on where they were.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Crew:
     def __init__(
         self,
         pool: Pool,
+        sides: int,
         threads: int,
         task_size: int,
         merge: Merge,
@@ -63,7 +64,8 @@ class Crew:
         self._perturb = perturb
         self._wanted = _checked(threads)
         self._guard = threading.Lock()
-        self._edges = [0] * len(pool.recipes)
+        self._edges = [0] * sides
+        self._spare = len(pool.recipes) - 1  # its only run is the free one
         self._buffer, self._out = _BUFFER, _OUT
         self._starts: list[Array] = []
         self._ends: list[Array] = []
@@ -110,12 +112,18 @@ class Crew:
             self._work()
             status = finish(self._pool.store, ring, team)
             yield from self._taken(team)
-            if status == 0 and team.control[shared.DONE_TO] == feed.sides.size:
+            if status == 0 and self._over(team, feed):
                 break
             team.control[shared.STOP] = 0
             team = self._mended(team, int(status), int(team.control[shared.STOP_SIDE]))
         self._note(team, feed)
         self._team = self._feed = None
+
+    def _over(self, team: Team, feed: Feed) -> bool:
+        """Whether all results are out, and no merge has anything left to do."""
+        mergers = team.control[shared.SIDES + shared.MERGER :: shared.SIDE_STEP]
+        left = mergers[: len(self._edges)] != shared.IDLE
+        return bool(team.control[shared.DONE_TO] == feed.sides.size and not left.any())
 
     def _made(self, feed: Feed, ring: Array) -> Team:
         count, sides = feed.sides.size, ring.shape[0]
@@ -128,6 +136,7 @@ class Crew:
         rows = workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
         rows[:, shared.SEED] = np.arange(1, _MOST_THREADS + 1) * 0x9E3779B97F4A7C1 + count
         rows[:, shared.LAST] = -1
+        control[shared.SPARE] = self._spare
         tasks = -(-count // self._task) if self._record else 0
         return Team(
             control,
@@ -184,9 +193,11 @@ class Crew:
 
     def _one(self, me: int) -> None:
         path, spot = np.zeros(2 * forest.MOST_LEVELS, np.int64), np.zeros(3, np.int64)
+        feed, team = self._feed, self._team
+        assert feed is not None and team is not None
         try:
             work(
-                self._pool.store, self._feed, self._ring, self._team, me, _MOST_THREADS,
+                self._pool.store, feed, self._ring, team, me, _MOST_THREADS,
                 self._task, path, spot, int(self._blocking), self._perturb,
             )  # fmt: skip
         except BaseException as error:
@@ -208,9 +219,7 @@ class Crew:
         """Make larger what was too small, and give back the team to go on with."""
         pool = self._pool
         if status in (layout.NO_NODES, layout.NO_ROOM):
-            from thetastream.ibwj import enlarge
-
-            enlarge(pool, side, status, _MOST_THREADS + 1)
+            pool.enlarge(side, status, _MOST_THREADS + 1)
         elif status == shared.BUFFER_SMALL:
             team = self._wider(team)
         elif status == layout.FULL:
@@ -219,7 +228,7 @@ class Crew:
                 self._out = 2 * ahead
                 out = np.empty(self._out, np.int64), np.empty(self._out, np.int64)
                 team = team._replace(out_positions=out[0], out_numbers=out[1])
-        for number in range(len(pool.recipes)):
+        for number in range(len(self._edges)):
             merger = shared.SIDES + number * shared.SIDE_STEP + shared.MERGER
             if team.control[merger] == shared.RESET:
                 while pool.empty(number) != layout.DONE:
@@ -250,6 +259,7 @@ class Crew:
             if self._pool.side(side)[layout.DELETED] >= 0:
                 self._pool.side(side)[layout.DELETED] = team.control[at + shared.DELETE_AT]
             assert not own.size or self._edges[side] == own[-1] + 1, "all rows are indexed"
+        self._spare = int(team.control[shared.SPARE])
         logged = int(team.control[shared.LOGGED])
         self.merge_count += logged
         if self._record:

@@ -28,7 +28,7 @@ from thetastream.planner import Planner
 from thetastream.query import Query
 from thetastream.schema import Domain, common_domain, output_schema, select
 from thetastream.side import Side
-from thetastream.stream import Stream
+from thetastream.stream import Stored, Stream
 from thetastream.window import CountWindow
 
 __all__ = ["Engine", "order_domain"]
@@ -66,7 +66,7 @@ class Engine:
         self._order = order_domain(query, binding)
         schemas = binding.schemas
         whole = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], query.how, query.suffix)
-        source = Source(*select(*whole, query.columns))
+        source = self._source = Source(*select(*whole, query.columns))
         self._planner = Planner(query, binding, counters)
         self._matcher = Matcher(query, binding, source, counters)
         self.streams = {s: self._new_stream(s, source, skipped[s]) for s in query.streams}
@@ -90,8 +90,12 @@ class Engine:
             placed=self.query.partitioned and isinstance(self.query.window, CountWindow),
             copied=self.query.led in roles,
         )
-        stream.stored = {role: self._planner.first(role) for role in self.query.indexed(side)}
+        stream.stored = self._indexes(side)
         return stream
+
+    def _indexes(self, side: Side) -> dict[Side, Stored]:
+        """The indexes of a stream, still empty."""
+        return {role: self._planner.first(role) for role in self.query.indexed(side)}
 
     # --- Before anything changes ----------------------------------------------------------------
 
@@ -151,13 +155,7 @@ class Engine:
                     self.census[side].add(rows.ranks)
         if self.binding.time is not None:
             fresh = self._without_late(fresh)
-        self._planner.look(fresh)
-        if self.query.self_join:
-            parts = self._arrive_self(fresh)
-        elif self.query.ranked:
-            parts = self._arrive_ranked(fresh, last=False)
-        else:
-            parts = [part for side in Side if side in fresh for part in self._arrive(fresh[side])]
+        parts = self._arrive_all(fresh)
         if self.binding.time is not None:
             parts += self._advance_time(fresh)
         if self._counters.pushes % 8 == 0:
@@ -179,6 +177,15 @@ class Engine:
         counters.nan_keys += rows.nan_keys
         if rows.timed is not None:
             counters.null_times += int(np.count_nonzero(~rows.timed))
+
+    def _arrive_all(self, fresh: Rows) -> list[Part]:
+        """Rows of all sides: be matched, and be stored."""
+        self._planner.look(fresh)
+        if self.query.self_join:
+            return self._arrive_self(fresh)
+        if self.query.ranked:
+            return self._arrive_ranked(fresh, last=False)
+        return [part for side in Side if side in fresh for part in self._arrive(fresh[side])]
 
     def _arrive(self, rows: Fresh) -> list[Part]:
         """Rows of one side: probe the other, then be stored."""

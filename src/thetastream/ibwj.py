@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,9 @@ class IndexJoin:
     """Joins tuples in arrival order, each with the rows of the other side's window in its box.
 
     ``windows`` are the sizes of the two windows in rows. ``parameters`` are those of the structure.
-    ``merge`` says whether other threads go on while one merges. ``record`` keeps the times of tasks;
-    ``steps`` those of the steps of each tuple (one thread). ``perturb`` makes threads give way at
-    random, every so many chances, to provoke rare interleavings.
+    ``merge`` says whether other threads go on while one merges. ``record`` keeps the times of
+    tasks; ``steps`` those of the steps of each tuple (one thread). ``perturb`` makes threads give
+    way at random, every so many chances, to provoke rare interleavings.
     """
 
     def __init__(
@@ -82,21 +83,27 @@ class IndexJoin:
                 "windows and task_size must be at least 1 and threads at least 0; got "
                 f"{windows}, {task_size} and {threads}"
             )
+        kind = kind_of(structure)
+        if threads > 0 and not getattr(kind, "concurrent", structure == "nested-loop"):
+            able = [name for name in joinable() if getattr(kind_of(name), "concurrent", True)]
+            raise RegistryError(
+                f"{structure} serves one thread: threads must be 0; got {threads}. With several "
+                f"threads use {', '.join(able)}"
+            )
         prepare("trees")
         self.structure = structure
         self.windows = windows
         self.self_join = self_join
         self.threads = threads
         self._divides = structure in ("round-robin", "nested-loop")
-        self._deletes = getattr(kind_of(structure), "deletes", False)
+        self._deletes = getattr(kind, "deletes", False)
         merging = Merge(merge)
         crew = threads > 0 and not self._divides
         sides = windows[:1] if self_join else windows
         settings = dict(parameters or {})
-        if crew and merging is Merge.NON_BLOCKING and structure != "optimistic-tree":
-            settings["spare_runs"] = 1
+        spare = crew and merging is Merge.NON_BLOCKING
         shares = max(1, threads) if self._divides else 1
-        self._pools = [_pool(structure, sides, settings, shares) for _ in range(shares)]
+        self._pools = [_pool(structure, sides, settings, shares, spare) for _ in range(shares)]
         self._pool = self._pools[0]
         self._ring = np.zeros((len(sides), 1), np.int64)
         self._next = [0] * len(sides)
@@ -105,7 +112,7 @@ class IndexJoin:
         self._executor: ThreadPoolExecutor | None = None
         self._crew: Crew | None = None
         if crew:
-            self._crew = Crew(self._pool, threads, task_size, merging, record, perturb)
+            self._crew = Crew(self._pool, len(sides), threads, task_size, merging, record, perturb)
 
     # --- Tuples in ------------------------------------------------------------------------------
 
@@ -191,7 +198,7 @@ class IndexJoin:
             elif status == layout.FULL:
                 room *= 2  # one tuple has more pairs than that
             if status not in (layout.DONE, layout.FULL):
-                enlarge(pool, int(cursor[2]), status)
+                pool.enlarge(int(cursor[2]), status)
 
     def _shared(self, feed: Feed) -> Iterator[Pairs]:
         """Every thread does its share of every tuple; pairs are put in arrival order after."""
@@ -237,27 +244,25 @@ class IndexJoin:
                 check_pool(pool, side)
 
 
-def enlarge(pool: Pool, side: int, status: int, threads: int = 1) -> None:
-    """Give a side what a loop that stopped was short of."""
-    facts = pool.side(side)
-    young = int(facts[layout.YOUNG])
-    if status == layout.NO_NODES:
-        pool.grow_nodes(side, threads)
-    elif status == layout.NO_ROOM:
-        pool.grow_run(side, max(pool.recipes[side].run_rows * 5 // 4, young) + young + 64)
-    else:
-        assert status == layout.NO_SLOT, status
-        facts[layout.LIMIT] = young + max(1, pool.recipes[side].limit // 8)
+def _pool(
+    name: str, windows: Sequence[int], settings: Mapping[str, Any], shares: int, spare: bool
+) -> Pool:
+    """An empty store for both sides: of a divided window, one thread's share.
 
-
-def _pool(name: str, windows: Sequence[int], settings: Mapping[str, Any], shares: int) -> Pool:
-    """An empty store for both sides: of a divided window, one thread's share."""
+    ``spare`` adds a run into which either side is merged: the runs of all change places, so they
+    are of one size. One is enough, as one side is merged at a time.
+    """
     kind = kind_of(name)
     if not issubclass(kind, TreeIndex):
         return Pool([Recipe(layout.SCAN) for _ in windows])
     if shares > 1:
         kind, settings = BPlusTree, {k: v for k, v in settings.items() if k != "partitions"}
-    pool = Pool([kind.recipe(-(-window // shares), **settings) for window in windows])
+    recipes = [kind.recipe(-(-window // shares), **settings) for window in windows]
+    if spare and recipes[0].runs:
+        rows = max(recipe.run_rows for recipe in recipes)
+        recipes = [replace(recipe, run_rows=rows) for recipe in recipes]
+        recipes.append(replace(recipes[0], mode=layout.SCAN, trees=0))
+    pool = Pool(recipes)
     for side in range(len(windows)):
         pool.side(side)[layout.DELETED] = 0 if kind.deletes else -1
     return pool

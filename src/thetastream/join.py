@@ -13,7 +13,7 @@ from functools import partial
 import pyarrow as pa
 
 from thetastream.batch import conform
-from thetastream.binding import Fresh, bind, check_columns
+from thetastream.binding import Binding, Fresh, bind, check_columns
 from thetastream.engine import Engine
 from thetastream.errors import StateError
 from thetastream.expression import Expression
@@ -175,10 +175,11 @@ class StreamJoin:
                     known[role] = schema
         if len(known) == len(Side):
             binding = bind(query.predicate, query.window, known)
-            self._engine = Engine(
-                query, binding, self._counters, self._side_counters, self._skipped
-            )
+            self._engine = self._made_engine(query, binding)
         self._schemas = known
+
+    def _made_engine(self, query: Query, binding: Binding) -> Engine:
+        return Engine(query, binding, self._counters, self._side_counters, self._skipped)
 
     def _steps(
         self, engine: Engine, batches: dict[Side, pa.RecordBatch]

@@ -96,6 +96,7 @@ class Stream:
         self.matched = {role: Ring(np.bool_, first) for role in tracked}
         self.stored: dict[Side, Stored] = {}
         self.max_time: int | None = None
+        self.sweeps = True
         self._sweep_at = _SWEEP
 
     def append(self, rows: Fresh) -> int:
@@ -178,7 +179,7 @@ class Stream:
         when half of the rows are dead, the living ones are appended anew, under new ids, and the
         front is dropped. Looked at when the rows have doubled: O(log n) per row, amortised.
         """
-        if len(self.rows) < self._sweep_at:
+        if not self.sweeps or len(self.rows) < self._sweep_at:
             return
         assert self.times is not None
         alive = np.flatnonzero(self.times.values >= time)

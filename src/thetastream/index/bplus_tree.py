@@ -14,9 +14,9 @@ by its key, so keys are also kept by id, in a ring.
 Invariants: keys ascend along the chain of leaves; separators bound their children; all leaves have
 the same depth; leaves that fell below half are joined with a neighbour or share its rows.
 
-Cost for ``n`` rows: insert, delete and search a descent of ``log n`` nodes each, whatever the number
-of equal keys (rows leave in the order they came, so the one to delete is the first of its equals).
-Bytes: 16 per row over the fill of the leaves (about two thirds), and 16 for the ring.
+Cost for ``n`` rows: insert, delete and search a descent of ``log n`` nodes each, whatever the
+number of equal keys (rows leave in the order they came, so the one to delete is the first of its
+equals). Bytes: 16 per row over the fill of the leaves (about two thirds), and 16 for the ring.
 """
 
 from __future__ import annotations

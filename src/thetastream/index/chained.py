@@ -5,10 +5,10 @@
              · expired │ archived│ archived│ active ◄─ inserts
              └ · · · · ┴─────────┴─────────┴────┘     a search visits all that are left
 
-PIM-Tree, Section 2.2.2 (after Lin et al. and Ya-xin et al.). With chain length L an archived subindex
-holds ``w / (L - 1)`` rows, so that L - 1 archived ones cover a window of ``w``. In a **B-chain** all
-subindexes are B⁺-trees; in an **IB-chain** (``immutable=True``, the default) the active one is turned
-into an immutable B⁺-tree when it is archived.
+PIM-Tree, Section 2.2.2 (after Lin et al. and Ya-xin et al.). With chain length L an archived
+subindex holds ``w / (L - 1)`` rows, so that L - 1 archived ones cover a window of ``w``. In a
+**B-chain** all subindexes are B⁺-trees; in an **IB-chain** (``immutable=True``, the default) the
+active one is turned into an immutable B⁺-tree when it is archived.
 
 Invariants: those of trees and runs; an archived subindex with no live row is gone. When rows expire
 later than the capacity said, the active subindex grows on until the oldest one has expired.

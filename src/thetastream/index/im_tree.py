@@ -5,9 +5,9 @@
                 └─────┘      merge, drop expired └──────────────────────────────┘
                           a search visits both
 
-PIM-Tree, Section 3.2. Merge ratio ``m``: T_I is merged when it holds ``m · capacity`` rows. Rows that
-have expired stay in T_S until the next merge and are passed over while reading; as ids are arrival
-numbers that is a comparison, where the paper looks a flag up in the window.
+PIM-Tree, Section 3.2. Merge ratio ``m``: T_I is merged when it holds ``m · capacity`` rows. Rows
+that have expired stay in T_S until the next merge and are passed over while reading; as ids are
+arrival numbers that is a comparison, where the paper looks a flag up in the window.
 
 The merge is done in place: live rows of T_S move to the end of their array, then both are merged to
 its front. So no second array is needed, and no fresh memory.
@@ -68,7 +68,6 @@ def merged_recipe(
     fanout: int = 32,
     leaf: int = 32,
     run_fanout: int = 16,
-    spare_runs: int = 0,
 ) -> Recipe:
     """A side of T_I and T_S."""
     checked(
@@ -77,7 +76,7 @@ def merged_recipe(
     )  # fmt: skip
     limit = max(1, round(merge_ratio * window))
     return Recipe(
-        mode, trees=1, tree_rows=limit, shared=True, runs=1 + spare_runs,
+        mode, trees=1, tree_rows=limit, shared=True, runs=1,
         run_rows=window + min(limit, window // 16 + 64), limit=limit, depth=depth,
         slots=slots, fanout=fanout, run_leaf=leaf, run_fanout=run_fanout,
     )  # fmt: skip

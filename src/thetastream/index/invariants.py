@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from thetastream.index.pool import Pool
@@ -67,7 +69,7 @@ def _check_tree(pool: Pool, tree: int, low: int, high: int) -> list[int]:
     root, height = (int(f.trees[tree * forest.TREE_SIZE + n]) for n in (forest.ROOT, forest.HEIGHT))
     leaves: list[int] = []
     _check_node(pool, root, height, low, high, leaves)
-    for left, right in zip(leaves, leaves[1:], strict=False):
+    for left, right in pairwise(leaves):
         assert f.nexts[left] == right, "leaves are chained in order"
     if height:
         assert f.widths[root] >= 2, "a root that is not a leaf has two children"
@@ -118,7 +120,7 @@ def _check_parts(pool: Pool, side: int) -> int:
         assert leaves[0] == heads + part, "the first leaf of a subindex is its head"
         chain += leaves
         low = high
-    for left, right in zip(chain, chain[1:], strict=False):
+    for left, right in pairwise(chain):
         assert f.nexts[left] == right, "leaf chains are linked across subindexes"
     assert f.nexts[chain[-1]] == -1
     return sum(int(f.sizes[leaf]) for leaf in chain)

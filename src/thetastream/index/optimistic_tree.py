@@ -8,16 +8,17 @@
               │ 3 5 9├─► 44 ├─► 71 │      a writer locks only the leaf it changes
               └──────┘ └────┘ └────┘
 
-The paper compares PIM-Tree with the Bw-tree (Section 5, Figures 8a and 13c). We take optimistic lock
-coupling instead (OLFIT, Cha et al., VLDB 2001, which the paper names; Leis et al. 2016): it is the
-simpler design of the two, has no mapping table and no chains of deltas to collect, and its readers
-write nothing to memory that others read. See ``kernels/optimistic.py``.
+The paper compares PIM-Tree with the Bw-tree (Section 5, Figures 8a and 13c). We take optimistic
+lock coupling instead (OLFIT, Cha et al., VLDB 2001, which the paper names; Leis et al. 2016): it is
+the simpler design of the two, has no mapping table and no chains of deltas to collect, and its
+readers write nothing to memory that others read. See ``kernels/optimistic.py``.
 
 Invariants: those of a B⁺-tree, but leaves may be empty; no version is odd when nobody is at work.
 
 Cost: a descent per insert, delete and search, as the B⁺-tree, plus the reading of versions. Leaves
 are never joined. When nodes run out and most places in leaves are free, the tree is built anew from
-its rows; otherwise there are made more nodes. Bytes: as a B⁺-tree, leaves less full when keys drift.
+its rows; otherwise there are made more nodes. Bytes: as a B⁺-tree, leaves less full when keys
+drift.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class OptimisticTree(TreeIndex):
 
     name: ClassVar[str] = "optimistic-tree"
     summary: ClassVar[str] = "concurrent B⁺-tree: versions instead of read locks"
+    concurrent: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
 
     def __init__(

@@ -7,14 +7,14 @@
                            (4 9 15)      (44 90)          their leaf chains are linked
     run   3 5 6 9 14 │ 15 15 21 40 │ 41 50 66 71 │ 80 93
 
-PIM-Tree, Section 3.3 and Appendix A.1–A.2. An insert goes down T_S to depth D_I and into the B⁺-tree
-it finds there; a search goes down T_S, reads the run, then the subindex of the same node and, along
-the chain, those behind it. Subindexes are small, because T_S divides the keys evenly whatever their
-distribution; each has a lock, so threads that touch different ranges do not meet (``parallel.py``).
-T_S is never changed while it is read, so going down it needs no lock.
+PIM-Tree, Section 3.3 and Appendix A.1–A.2. An insert goes down T_S to depth D_I and into the
+B⁺-tree it finds there; a search goes down T_S, reads the run, then the subindex of the same node
+and, along the chain, those behind it. Subindexes are small, because T_S divides the keys evenly
+whatever their distribution; each has a lock, so threads that touch different ranges do not meet
+(``parallel.py``). T_S is never changed while it is read, so going down it needs no lock.
 
-Errata: the loops of Algorithms 1 and 2 go on while the key is *greater* than the separator. Algorithm
-2 knows the last leaf of a subindex by a flag; here the first leaf is known by its number.
+Errata: the loops of Algorithms 1 and 2 go on while the key is *greater* than the separator.
+Algorithm 2 knows the last leaf of a subindex by a flag; here the first leaf is known by its number.
 
 Invariants: those of an IM-Tree; subindex ``i`` holds keys in ``(last key of node i - 1, last key of
 node i]``; its first leaf is leaf ``i`` of the arena; leaf chains are linked across subindexes.
@@ -45,6 +45,7 @@ class PimTree(TreeIndex):
 
     name: ClassVar[str] = "pim-tree"
     summary: ClassVar[str] = "like im-tree, with a small B⁺-tree per range of the immutable one"
+    concurrent: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from thetastream.kernels.store import Store
 __all__ = ["Pool", "Recipe"]
 
 Array = NDArray[np.int64]
-_FULL = 0.66  # how full leaves are expected to be
+_FULL = 0.68  # how full leaves are expected to be
 _SPARE = 8  # nodes beyond what is expected
 
 
@@ -83,7 +83,7 @@ class Recipe:
     def heads(self) -> int:
         """Leaves that are the first of a subindex, at the default depth."""
         if self.depth >= 0:
-            return min(self.parts, self.run_fanout**self.depth)
+            return min(self.parts, int(self.run_fanout**self.depth))
         return -(-self.parts // self.run_fanout)
 
     def inners(self) -> int:
@@ -239,6 +239,18 @@ class Pool:
 
     # --- Growing --------------------------------------------------------------------------------
 
+    def enlarge(self, side: int, status: int, threads: int = 1) -> None:
+        """Give a side what a loop that stopped was short of."""
+        facts = self.side(side)
+        young = int(facts[layout.YOUNG])
+        if status == layout.NO_NODES:
+            self.grow_nodes(side, threads)
+        elif status == layout.NO_ROOM:
+            self.grow_run(side, max(self.recipes[side].run_rows * 5 // 4, young) + young + 64)
+        else:
+            assert status == layout.NO_SLOT, status
+            facts[layout.LIMIT] = young + max(1, self.recipes[side].limit // 8)
+
     def grow_nodes(self, side: int, threads: int = 1) -> None:
         """A quarter more nodes for every arena of a side that has few left.
 
@@ -324,7 +336,13 @@ class Pool:
     def grow_run(self, side: int, rows: int) -> None:
         """Make the runs of a side hold ``rows`` each, at least; they keep what they hold."""
         old, kinds = self.store.runs, list(self.recipes)
-        kinds[side] = replace(kinds[side], run_rows=rows)
+        if kinds[side].mode != layout.CHAIN and kinds[side].trees:
+            # The window is larger than was said: T_I grows along.
+            limit = int(self.side(side)[layout.LIMIT])
+            self.side(side)[layout.LIMIT] = max(limit, limit * rows // kinds[side].run_rows)
+        spare = kinds[-1].mode == layout.SCAN and kinds[-1].runs > 0
+        for number in range(len(kinds)) if spare else [side]:  # with a spare one, all change places
+            kinds[number] = replace(kinds[number], run_rows=rows)
         held = [
             (
                 old.keys[run[css.START] :][: run[css.COUNT]].copy(),
@@ -340,7 +358,8 @@ class Pool:
         )  # fmt: skip
         self.recipes = kinds
         self.store = self.store._replace(runs=fresh)
-        self._widen_tables(side)
+        for one in range(len(kinds)):
+            self._widen_tables(one)
         number = start = slot = 0
         for kind in kinds:
             for _ in range(kind.runs):

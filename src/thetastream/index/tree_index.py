@@ -1,8 +1,8 @@
 """What the tree structures share: rows in a ``Pool``, other key columns beside it, open answers.
 
-Trees change in place, but an answer is a snapshot. So whoever changes the trees first deals with the
-answers that are still open: their pairs are computed and kept, or, when there are very many, the
-answer gets a copy of the trees to read. An answer that was read or dropped costs nothing.
+Trees change in place, but an answer is a snapshot. So whoever changes the trees first deals with
+the answers that are still open: their pairs are computed and kept, or, when there are very many,
+the answer gets a copy of the trees to read. An answer that was read or dropped costs nothing.
 
 A row is stored as its first key and its id; the other key columns lie in a ring, by id, and are
 checked on the candidates.
@@ -50,6 +50,9 @@ class TreeIndex(Index):
 
     per_tuple: ClassVar[bool] = True
     """Whether it is made for taking rows one by one."""
+
+    concurrent: ClassVar[bool] = False
+    """Whether several threads may work on it, or on shares of it."""
 
     def __init__(self, capacity: int, columns: int, **settings: Any) -> None:
         super().__init__(capacity, columns)
@@ -102,7 +105,6 @@ class TreeIndex(Index):
 
     def _maintain(self) -> None:
         """Merge, or archive the active subindex of a chain."""
-        pool = self._pool
         young = int(self._facts[layout.YOUNG])
         if self._facts[layout.MODE] == layout.CHAIN:
             self._archive(young)

@@ -4,8 +4,8 @@ All of them are sequentially consistent, which is simple to reason about, but fo
 store that others who ``load`` it see only together with all that was written before. That is enough
 to give back a lock or to say that something is ready, and costs no barrier on x86. ``store`` is for
 the rare places where a thread writes one word and then reads another that threads write while they
-read the first. Without the compiler (coverage runs of the tests) all this is plain Python and serves
-one thread only.
+read the first. Without the compiler (coverage runs of the tests) all this is plain Python and
+serves one thread only.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from numba.extending import intrinsic
 
 from thetastream.kernels._jit import ENABLED, inlined
 
-__all__ = ["add", "compare_swap", "fence", "give_way", "load", "lock", "now", "publish", "store", "swap",
-           "try_lock", "unlock"]  # fmt: skip
+__all__ = [
+    "add", "compare_swap", "fence", "give_way", "load", "lock", "now", "publish", "store",
+    "swap", "try_lock", "unlock",
+]  # fmt: skip
 
 _ORDER = "seq_cst"
 _SPINS = 64
@@ -108,7 +110,8 @@ def _now(typing: Any) -> Any:
         kind = ir.FunctionType(number, [number, word.as_pointer()])
         insert: Any = cgutils.get_or_insert_function
         clock = insert(builder.module, kind, "clock_gettime")
-        place = cgutils.alloca_once(builder, word, size=2)
+        reserve: Any = cgutils.alloca_once
+        place = reserve(builder, word, size=2)
         builder.call(clock, [number(1), place])  # CLOCK_MONOTONIC
         seconds = builder.load(place)
         rest = builder.load(builder.gep(place, [word(1)]))

@@ -12,21 +12,21 @@ PIM-Tree, Section 4. Tuples lie in a shared queue (the feed) in arrival order. A
               expired   t_e                    edge            t_l
     window  · · · · · · ├──── ask the index ────┼── scan ───────┤ later tuples · · ·
 
-Why it is exact: all rows below the edge are in the index before the edge passes them, and the edge is
-read before the index is asked. A row at or after the edge may be in the index or not; it is dropped
-from the index's answer and found by the scan. So each row of ``[t_e, t_l)`` is found exactly once.
-t_e and t_l of a tuple follow from arrival order alone, so they are fixed when tuples are queued.
-(Section 4.1 exchanges the names t_e and t_l in one sentence; see the errata.)
+Why it is exact: all rows below the edge are in the index before the edge passes them, and the edge
+is read before the index is asked. A row at or after the edge may be in the index or not; it is
+dropped from the index's answer and found by the scan. So each row of ``[t_e, t_l)`` is found
+exactly once. t_e and t_l of a tuple follow from arrival order alone, so they are fixed when tuples
+are queued. (Section 4.1 exchanges the names t_e and t_l in one sentence; see the errata.)
 
 Merging (Section 4.2). One thread merges at a time. It closes the *gate*: no thread takes a tuple
-until it opens again, and it waits for those at work. The blocking merge rebuilds the index behind the
-closed gate. The non-blocking one closes it twice, for moments: first to stop index updates of that
-side (rows are marked as pending), then, when the new tree is built aside, to swap it in; pending rows
-are inserted while the others go on.
+until it opens again, and it waits for those at work. The blocking merge rebuilds the index behind
+the closed gate. The non-blocking one closes it twice, for moments: first to stop index updates of
+that side (rows are marked as pending), then, when the new tree is built aside, to swap it in;
+pending rows are inserted while the others go on.
 
 A thread that cannot go on (no room for results, no nodes left) says so in STOP and keeps its task;
-all threads come back, Python makes room, and they go on. A thread may leave after any task, and others
-may join at any time. Nothing is held at a tuple's end, so that is where threads stop.
+all threads come back, Python makes room, and they go on. A thread may leave after any task, and
+others may join at any time. Nothing is held at a tuple's end, so that is where threads stop.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ from thetastream.kernels.store import (
     SIDE_SIZE,
     STORE,
     YOUNG,
-    I,
     M,
+    N,
     Store,
     V,
     collect,
@@ -77,9 +77,10 @@ from thetastream.kernels.store import (
 )
 
 __all__ = [
-    "BUFFER_SMALL", "CONTROL_SIZE", "DELETE_AT", "DONE_TO", "EDGE", "GATE", "HEAD", "LEAVE", "LOGGED", "IDLE", "MERGER",
-    "OUT_FILL", "PENDING", "RESET", "SIDES", "PENDING_AT", "PENDING_END", "SEED", "SIDE_STEP", "STOP", "STOP_SIDE", "TASK_AT",
-    "TASK_END", "TEAM", "Team", "WORKER_SIZE", "finish", "work",
+    "BUFFER_SMALL", "CONTROL_SIZE", "DELETE_AT", "DONE_TO", "EDGE", "GATE", "HEAD", "IDLE",
+    "LEAVE", "LOGGED", "MERGER", "OUT_FILL", "PENDING", "PENDING_AT", "PENDING_END", "RESET",
+    "SEED", "SIDES", "SIDE_STEP", "SPARE", "STOP", "STOP_SIDE", "TASK_AT", "TASK_END", "TEAM",
+    "WORKER_SIZE", "Team", "finish", "work",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
@@ -87,14 +88,15 @@ GROUP = "parallel"
 BUFFER_SMALL = -11
 CLAIMED = 8  # rows that a thread deletes at a time
 
-# ``control``: a cache line of eight words each, so that threads do not wait for one another's lines.
+# ``control``: a cache line of eight words each, so that threads do not wait for one another's
+# lines.
 HEAD = 0  # the next tuple to be taken
 GATE = 8  # 1: no tuple may be taken
 ACTIVE = 16  # threads that are at work on a task
 STOP, STOP_SIDE = 24, 25  # why all threads shall come back, and for which side
 OUT_LOCK = 32
 DONE_TO, OUT_FILL = 40, 41  # results of tuples below were handed out; pairs in the output
-MERGING = 48  # lock: somebody merges
+MERGING, SPARE = 48, 49  # lock: somebody merges; the run that is free
 LOGGED = 56  # merges in the log
 SIDES = 64
 # Per side, from ``SIDES + side * SIDE_STEP``:
@@ -408,13 +410,13 @@ def merge(
     else:
         store(t.control, control + PHASE, 1)
         store(t.control, GATE, 0)
-        # Two runs per side, side by side: the other one is free.
-        spare = run ^ 1
+        spare = t.control[SPARE]
         status = merge_rows(st, side, run, spare)
         close_gate(t)
         store(t.control, control + PHASE, 0)
         if status == DONE:
             st.sides[at + RUNS_FIRST] = spare
+            t.control[SPARE] = run
         t.control[control + PENDING_AT] = load(t.control, control + EDGE)
         t.control[control + PENDING_END] = taken_until(feed, t, side)
         store(t.control, control + MERGER, PENDING)
@@ -460,7 +462,7 @@ def maintain(
 # --- The loop ------------------------------------------------------------------------------------
 
 
-@kernel((STORE, FEED, M, TEAM, I, I, I, V, V, I, I), group=GROUP)
+@kernel((STORE, FEED, M, TEAM, N, N, N, V, V, N, N), group=GROUP)
 def work(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, threads: int, task: int, path: Array,
     spot: Array, blocking: int, perturb: int,
@@ -469,12 +471,14 @@ def work(
     at = me * WORKER_SIZE
     timed = t.times.size > 0
     tasks = t.times.size // 2
-    waiting = np.int64(-1)
+    waiting = -1
     while load(t.control, STOP) == 0:
         held = t.workers[at + TASK_AT] < t.workers[at + TASK_END]
         if not held and load(t.workers, at + LEAVE) != 0:
             break
         if not held and load(t.control, HEAD) >= feed.sides.size:
+            # A merge that was called back may have left rows to insert.
+            maintain(st, feed, ring, t, me, threads, path, blocking != 0, perturb)
             break
         if timed and waiting < 0:
             waiting = now()

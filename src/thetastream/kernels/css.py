@@ -107,7 +107,7 @@ def build(r: Runs, run: int) -> None:
         below = r.facts[at + NODES + level + 1]
         r.facts[at + NODES + level] = (below + fanout - 1) // fanout
         r.facts[at + SPAN + level] = r.facts[at + SPAN + level + 1] * fanout
-    offset = np.int64(0)
+    offset = 0
     for level in range(levels):
         r.facts[at + OFFSETS + level] = offset
         below, step = r.facts[at + NODES + level + 1], r.facts[at + SPAN + level + 1] * leaf
@@ -129,7 +129,7 @@ def descend(r: Runs, run: int, key: int, depth: int) -> int:
     fanout, stride = r.shape[0], r.shape[2]
     at = run * RUN_SIZE
     base = r.facts[at + DIRECTORY]
-    node = np.int64(0)
+    node = 0
     for level in range(depth):
         slot = base + r.facts[at + OFFSETS + level] + node * stride
         node = node * fanout + count_in(r.directory, slot, stride, key)
@@ -156,6 +156,6 @@ def bound_of(r: Runs, run: int, node: int, depth: int) -> int:
     """The largest key below a node; the last node takes all that is above."""
     at = run * RUN_SIZE
     if node + 1 >= r.facts[at + NODES + depth]:
-        return MOST
+        return int(MOST)
     leaves = r.facts[at + SPAN + depth]
     return r.keys[r.facts[at + START] + (node + 1) * leaves * r.shape[1] - 1]

@@ -13,9 +13,9 @@ Equal keys stand in the order in which they were inserted: a row is put behind i
 that expire in the order of their insertion are always the first of their equals, and deleting one
 costs a descent however many equals there are.
 
-Invariants (``check`` in ``index/pool.py``): keys ascend along the leaf chain; separators bound their
-children; all leaves of a tree have the same depth; but for the root, a node of a tree that has seen
-deletes is at least half full, up to rows and children left over from borrowing.
+Invariants (``check`` in ``index/pool.py``): keys ascend along the leaf chain; separators bound
+their children; all leaves of a tree have the same depth; but for the root, a node of a tree that
+has seen deletes is at least half full, up to rows and children left over from borrowing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,37 @@ from thetastream.kernels._jit import inlined
 from thetastream.kernels.atomics import add
 
 __all__ = [
-    "ARENA", "ARENA_SIZE", "HEIGHT", "INNER_END", "INNER_FIRST", "INNER_FREE", "INNER_TOP",
-    "LEAF_END", "LEAF_FIRST", "LEAF_FREE", "LEAF_TOP", "LINE", "MOST_LEVELS", "ROOT", "TREE_SIZE",
-    "Forest", "clear_leaf", "count_below", "count_upto", "delete_row", "find_leaf", "first_leaf",
-    "insert_row", "new_inner", "put_child", "put_row", "split_inner", "split_leaf",
-    "TALLEST", "has_nodes", "plant",
+    "ARENA",
+    "ARENA_SIZE",
+    "HEIGHT",
+    "INNER_END",
+    "INNER_FIRST",
+    "INNER_FREE",
+    "INNER_TOP",
+    "LEAF_END",
+    "LEAF_FIRST",
+    "LEAF_FREE",
+    "LEAF_TOP",
+    "LINE",
+    "MOST_LEVELS",
+    "ROOT",
+    "TALLEST",
+    "TREE_SIZE",
+    "Forest",
+    "clear_leaf",
+    "count_below",
+    "count_upto",
+    "delete_row",
+    "find_leaf",
+    "first_leaf",
+    "has_nodes",
+    "insert_row",
+    "new_inner",
+    "plant",
+    "put_child",
+    "put_row",
+    "split_inner",
+    "split_leaf",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]

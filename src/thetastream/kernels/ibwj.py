@@ -1,9 +1,9 @@
 """The index-based window join, tuple by tuple, in one thread (PIM-Tree, Sections 2 and 3).
 
-A *feed* holds tuples of both streams in the order of their arrival. Per tuple: its side, its own key
-and number, the box it asks the other side for, and which numbers of that side it may meet:
-``[floors, until)``, the paper's t_e and t_l. Arrival order alone decides them, so they are known when
-a tuple is queued. The numbers of a side are consecutive; keys by number are kept in a ring.
+A *feed* holds tuples of both streams in the order of their arrival. Per tuple: its side, its own
+key and number, the box it asks the other side for, and which numbers of that side it may meet:
+``[floors, until)``, the paper's t_e and t_l. Arrival order alone decides them, so they are known
+when a tuple is queued. The numbers of a side are consecutive; keys by number are kept in a ring.
 
     search the other index   (1)   →   delete what has expired   (2)   →   insert into the own   (3)
 """
@@ -35,8 +35,8 @@ from thetastream.kernels.store import (
     SIDE_SIZE,
     STORE,
     YOUNG,
-    I,
     M,
+    N,
     Store,
     V,
     collect,
@@ -107,17 +107,17 @@ def scan_ring(
     return filled
 
 
-@kernel((STORE, FEED, M, V, V, V, V, I, I, V), group=GROUP)
+@kernel((STORE, FEED, M, V, V, V, V, N, N, V), group=GROUP)
 def join_alone(
     st: Store, feed: Feed, ring: Array, cursor: Array, path: Array, positions: Array, rows: Array,
     share: int, shares: int, costs: Array,
 ) -> int:  # fmt: skip
     """Join tuples from ``cursor[0]`` on; pairs are appended from ``cursor[1]`` on.
 
-    Gives DONE, FULL when the pairs of a tuple may not fit, or what the store lacks; ``cursor[0]`` is
-    then the tuple to go on with, ``cursor[2]`` its side. Of a round-robin index in several threads
-    each does its ``share`` of the trees, and of a nested loop its share of the window, for all
-    tuples. ``costs``, when not empty, receives nanoseconds per step.
+    Gives DONE, FULL when the pairs of a tuple may not fit, or what the store lacks; ``cursor[0]``
+    is then the tuple to go on with, ``cursor[2]`` its side. Of a round-robin index in several
+    threads each does its ``share`` of the trees, and of a nested loop its share of the window, for
+    all tuples. ``costs``, when not empty, receives nanoseconds per step.
     """
     spot = cursor[3:6]
     timed = costs.size > 0

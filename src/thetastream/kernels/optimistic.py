@@ -1,16 +1,16 @@
 """A concurrent B⁺-tree with optimistic lock coupling: readers take no lock at all.
 
 The paper fills the place of the concurrent baseline with the Bw-tree. Here it is a B⁺-tree whose
-nodes carry a version (OLFIT, Cha et al., VLDB 2001; optimistic lock coupling, Leis et al., 2016): of
-the designs the paper names it needs neither a mapping table nor garbage collection of deltas, is
+nodes carry a version (OLFIT, Cha et al., VLDB 2001; optimistic lock coupling, Leis et al., 2016):
+of the designs the paper names it needs neither a mapping table nor garbage collection of deltas, is
 known to be faster than the Bw-tree in memory, and works in arrays.
 
     version   even: nobody writes    odd: locked    a writer leaves it two higher
 
-A reader remembers the version of a node, reads, and looks again: if it has changed, what was read is
-forgotten. A child is followed only after its parent was seen unchanged, so no reader follows a torn
-reference. A writer locks the leaf it changes; a full node met on the way down is split at once, with
-its parent, and the descent begins anew, so that splits never travel upwards.
+A reader remembers the version of a node, reads, and looks again: if it has changed, what was read
+is forgotten. A child is followed only after its parent was seen unchanged, so no reader follows a
+torn reference. A writer locks the leaf it changes; a full node met on the way down is split at
+once, with its parent, and the descent begins anew, so that splits never travel upwards.
 
 Rows are deleted in place and leaves are never joined: so a reader at a leaf can always go on to the
 right, whatever was split meanwhile. Leaves that deletes have left empty are given back by building
@@ -163,7 +163,7 @@ def attempt(f: Forest, locks: Array, tree: int, arena: int, key: int, row: int) 
     node, height = f.trees[tree * TREE_SIZE + ROOT], f.trees[tree * TREE_SIZE + HEIGHT]
     if not unchanged(locks, tree, top):
         return False
-    parent, parent_seen, place = np.int64(-1), top, np.int64(0)
+    parent, parent_seen, place = -1, top, 0
     for level in range(height):
         seen = version(f.inner_locks, node)
         if not parent_unchanged(f, locks, tree, parent, parent_seen):
@@ -182,7 +182,7 @@ def attempt(f: Forest, locks: Array, tree: int, arena: int, key: int, row: int) 
         child = f.children[node, max(c, 0)]
         if not unchanged(f.inner_locks, node, seen):
             return False
-        parent, parent_seen, place, node = node, seen, np.int64(c), child
+        parent, parent_seen, place, node = node, seen, c, child
     seen = version(f.leaf_locks, node)
     if not parent_unchanged(f, locks, tree, parent, parent_seen):
         return False

@@ -27,8 +27,8 @@ from thetastream.kernels.store import (
     TREES_LOW,
     TREES_SLOTS,
     YOUNG,
-    I,
     M,
+    N,
     Store,
     V,
     collect,
@@ -43,18 +43,20 @@ from thetastream.kernels.store import (
 )
 
 __all__ = [
-    "archive", "build_run", "delete_rows", "dump_rows", "empty_trees", "forget_expired", "insert_rows", "keep_inside",
-    "merge_side", "plant_tree", "probe_rows",
+    "archive", "build_run", "delete_rows", "dump_rows", "empty_trees", "forget_expired",
+    "insert_rows", "keep_inside", "merge_side", "plant_tree", "probe_rows",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
 GROUP = "trees"
 
 
-@kernel((STORE, I, V, V, V, V), group=GROUP)
+@kernel((STORE, N, V, V, V, V), group=GROUP)
 def insert_rows(st: Store, side: int, keys: Array, ids: Array, cursor: Array, path: Array) -> int:
-    """Insert rows from ``cursor[0]`` on until all are in (DONE), nodes are short (NO_NODES), or it
-    is time to merge or roll (``YOUNG`` has reached ``LIMIT``; gives DONE with the cursor inside).
+    """Insert rows from ``cursor[0]`` on.
+
+    Gives DONE when all are in, or when it is time to merge or roll (``YOUNG`` has reached
+    ``LIMIT``; the cursor is then inside), and NO_NODES when nodes are short.
     """
     at = side * SIDE_SIZE
     while cursor[0] < keys.size:
@@ -73,7 +75,7 @@ def insert_rows(st: Store, side: int, keys: Array, ids: Array, cursor: Array, pa
     return DONE
 
 
-@kernel((STORE, I, V, V, V), group=GROUP)
+@kernel((STORE, N, V, V, V), group=GROUP)
 def delete_rows(st: Store, side: int, keys: Array, ids: Array, path: Array) -> int:
     """Delete rows one by one; gives how many were there."""
     found = 0
@@ -82,7 +84,7 @@ def delete_rows(st: Store, side: int, keys: Array, ids: Array, path: Array) -> i
     return found
 
 
-@kernel((STORE, I, V, V, V, I, V, V), group=GROUP)
+@kernel((STORE, N, V, V, V, N, V, V), group=GROUP)
 def probe_rows(
     st: Store, side: int, lows: Array, highs: Array, cursor: Array, filled: int,
     positions: Array, rows: Array,
@@ -92,7 +94,7 @@ def probe_rows(
     Full arrays end the call with ``cursor`` (part, place, slot, box) where to go on.
     """
     before = st.sides[side * SIDE_SIZE + BEFORE]
-    last = np.int64(2**63 - 1)
+    last = 2**63 - 1
     while cursor[3] < lows.size:
         box = cursor[3]
         if lows[box] <= highs[box]:
@@ -110,7 +112,7 @@ def probe_rows(
     return filled
 
 
-@kernel((V, V, M, I, M, M), group=GROUP)
+@kernel((V, V, M, N, M, M), group=GROUP)
 def keep_inside(
     positions: Array, ids: Array, beside: Array, mask: int, lows: Array, highs: Array
 ) -> int:
@@ -131,7 +133,7 @@ def keep_inside(
     return k
 
 
-@kernel((STORE, I, V, V), group=GROUP)
+@kernel((STORE, N, V, V), group=GROUP)
 def dump_rows(st: Store, side: int, keys: Array, ids: Array) -> int:
     """Write the live rows of a side, run by run and tree by tree; gives how many.
 
@@ -164,7 +166,7 @@ def dump_rows(st: Store, side: int, keys: Array, ids: Array) -> int:
     return k
 
 
-@kernel((STORE, I, I), group=GROUP)
+@kernel((STORE, N, N), group=GROUP)
 def merge_side(st: Store, side: int, target: int) -> int:
     """Merge trees and run into run ``target`` (Section 3.2), which becomes the run of the side."""
     at = side * SIDE_SIZE
@@ -178,33 +180,33 @@ def merge_side(st: Store, side: int, target: int) -> int:
     return status
 
 
-@kernel((STORE, I), group=GROUP)
+@kernel((STORE, N), group=GROUP)
 def empty_trees(st: Store, side: int) -> int:
     """Make all trees of a side empty."""
     return reset_young(st, side)
 
 
-@kernel((STORE, I), group=GROUP)
+@kernel((STORE, N), group=GROUP)
 def archive(st: Store, side: int) -> int:
     """Chain: archive the active subindex."""
     return roll(st, side)
 
 
-@kernel((STORE, I), group=GROUP)
+@kernel((STORE, N), group=GROUP)
 def forget_expired(st: Store, side: int) -> int:
     """Chain: release what has expired as a whole."""
     drop_expired(st, side)
     return DONE
 
 
-@kernel((STORE, I), group=GROUP)
+@kernel((STORE, N), group=GROUP)
 def plant_tree(st: Store, tree: int) -> int:
     """Make one tree empty, and its arena with it."""
     plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
     return DONE
 
 
-@kernel((STORE, I), group=GROUP)
+@kernel((STORE, N), group=GROUP)
 def build_run(st: Store, run: int) -> int:
     """Make the directory of a run."""
     build(st.runs, run)

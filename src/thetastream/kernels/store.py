@@ -1,8 +1,8 @@
 """One window index in arrays, whatever its structure: trees that take inserts, and sorted runs.
 
 All structures of the PIM-Tree paper are made of two things, a forest of B⁺-trees and immutable runs
-with a directory, so one set of loops serves all of them. A *side* is one index; its row of ``sides``
-says how it is made up:
+with a directory, so one set of loops serves all of them. A *side* is one index; its row of
+``sides`` says how it is made up:
 
     structure     mode      trees searched           runs searched         expiry
     b+tree        SINGLE    one                      none                  row by row
@@ -63,7 +63,6 @@ from thetastream.kernels.forest import (
     insert_row,
     plant,
 )
-
 from thetastream.kernels.optimistic import (
     collect_optimistic,
     delete_optimistic,
@@ -71,13 +70,12 @@ from thetastream.kernels.optimistic import (
 )
 
 __all__ = [
-    "ACTIVE", "ASKED_DEPTH", "BEFORE", "CHAIN", "DELETED", "DEPTH", "DONE", "FULL",
-    "IMMUTABLE", "LIMIT", "LOCKS_FIRST", "MODE", "NO_NODES", "NO_ROOM", "NO_SLOT", "OPTIMISTIC", "PARTED",
+    "ACTIVE", "ASKED_DEPTH", "BEFORE", "CHAIN", "DELETED", "DEPTH", "DONE", "FULL", "IMMUTABLE",
+    "LIMIT", "LOCKS_FIRST", "MODE", "NO_NODES", "NO_ROOM", "NO_SLOT", "OPTIMISTIC", "PARTED",
     "ROBIN", "RUNS_FIRST", "RUNS_HIGH", "RUNS_LOW", "RUNS_SLOTS", "SCAN", "SIDE_SIZE", "SINGLE",
-    "STORE",
-    "TREES_FIRST", "TREES_HIGH", "TREES_LOW", "TREES_SLOTS", "YOUNG", "Store",
-    "collect", "drop_expired", "merge_rows", "put", "put_parted", "ready", "ready_parts", "remove", "reset_young", "roll",
-    "settle", "tree_of",
+    "STORE", "TREES_FIRST", "TREES_HIGH", "TREES_LOW", "TREES_SLOTS", "YOUNG", "Store",
+    "collect", "drop_expired", "merge_rows", "put", "put_parted", "ready", "ready_parts",
+    "remove", "reset_young", "roll", "settle", "tree_of",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
@@ -112,7 +110,7 @@ class Store(NamedTuple):
     locks: Array  # one per subindex; the versions of optimistic trees' roots
 
 
-I, V, M = NUMBER, vector(1), vector(2)
+N, V, M = NUMBER, vector(1), vector(2)
 STORE = named(
     Store,
     named(Forest, M, M, V, V, M, M, *[V] * 7),
@@ -138,7 +136,7 @@ def collect(
     """
     at = side * SIDE_SIZE
     runs = st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]
-    mode, depth, sub = st.sides[at + MODE], st.sides[at + DEPTH], np.int64(0)
+    mode, depth, sub = st.sides[at + MODE], st.sides[at + DEPTH], 0
     room, part = positions.size, cursor[0]
     if mode == PARTED:
         sub = descend(st.runs, st.sides[at + RUNS_FIRST], low, depth)
@@ -329,9 +327,9 @@ def drop_expired(st: Store, side: int) -> None:
     """Chain: release the subindexes whose rows have all expired."""
     at = side * SIDE_SIZE
     low, high, slots = TREES_LOW, TREES_HIGH, TREES_SLOTS
-    kept = np.int64(1)
+    kept = 1
     if st.sides[at + IMMUTABLE]:
-        low, high, slots, kept = RUNS_LOW, RUNS_HIGH, RUNS_SLOTS, np.int64(0)
+        low, high, slots, kept = RUNS_LOW, RUNS_HIGH, RUNS_SLOTS, 0
     while st.sides[at + high] - st.sides[at + low] > kept:
         slot = st.sides[at + low] % st.sides[at + slots]
         if st.lasts[side * (st.lasts.size // 2) + slot] >= st.sides[at + BEFORE]:
