@@ -22,6 +22,8 @@ def test_index(name: str, check: IndexCheck) -> None:
 @pytest.mark.parametrize("tactic", TACTICS)
 def test_join(tactic: str, check: JoinCheck) -> None:
     scale = 2 * FAST if tactic == "auto" else FAST
+    if tactic.startswith("ibwj/") and tactic != "ibwj/pim-tree":
+        scale = FAST / 4  # they share their loops
     check.run(make_join(tactic), scale, may_refuse=tactic != "auto")
 
 

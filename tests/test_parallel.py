@@ -174,7 +174,7 @@ def test_metrics_and_explanation() -> None:
          PredicateError, "one interval"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5, order=("n", "n"))),
          StateError, "not from ranks"),
-        (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="pim"),
+        (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="pim-tre"),
          RegistryError, "Did you mean 'pim-tree'"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), merge="never"),
          RegistryError, "blocking"),

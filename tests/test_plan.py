@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
+from thetastream import plan as planning
 from thetastream.binding import Binding, bind
+from thetastream.constants import CALIBRATED, Constants
+from thetastream.cost import Cost, predict
 from thetastream.errors import PredicateError
 from thetastream.kernels import prepare
 from thetastream.plan import SAMPLE, Choice, Explanation, choose, sample
@@ -182,6 +186,104 @@ def test_without_rows_that_can_match_nothing_is_estimated_from_them() -> None:
     binding = bound("l.x = r.x")
     empty = sample(binding.fresh(Side.LEFT, pa.RecordBatch.from_pylist([], NUMBERS)))
     assert not choose(binding, Side.LEFT, "auto", 10.0, empty, empty).sampled
+
+
+# --- The index-based window join -----------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache without a calibration."""
+    monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path))
+    return tmp_path
+
+
+BAND = "abs(l.x - r.x) <= 5"
+PER_TUPLE = {"b+tree", "chained", "im-tree", "pim-tree", "round-robin"}
+
+
+def test_without_a_structure_those_that_take_single_rows_are_compared(folder: Path) -> None:
+    choice = chosen(BAND, "ibwj")
+    estimates = (choice.best, *choice.others)
+    assert {estimate.layout.index for estimate in estimates} == PER_TUPLE
+    costs = [estimate.nanoseconds for estimate in estimates]
+    assert costs == sorted(costs)
+
+
+def test_a_named_structure_is_not_compared(folder: Path) -> None:
+    choice = chosen(BAND, "ibwj/b+tree")
+    assert choice.layout.index == "b+tree"
+    assert choice.others == ()
+
+
+@pytest.mark.parametrize("cheap", sorted(PER_TUPLE))
+def test_the_cheapest_structure_is_chosen_and_pim_tree_on_ties(
+    folder: Path, cheap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predict(name: str, *_: Any, **__: Any) -> Cost:
+        return Cost(search=1.0 if name == cheap else 2.0, delete=0.0, insert=0.0)
+
+    monkeypatch.setattr(planning, "predict", predict)
+    assert chosen(BAND, "ibwj").layout.index == cheap
+    cheap = "all"
+    assert chosen(BAND, "ibwj").layout.index == "pim-tree"
+
+
+def test_estimates_are_those_of_the_cost_model(folder: Path) -> None:
+    best = chosen(BAND, "ibwj/im-tree", rows=2.0**20).best
+    cost = predict("im-tree", 2**20, best.candidates, constants=Constants())
+    assert best.steps == cost
+    assert best.nanoseconds == pytest.approx(cost.total + planning.MATCH_NS * best.candidates)
+
+
+def test_every_box_is_a_search(folder: Path) -> None:
+    text = "l.x != r.x"
+    binding, left, right = drawn(text, x=uniform(10**6))
+    one = choose(binding, Side.LEFT, "ibwj/b+tree", 1e5, left, right).best
+    assert one.boxes == 2.0
+    assert one.steps is not None
+    cost = predict("b+tree", 1e5, one.candidates / 2, constants=Constants())
+    assert one.steps.search == pytest.approx(2 * cost.search)
+    assert one.steps.insert == cost.insert
+
+
+def test_structures_without_an_equation_are_estimated_as_before(folder: Path) -> None:
+    best = chosen(BAND, "ibwj/sorted-runs").best
+    assert best.steps is None
+    assert best.nanoseconds == chosen(BAND, "ordered/sorted-runs").best.nanoseconds
+
+
+@pytest.mark.parametrize("rows", [1.0, 0.0, 1e9])
+@pytest.mark.parametrize("name", sorted(ts.index.names()))
+def test_windows_of_any_size_have_an_estimate(folder: Path, name: str, rows: float) -> None:
+    assert chosen(BAND, f"ibwj/{name}", rows=rows).best.nanoseconds > 0
+
+
+def test_explain_shows_the_steps_and_where_constants_come_from(folder: Path) -> None:
+    options = {"window": ts.CountWindow(1 << 20), "schemas": (NUMBERS, NUMBERS)}
+    join = ts.StreamJoin(BAND, tactic="ibwj/pim-tree", **options)
+    for part in (
+        "ns per tuple, by step:",
+        *(f"{step}: " for step in ("search", "delete", "insert", "merge")),
+        "constants of the cost model: defaults",
+    ):
+        assert part in join.explain(), part
+    shown = join.explain().as_dict()["plan"][0]["chosen"]
+    steps = shown["ns per tuple, by step"]
+    assert steps["delete"] == 0.0
+    assert 0.0 < sum(steps.values()) < shown["estimated ns per row"]
+    Constants(window=1.0).save()
+    again = ts.StreamJoin(BAND, tactic="ibwj/pim-tree", **options).explain()
+    assert f"constants of the cost model: {CALIBRATED}" in again
+    assert json.loads(json.dumps(again.as_dict())) == again.as_dict()
+    assert "by step" not in ts.StreamJoin(BAND, tactic="ordered", **options).explain()
+
+
+def test_a_structure_in_use_is_kept_while_keys_stay_as_they_are(folder: Path) -> None:
+    even = drawn(BAND, x=uniform(10**6))
+    first = choose(even[0], Side.LEFT, "ibwj", 1e5, *even[1:])
+    again = choose(even[0], Side.LEFT, "ibwj", 1e5, *even[1:], current=first)
+    assert again.layout is first.layout
 
 
 # --- Explanations -------------------------------------------------------------------------------

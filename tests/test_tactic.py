@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream import oracle
 from thetastream.binding import Binding, Field, Fresh, bind
-from thetastream.errors import RegistryError
+from thetastream.errors import PredicateError, RegistryError
+from thetastream.ibwj import joinable
 from thetastream.kernels import prepare
-from thetastream.plan import _layouts, sample
+from thetastream.plan import _layouts, choose, sample
 from thetastream.predicate import Predicate
 from thetastream.side import Side
 from thetastream.tactic import (
     SUFFIX_BITS,
     Cells,
     Hashed,
+    Indexed,
     Layout,
     Ordered,
     Quantizer,
@@ -179,6 +181,12 @@ def test_layouts_in_words() -> None:
         "first column": f"order of {band}",
         "checked on candidates": ["l.k = r.k"],
     }
+    assert Indexed(fields, band, "im-tree").as_dict() == {
+        "tactic": "ibwj",
+        "index": "im-tree",
+        "first column": f"order of {band}",
+        "checked on candidates": ["l.k = r.k"],
+    }
     assert Hashed(fields, [point]).describe() == "hash of l.k = r.k"
     cells = Cells(fields, [point], None, 1, band, Quantizer(0, 0))
     assert cells.describe() == f"(l.k = r.k), then order of {band}"
@@ -214,19 +222,56 @@ def test_the_quantizer_tells_seen_keys_apart(seen: list[int]) -> None:
     assert quantizer.held(np.empty(0, np.int64)) == 0.0
 
 
+# --- The index-based window join ----------------------------------------------------------------
+
+
+def test_one_layout_per_term_that_can_drive() -> None:
+    fields = bound("abs(l.x - r.x) <= 2 AND l.k = r.k AND l.y < r.y").fields(Side.RIGHT)
+    for name in ts.index.names():
+        found = _layouts(fields, f"ibwj/{name}", None)
+        assert [type(layout) for layout in found] == [Indexed] * 3
+        assert {layout.index for layout in found} == {name}
+        assert [layout.driver for layout in found] == list(fields)
+        for layout in found:
+            assert layout.checks == tuple(field for field in fields if field is not layout.driver)
+    assert _layouts([], "ibwj/pim-tree", None) == []
+
+
+def test_without_a_name_all_that_take_single_rows_compete() -> None:
+    fields = bound("abs(l.x - r.x) <= 2 AND l.k = r.k").fields(Side.RIGHT)
+    found = _layouts(fields, "ibwj", None)
+    assert found[0].index == "pim-tree", "the first of equals"
+    kinds = {layout.index for layout in found}
+    assert {"pim-tree", "im-tree", "b+tree", "chained"} <= kinds <= set(joinable())
+    assert not {"nested-loop", "css-tree"} & kinds
+    assert len(found) == 2 * len(kinds)
+    assert _layouts([], "ibwj", None) == []
+
+
+@pytest.mark.parametrize("name", ["ibwj", *(f"ibwj/{name}" for name in ts.index.names())])
+def test_the_choice_names_tactic_and_structure(name: str) -> None:
+    choice = choose(bound("abs(l.x - r.x) <= 2 AND l.y < r.y"), Side.LEFT, name, 100.0)
+    assert choice.layout.tactic == "ibwj"
+    assert choice.layout.index in ([name.partition("/")[2]] if "/" in name else joinable())
+    with pytest.raises(PredicateError, match="no term that can be indexed"):
+        choose(bound("l.x * r.x = 4"), Side.LEFT, name, 100.0)
+
+
 # --- Names --------------------------------------------------------------------------------------
 
 
 def test_the_registered_tactics() -> None:
-    assert tactics() == ["auto", "ordered", "hash", "cells", "nested-loop"] == ts.tactics()
+    names = ["auto", "ordered", "ibwj", "hash", "cells", "nested-loop"]
+    assert tactics() == names == ts.tactics()
     assert all(tactic_summary(name) for name in tactics())
 
 
 def test_names_are_read() -> None:
     assert read_tactic("auto") == ("auto", None)
-    assert read_tactic("ordered") == ("ordered", None)
-    for name in ts.index.names():
-        assert read_tactic(f"ordered/{name}") == ("ordered", name)
+    for family in ("ordered", "ibwj"):
+        assert read_tactic(family) == (family, None)
+        for name in ts.index.names():
+            assert read_tactic(f"{family}/{name}") == (family, name)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +279,8 @@ def test_names_are_read() -> None:
     [
         ("orderd", r"no tactic 'orderd'; there are auto, .*Did you mean 'ordered'\?$"),
         ("", "no tactic ''"),
+        ("ibjw", r"no tactic 'ibjw'; there are .*Did you mean 'ibwj'\?$"),
+        ("ibwj/pimtree", r"no index 'pimtree'; there are .*Did you mean 'pim-tree'\?$"),
         ("ordered/sorted-run", r"no index 'sorted-run'; there are .*Did you mean 'sorted-runs'\?$"),
         (
             "hash/sorted-runs",

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from thetastream.crew import Crew, Merge
 from thetastream.errors import DataError, RegistryError, suggest
-from thetastream.index.base import names
+from thetastream.index.base import check_parameters, names
 from thetastream.index.base import structure as kind_of
 from thetastream.index.bplus_tree import BPlusTree
 from thetastream.index.pool import Pool, Recipe
@@ -90,6 +90,7 @@ class IndexJoin:
                 f"{structure} serves one thread: threads must be 0; got {threads}. With several "
                 f"threads use {', '.join(able)}"
             )
+        check_parameters(structure, parameters or {})
         prepare("trees")
         self.structure = structure
         self.windows = windows
@@ -125,6 +126,8 @@ class IndexJoin:
         arrays = [np.ascontiguousarray(part, np.int64) for part in (sides, keys, lows, highs)]
         if len({part.shape for part in arrays}) > 1 or arrays[0].ndim != 1:
             raise DataError(f"arrays of one length expected; got {[a.shape for a in arrays]}")
+        if not self.self_join and not np.isin(arrays[0], (0, 1)).all():
+            raise DataError("sides must be 0 or 1 for every tuple")
         for start in range(0, arrays[0].size, _STEP):
             part = [array[start : start + _STEP] for array in arrays]
             feed = self.feed(*part)
@@ -224,7 +227,9 @@ class IndexJoin:
 
     @property
     def costs(self) -> dict[str, float]:
-        """Nanoseconds per tuple and step, the cost of looking at the clock included."""
+        """Nanoseconds per tuple and step, looking at the clock included; with ``steps=True``."""
+        if not self._costs.size:
+            return {}
         return {
             step: float(cost) / max(1, self._tuples)
             for step, cost in zip(STEPS, self._costs, strict=True)

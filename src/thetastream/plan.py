@@ -6,7 +6,8 @@ interpolated, so that shares far below one sample row can still be told apart. B
 known, shares typical of the kind of term are assumed.
 
 Costs are nanoseconds on one core, of the order of the figures in ``benchmarks/results``; only
-their ratios matter.
+their ratios matter. The structures of the index-based window join have a model of their own, with
+constants that can be calibrated (``cost.py``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.binding import Binding, Field, Fresh
+from thetastream.constants import Constants
+from thetastream.cost import Cost, predict, priced
 from thetastream.errors import PredicateError
+from thetastream.index.base import names as index_names
+from thetastream.index.base import structure
 from thetastream.side import Side
 from thetastream.tactic import Cells, Hashed, Indexed, Layout, Ordered, Quantizer, Scan, read_tactic
 
@@ -33,6 +38,7 @@ RUNS = 3.0
 CHECK_NS = 2.0  # one candidate, short ranges
 SCAN_NS = 0.35  # one candidate, long ranges (vector loop)
 LONG = 128.0
+BESIDE_NS = 0.2  # one field beside the first column, on one candidate
 MATCH_NS = 12.0
 STAY = 0.6  # a layout in use counts for less, as moving away from it costs something
 
@@ -45,15 +51,22 @@ class Estimate:
     boxes: float
     candidates: float
     nanoseconds: float
+    steps: Cost | None = None  # of an index-based window join, tuple by tuple
+    constants: str = ""  # where those of the steps come from
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {
+        facts = {
             **self.layout.as_dict(),
             "boxes per row": round(self.boxes, 2),
             "candidates per row": round(self.candidates, 2),
             "estimated ns per row": round(self.nanoseconds, 1),
         }
+        if self.steps is not None:
+            steps = {step: round(cost, 1) for step, cost in self.steps.as_dict().items()}
+            facts["ns per tuple, by step"] = steps
+            facts["constants of the cost model"] = self.constants
+        return facts
 
 
 @dataclass(frozen=True)
@@ -175,12 +188,27 @@ def _layouts(fields: Sequence[Field], tactic: str, stored: Fresh | None) -> list
     if family in ("auto", "ordered"):
         found += [Ordered(fields, field, index or "sorted-runs") for field in fields]
     if family == "ibwj":
-        found += [Indexed(fields, field, index or "pim-tree") for field in fields]
+        kinds = [index] if index else _per_tuple()
+        found += [Indexed(fields, field, kind) for kind in kinds for field in fields]
     if family in ("auto", "cells"):
         found += _cells(fields, points, stored)
     if family == "nested-loop" or (family == "auto" and not fields):
         found.append(Scan(fields))
     return found
+
+
+_PREFERRED = "pim-tree"
+_CONCURRENT = "optimistic-tree"  # a baseline for threads; alone it is a B⁺-tree with extra work
+
+
+def _per_tuple() -> list[str]:
+    """The structures that take rows one by one: the preferred one first, as it wins ties."""
+    found = [
+        name
+        for name in index_names()
+        if getattr(structure(name), "per_tuple", False) and name in priced()
+    ]
+    return sorted((n for n in found if n != _CONCURRENT), key=lambda name: name != _PREFERRED)
 
 
 def _cells(fields: Sequence[Field], points: list[Field], stored: Fresh | None) -> list[Layout]:
@@ -218,11 +246,23 @@ def _estimate(
     matches = rows * float(np.prod(list(shares.values()))) if shares else rows
     per_box = candidates / max(boxes, 1.0)
     check = SCAN_NS if per_box > LONG else CHECK_NS
-    check += 0.2 * len(layout.checks)
-    cost = boxes * RUNS * SEARCH_NS + candidates * check + matches * MATCH_NS
+    after = candidates * BESIDE_NS * len(layout.checks) + matches * MATCH_NS
+    if isinstance(layout, Indexed) and layout.index in priced():
+        return _indexed(layout, boxes, candidates, rows, after)
+    cost = boxes * RUNS * SEARCH_NS + candidates * check + after
     if isinstance(layout, Scan) or layout.index == "nested-loop":
         cost = rows * boxes * 1.0 + matches * MATCH_NS
     return Estimate(layout, boxes, candidates, cost)
+
+
+def _indexed(
+    layout: Layout, boxes: float, candidates: float, rows: float, after: float
+) -> Estimate:
+    """By the cost model, every box being a search; what comes ``after`` it is the same for all."""
+    constants = Constants.load()
+    steps = predict(layout.index, max(rows, 1.0), candidates / boxes, constants=constants)
+    steps = replace(steps, search=boxes * steps.search)
+    return Estimate(layout, boxes, candidates, steps.total + after, steps, constants.source)
 
 
 def _assumed(field: Field) -> float:

@@ -382,7 +382,7 @@ class Tactic:
 _TACTICS = {
     "auto": Tactic("auto", "the cheapest of all by the cost model, from observed keys"),
     "ordered": Tactic("ordered", "one term drives an ordered index, the others are checked"),
-    "ibwj": Tactic("ibwj", "index-based window join: one term drives a tree, pim-tree by default"),
+    "ibwj": Tactic("ibwj", "index-based window join: one term drives the cheapest tree"),
     "hash": Tactic("hash", "equality terms by hash, the others are checked"),
     "cells": Tactic("cells", "equalities and the cell of a band, then the order of another term"),
     "nested-loop": Tactic("nested-loop", "every row against every row"),

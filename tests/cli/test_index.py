@@ -1,10 +1,15 @@
-"""``thetastream index``: everything registered is listed."""
+"""``thetastream index``: everything registered is listed; the cost model is calibrated."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 import thetastream as ts
+from thetastream import calibration
+from thetastream.constants import CALIBRATED, Constants, calibration_file
 
 
 def test_every_structure_and_tactic_is_listed(command) -> None:
@@ -22,3 +27,63 @@ def test_the_table_names_them_too(command) -> None:
     assert result.exit_code == 0
     assert all(name in result.stdout for name in [*ts.index.names(), *ts.tactics()])
     assert "capacity = 1048576" in result.stdout
+
+
+def test_an_unknown_part_of_it_is_wrong_input(command) -> None:
+    assert command("index", "calibarte").exit_code == 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, and timings that are short, so of no use."""
+    monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path))
+    for name, value in {
+        "QUICK": (5, 6), "FULL": (5, 6, 7), "_LONG": 64, "_SHORT": 64, "_TIMED": 64,
+        "_REPEATS": 1, "_SCANNED": 5,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(calibration, name, value)
+    return tmp_path
+
+
+def test_calibrating_stores_what_is_loaded(command, folder: Path) -> None:
+    result = command("index", "calibrate", "--quick")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == ["windows of 2^5 rows", "windows of 2^6 rows"]
+    assert f"written to {calibration_file()}" in result.stdout
+    assert "λ_ib^s" in result.stdout
+    loaded = Constants.load()
+    assert loaded.source == CALIBRATED
+    assert len(loaded.search) == 2
+    held = json.loads((folder / "calibration.json").read_text())
+    assert held["format"] == 1
+    assert {"cpu", "cores", "python"} <= set(held["machine"])
+
+
+def test_every_constant_is_explained(command, folder: Path) -> None:
+    table = command("index", "calibrate", "--quick").stdout
+    assert all(f" {name} " in table for name in Constants().as_dict())
+
+
+def test_calibrating_prints_json_and_writes_where_told(command, folder: Path) -> None:
+    mine = folder / "mine.json"
+    result = command("index", "calibrate", "--json", "--output", str(mine))
+    assert result.exit_code == 0
+    printed = json.loads(result.stdout)
+    assert printed["file"] == str(mine)
+    assert len(printed["constants"]["search"]) == 3
+    assert json.loads(mine.read_text())["constants"] == printed["constants"]
+    assert Constants.load().source == "defaults"
+
+
+def test_explain_shows_the_steps_and_reports_a_broken_calibration(command, folder: Path) -> None:
+    (folder / "rows.csv").write_text("x\n1\n")
+    on = ("explain", "l.x < r.x", "--tactic", "ibwj/pim-tree")
+    schema = ("--left-schema", str(folder / "rows.csv"))
+    shown = command(*on, *schema)
+    assert shown.exit_code == 0
+    assert "constants of the cost model: defaults" in shown.stdout
+    calibration_file().write_text("{")
+    broken = command(*on, *schema)
+    assert broken.exit_code == 2
+    assert broken.stderr.startswith("error: the calibration ")
+    assert "run `thetastream index calibrate` again" in broken.stderr

@@ -39,38 +39,82 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own, as in a new process."""
     monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path))
     monkeypatch.setattr(_jit, "_folder", None)
-    monkeypatch.setattr(_jit, "_ready", False)
+    monkeypatch.setattr(_jit, "_ready", set())
+    monkeypatch.setattr(_jit, "ENABLED", True)
     return tmp_path
+
+
+def declare(monkeypatch: pytest.MonkeyPatch, **groups: FakeKernel) -> None:
+    """Have these kernels and no others."""
+    kernels = {group: [(kernel, ("i8(i8)", "f8(f8)"))] for group, kernel in groups.items()}
+    monkeypatch.setattr(_jit, "_KERNELS", kernels)
 
 
 def test_prepare_compiles_once_and_says_so_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log: list[str] = []
-    monkeypatch.setattr(_jit, "_KERNELS", [(FakeKernel(log), ("i8(i8)", "f8(f8)"))])
+    declare(monkeypatch, base=FakeKernel(log))
     _jit.prepare()
     assert LINE in capsys.readouterr().err
     assert log == ["i8(i8)", "f8(f8)", "closed"]
     _jit.prepare()
     assert log == ["i8(i8)", "f8(f8)", "closed"], "a second call has nothing to do"
-    monkeypatch.setattr(_jit, "_ready", False)  # another process
+    monkeypatch.setattr(_jit, "_ready", set())  # another process
     _jit.prepare()
     assert capsys.readouterr() == ("", "")
     assert len(log) == 6
+
+
+def test_groups_are_compiled_when_they_are_needed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base: list[str] = []
+    trees: list[str] = []
+    declare(monkeypatch, base=FakeKernel(base), trees=FakeKernel(trees))
+    _jit.prepare()
+    assert (len(base), len(trees)) == (3, 0)
+    assert [path.name for path in folder.rglob("complete-*")] == ["complete-base"]
+    assert LINE in capsys.readouterr().err
+    _jit.prepare("trees")
+    assert (len(base), len(trees)) == (3, 3)
+    assert "compiling kernels for trees (first run only)" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.rglob("complete-*")) == [
+        "complete-base",
+        "complete-trees",
+    ]
+    _jit.prepare()
+    _jit.prepare("trees")
+    assert (len(base), len(trees)) == (3, 3)
+    monkeypatch.setattr(_jit, "_ready", set())  # another process, that needs the trees alone
+    _jit.prepare("trees")
+    assert (len(base), len(trees)) == (3, 6)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_the_compiler_there_is_nothing_to_prepare(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log: list[str] = []
+    declare(monkeypatch, base=FakeKernel(log))
+    monkeypatch.setattr(_jit, "ENABLED", False)
+    _jit.prepare()
+    assert (log, list(folder.iterdir())) == ([], [])
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_failed_compilation_does_not_count_as_complete(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log: list[str] = []
-    monkeypatch.setattr(_jit, "_KERNELS", [(FakeKernel(log, broken=True), ("i8(i8)",))])
+    declare(monkeypatch, base=FakeKernel(log, broken=True))
     with pytest.raises(RuntimeError, match="no compiler"):
         _jit.prepare()
-    assert not list(folder.rglob("complete"))
-    monkeypatch.setattr(_jit, "_KERNELS", [(FakeKernel(log), ("i8(i8)",))])
+    assert not list(folder.rglob("complete-*"))
+    declare(monkeypatch, base=FakeKernel(log))
     _jit.prepare()
     assert capsys.readouterr().err.count(LINE) == 2
-    assert log == ["i8(i8)", "closed"]
+    assert log == ["i8(i8)", "f8(f8)", "closed"]
 
 
 def test_the_lock_keeps_others_out(tmp_path: Path) -> None:
@@ -134,13 +178,13 @@ def test_a_version_changes_the_fingerprint(module: str, monkeypatch: pytest.Monk
 
 def test_the_parent_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path / "own"))
-    assert _jit._parent() == tmp_path / "own"
+    assert _jit.cache_root() == tmp_path / "own"
     monkeypatch.delenv("THETASTREAM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _jit._parent() == tmp_path / "thetastream"
+    assert _jit.cache_root() == tmp_path / "thetastream"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert _jit._parent() == tmp_path / ".cache" / "thetastream"
+    assert _jit.cache_root() == tmp_path / ".cache" / "thetastream"
 
 
 def test_without_a_writable_cache_the_temporary_folder_is_used(
@@ -149,7 +193,7 @@ def test_without_a_writable_cache_the_temporary_folder_is_used(
     (tmp_path / "file").write_text("")
     monkeypatch.delenv("THETASTREAM_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert _jit._parent().name == f"thetastream-{os.getuid()}"
+    assert _jit.cache_root().name == f"thetastream-{os.getuid()}"
 
 
 def test_the_cache_folder_is_made(folder: Path) -> None:
@@ -164,7 +208,7 @@ def test_the_cache_folder_is_made(folder: Path) -> None:
 def test_other_types_are_a_loud_error() -> None:
     _jit.prepare()
     keys, out = np.zeros(3, np.int32), np.empty(3, np.int64)
-    if _jit._ENABLED:
+    if _jit.ENABLED:
         with pytest.raises(TypeError, match="[Nn]o matching"):
             cells.cells_of_integers(keys, 2, out)
     else:
@@ -208,7 +252,7 @@ def test_processes_share_one_compilation(tmp_path: Path) -> None:
 def test_a_process_that_died_while_compiling_is_no_obstacle(tmp_path: Path) -> None:
     die = (
         "import os; from thetastream.kernels import _jit; compile_all = _jit._compile_all\n"
-        "_jit._compile_all = lambda: (compile_all(), os._exit(9))\n_jit.prepare()"
+        "_jit._compile_all = lambda group: (compile_all(group), os._exit(9))\n_jit.prepare()"
     )
     dead = run(tmp_path, die)
     dead.communicate(timeout=300)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "register"]
 
-SPARK = "spark"
+SPARK, PIM = "spark", "pim"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
 
 
@@ -47,11 +47,17 @@ def bench(
         list[str] | None, typer.Option(help="Spark: only these parts, as in join,empty.")
     ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
+    figure: Annotated[
+        list[str] | None, typer.Option(help="Pim: only this figure of the paper, as in 9c.")
+    ] = None,
+    scale: Annotated[
+        float, typer.Option(min=2.0**-20, help="Pim: factor of window sizes; 0.01 to try it out.")
+    ] = 1.0,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
     """Measure thetastream and its peers; every answer is checked against a reference.
 
-    Workload, window, batch and contestant can be given several times.
+    Workload, window, batch, contestant and figure can be given several times.
     """
     from rich.console import Console
 
@@ -67,6 +73,11 @@ def bench(
         from thetastream.cli.bench_spark import bench_spark
 
         bench_spark(quick=quick, only=only or (), rows=rows, output=output, plots=plots)
+        return
+    if name == PIM:
+        from thetastream.cli.bench_pim import bench_pim
+
+        bench_pim(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
         return
     chosen = experiments.experiment(name).narrowed(
         workloads=workload or (),
@@ -107,12 +118,16 @@ def _list(console: Console) -> None:
     from thetastream.bench.experiment import EXPERIMENTS
     from thetastream.bench.peers import PEERS
     from thetastream.bench.spark.plan import PARTS
+    from thetastream.cli.bench_pim import ABOUT as ABOUT_PIM
+    from thetastream.cli.bench_pim import list_figures
     from thetastream.cli.bench_spark import ABOUT
 
     for found in EXPERIMENTS.values():
         console.print(f"[bold]{found.name}[/]  {found.about}", highlight=False)
     console.print(f"[bold]{SPARK}[/]  {ABOUT}", highlight=False)
     console.print(f"  parts, for --only: {', '.join(PARTS)}", highlight=False)
+    console.print(f"[bold]{PIM}[/]  {ABOUT_PIM}", highlight=False)
+    list_figures(console)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)
 
 

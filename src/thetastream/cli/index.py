@@ -1,26 +1,36 @@
-"""``thetastream index``: the structures and tactics that are registered."""
+"""``thetastream index``: what is registered; ``index calibrate``: what it costs on this machine."""
 
 from __future__ import annotations
 
 import json as json_text
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["index", "register"]
+if TYPE_CHECKING:
+    from thetastream.constants import Constants
+
+__all__ = ["calibrate", "index", "register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command."""
-    app.command(name="index")(index)
+    group = typer.Typer()
+    group.callback(invoke_without_command=True)(index)
+    group.command()(calibrate)
+    app.add_typer(group, name="index")
 
 
 def index(
+    context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """List the index structures and tactics, with their parameters."""
+    """List the index structures and tactics, with their parameters; or calibrate their costs."""
+    if context.invoked_subcommand is not None:
+        return
     import thetastream as ts
     from thetastream.tactic import tactic_summary
 
@@ -39,6 +49,64 @@ def index(
     console = Console()
     console.print(_table("structures", structures))
     console.print(_table("tactics", tactics))
+
+
+def calibrate(
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A few seconds, small windows only; else up to a minute."),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write here instead of beside the compiled kernels.", dir_okay=False),
+    ] = None,
+) -> None:
+    """Measure the constants of the cost model on this machine, and store them.
+
+    The planner and `thetastream explain` use them from then on. Best on an idle machine.
+    """
+    from dataclasses import asdict
+
+    from thetastream.bench.machine import Machine
+    from thetastream.calibration import calibrate as measure
+
+    machine = asdict(Machine.here())
+    constants, path = measure(
+        quick=quick, path=output, machine=machine, notice=lambda text: typer.echo(text, err=True)
+    )
+    if json:
+        facts = {"file": str(path), "machine": machine, "constants": constants.as_dict()}
+        typer.echo(json_text.dumps(facts, indent=2))
+        return
+    Console().print(_constants(constants))
+    typer.echo(f"written to {path}")
+
+
+_WORDS = {
+    "search": "λ_b^s, a node of a B⁺-tree",
+    "insert": "λ_b^i, a leaf that takes a row",
+    "delete": "λ_b^d, a leaf that loses a row",
+    "immutable": "λ_ib^s, a node of an immutable tree",
+    "compare": "τ_c, a row in a leaf",
+    "compare_run": "τ_c, a row in a run",
+    "merge": "M, per row of T_S",
+    "merge_young": "M, per row of T_I",
+    "scan": "a row passed by a nested loop",
+    "window": "a tuple, besides its index",
+}
+
+
+def _constants(constants: Constants) -> Table:
+    table = Table(title="nanoseconds", title_justify="left")
+    table.add_column("constant", no_wrap=True)
+    table.add_column("what it is")
+    table.add_column("by log2 of nodes in the level, or of rows")
+    for name, value in constants.as_dict().items():
+        entries = value if isinstance(value, tuple) else ()
+        text = "  ".join(f"{size:g}: {cost:g}" for size, cost in entries) or f"{value:g}"
+        table.add_row(name, _WORDS[name], text)
+    return table
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -31,7 +31,17 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError, suggest
 
-__all__ = ["CHUNK", "Answer", "Array", "Index", "create", "names", "register", "structure"]
+__all__ = [
+    "CHUNK",
+    "Answer",
+    "Array",
+    "Index",
+    "check_parameters",
+    "create",
+    "names",
+    "register",
+    "structure",
+]
 
 Array = NDArray[np.int64]
 CHUNK = 65_536
@@ -167,11 +177,16 @@ def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
     1048576
     """
     make: Callable[..., Index] = structure(name)
-    known = inspect.signature(make).parameters
+    check_parameters(name, parameters)
+    return make(capacity=capacity, **parameters)
+
+
+def check_parameters(name: str, parameters: Iterable[str]) -> None:
+    """Raise for words that are no parameters of a structure."""
+    known = inspect.signature(structure(name)).parameters
     for word in parameters:
         if word not in known:
             raise RegistryError(
                 f"index {name!r} has no parameter {word!r}; it has {', '.join(known)}."
                 f"{suggest(word, known)}"
             )
-    return make(capacity=capacity, **parameters)

@@ -47,4 +47,6 @@ class BPlusTree(TreeIndex):
     @classmethod
     def recipe(cls, window: int, slots: int = 32, fanout: int = 32, **settings: Any) -> Recipe:
         checked(cls.name, slots=(slots, 2), fanout=(fanout, 3))
-        return Recipe(layout.SINGLE, trees=1, tree_rows=window, slots=slots, fanout=fanout)
+        return Recipe(
+            layout.SINGLE, trees=1, tree_rows=window, slots=slots, fanout=fanout, fill=0.63
+        )

@@ -127,13 +127,33 @@ def _check_parts(pool: Pool, side: int) -> int:
 
 
 def _check_arenas(pool: Pool, side: int) -> None:
-    """Nodes in trees and nodes in lists of freed ones are all that was taken."""
-    f = pool.store.forest
-    for arena in pool.arenas_of(side):
-        facts = pool.arena(arena)
-        assert facts[forest.LEAF_FIRST] <= facts[forest.LEAF_TOP] <= facts[forest.LEAF_END]
-        assert facts[forest.INNER_FIRST] <= facts[forest.INNER_TOP] <= facts[forest.INNER_END]
-        free, leaf = 0, int(facts[forest.LEAF_FREE])
-        while leaf >= 0:
-            free, leaf = free + 1, int(f.nexts[leaf])
-            assert free <= facts[forest.LEAF_TOP] - facts[forest.LEAF_FIRST]
+    """Nodes in trees and nodes in lists of freed ones are all that was taken, each once."""
+    f, facts = pool.store.forest, pool.side(side)
+    trees = range(facts[layout.TREES_LOW], facts[layout.TREES_HIGH])
+    if facts[layout.MODE] == layout.PARTED:
+        run = pool.run(int(facts[layout.RUNS_FIRST]))
+        trees = range(run[css.NODES + facts[layout.DEPTH]])
+    leaves: dict[int, list[int]] = {}
+    inners: dict[int, list[int]] = {}
+    for number in trees:
+        tree = int(facts[layout.TREES_FIRST] + number % facts[layout.TREES_SLOTS])
+        own = f.trees[tree * forest.TREE_SIZE :]
+        arena, level = int(own[forest.ARENA]), [int(own[forest.ROOT])]
+        for _ in range(own[forest.HEIGHT]):
+            inners.setdefault(arena, []).extend(level)
+            level = [int(child) for node in level for child in f.children[node, : f.widths[node]]]
+        leaves.setdefault(arena, []).extend(level)
+    for arena in leaves:
+        row = pool.arena(arena)
+        for first, top, end, free, held, link in (
+            (forest.LEAF_FIRST, forest.LEAF_TOP, forest.LEAF_END, forest.LEAF_FREE,
+             leaves[arena], f.nexts),
+            (forest.INNER_FIRST, forest.INNER_TOP, forest.INNER_END, forest.INNER_FREE,
+             inners.get(arena, []), f.children[:, 0]),
+        ):  # fmt: skip
+            assert row[first] <= row[top] <= row[end]
+            node = int(row[free])
+            while node >= 0 and len(held) <= row[top] - row[first]:
+                held.append(node)
+                node = int(link[node])
+            assert sorted(held) == list(range(row[first], row[top])), "no node is lost or shared"

@@ -51,4 +51,6 @@ class OptimisticTree(TreeIndex):
     def recipe(cls, window: int, slots: int = 32, fanout: int = 32, **settings: Any) -> Recipe:
         # Full inner nodes are split before it is known where the new child goes: four make two.
         checked(cls.name, slots=(slots, 2), fanout=(fanout, 4))
-        return Recipe(layout.OPTIMISTIC, trees=1, tree_rows=window, slots=slots, fanout=fanout)
+        return Recipe(
+            layout.OPTIMISTIC, trees=1, tree_rows=window, slots=slots, fanout=fanout, fill=0.63
+        )

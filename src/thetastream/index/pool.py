@@ -27,7 +27,6 @@ from thetastream.kernels.store import Store
 __all__ = ["Pool", "Recipe"]
 
 Array = NDArray[np.int64]
-_FULL = 0.68  # how full leaves are expected to be
 _SPARE = 8  # nodes beyond what is expected
 
 
@@ -48,6 +47,7 @@ class Recipe:
     fanout: int = 32
     run_leaf: int = 32
     run_fanout: int = 16
+    fill: float = 0.68  # how full leaves are expected to be: less where rows are deleted
 
     @property
     def arenas(self) -> int:
@@ -77,7 +77,7 @@ class Recipe:
     def leaves(self) -> int:
         """Leaves of an arena."""
         heads = self.heads if self.mode == layout.PARTED else 0
-        return heads + int(self.tree_rows / (_FULL * self.slots)) + _SPARE
+        return heads + int(self.tree_rows / (self.fill * self.slots)) + _SPARE
 
     @property
     def heads(self) -> int:
@@ -186,7 +186,7 @@ class Pool:
         facts[layout.TREES_SLOTS] = kind.tree_slots
         facts[layout.RUNS_FIRST] = first_run
         facts[layout.RUNS_SLOTS] = kind.runs
-        facts[layout.LIMIT] = kind.limit
+        facts[layout.LIMIT] = facts[layout.PLAIN_LIMIT] = kind.limit
         facts[layout.ASKED_DEPTH] = kind.depth
         facts[layout.IMMUTABLE] = kind.immutable
         facts[layout.LOCKS_FIRST] = sum(k.locks for k in before)
@@ -247,12 +247,15 @@ class Pool:
             self.grow_nodes(side, threads)
         elif status == layout.NO_ROOM:
             self.grow_run(side, max(self.recipes[side].run_rows * 5 // 4, young) + young + 64)
+        elif status == layout.NO_HEADS:
+            while self.empty(side) != layout.DONE:
+                self.grow_nodes(side, threads)
         else:
             assert status == layout.NO_SLOT, status
             facts[layout.LIMIT] = young + max(1, self.recipes[side].limit // 8)
 
     def grow_nodes(self, side: int, threads: int = 1) -> None:
-        """A quarter more nodes for every arena of a side that has few left.
+        """An eighth more nodes for every arena of a side that has few left.
 
         An optimistic tree never joins leaves: when they are mostly empty it is built anew first.
         """
@@ -267,8 +270,8 @@ class Pool:
             no_inners = facts[forest.INNER_END] - facts[forest.INNER_TOP] < need + inners // 16
             self._widen(
                 arena,
-                leaves // 4 + need + _SPARE if no_leaves else 0,
-                inners // 4 + need + _SPARE if no_inners else 0,
+                leaves // 8 + need + _SPARE if no_leaves else 0,
+                inners // 8 + need + _SPARE if no_inners else 0,
             )
 
     def _rebuild(self, side: int) -> None:

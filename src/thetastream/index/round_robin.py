@@ -48,4 +48,6 @@ class RoundRobin(TreeIndex):
     ) -> Recipe:
         checked(cls.name, partitions=(partitions, 1), slots=(slots, 2), fanout=(fanout, 3))
         rows = -(-window // partitions)
-        return Recipe(layout.ROBIN, trees=partitions, tree_rows=rows, slots=slots, fanout=fanout)
+        return Recipe(
+            layout.ROBIN, trees=partitions, tree_rows=rows, slots=slots, fanout=fanout, fill=0.63
+        )

@@ -2,7 +2,7 @@
 
 Trees change in place, but an answer is a snapshot. So whoever changes the trees first deals with
 the answers that are still open: their pairs are computed and kept, or, when there are very many,
-the answer gets a copy of the trees to read. An answer that was read or dropped costs nothing.
+the answer gets a copy of the trees to read. An answer that was dropped costs nothing.
 
 A row is stored as its first key and its id; the other key columns lie in a ring, by id, and are
 checked on the candidates.
@@ -113,12 +113,12 @@ class TreeIndex(Index):
 
     def _archive(self, young: int) -> None:
         """Close the active subindex; if none has expired yet to make place, let it grow on."""
-        pool, limit = self._pool, self._pool.recipes[0].limit
+        pool = self._pool
         while (status := archive(pool.store, 0)) == layout.NO_ROOM:
             pool.grow_run(0, young)
-        full = status == layout.NO_SLOT
-        self._facts[layout.LIMIT] = young + max(1, limit // 8) if full else limit
-        if not full:
+        if status == layout.NO_SLOT:
+            pool.enlarge(0, status)
+        else:
             self._merges += 1
             self._merged_rows += young
 

@@ -17,6 +17,6 @@ from thetastream.kernels import (  # noqa: F401
     rows_in_trees,
     search,
 )
-from thetastream.kernels._jit import cache_folder, prepare
+from thetastream.kernels._jit import cache_folder, cache_root, prepare
 
-__all__ = ["cache_folder", "prepare"]
+__all__ = ["cache_folder", "cache_root", "prepare"]

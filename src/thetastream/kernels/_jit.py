@@ -167,12 +167,13 @@ def cache_folder() -> Path:
     """The folder of this version's compiled kernels (``THETASTREAM_CACHE`` sets its parent)."""
     global _folder
     if _folder is None:
-        _folder = _parent() / _fingerprint()
+        _folder = cache_root() / _fingerprint()
         _folder.mkdir(parents=True, exist_ok=True)
     return _folder
 
 
-def _parent() -> Path:
+def cache_root() -> Path:
+    """The folder that holds what is kept between runs (``THETASTREAM_CACHE`` sets it)."""
     chosen = os.environ.get("THETASTREAM_CACHE")
     if chosen:
         return Path(chosen)

@@ -13,7 +13,7 @@ Equal keys stand in the order in which they were inserted: a row is put behind i
 that expire in the order of their insertion are always the first of their equals, and deleting one
 costs a descent however many equals there are.
 
-Invariants (``check`` in ``index/pool.py``): keys ascend along the leaf chain; separators bound
+Invariants (``index/invariants.py``): keys ascend along the leaf chain; separators bound
 their children; all leaves of a tree have the same depth; but for the root, a node of a tree that
 has seen deletes is at least half full, up to rows and children left over from borrowing.
 """
@@ -96,11 +96,10 @@ class Forest(NamedTuple):
 
 @inlined
 def count_below(matrix: Array, node: int, key: int) -> int:
-    """How many values of a node are less than the key: blocks of a fixed size are vector code."""
+    """How many values of a node are less than the key. No branch: vector code."""
     row, count = np.uint64(node), 0
-    for block in range(np.uint64(0), np.uint64(matrix.shape[1]), np.uint64(LINE)):
-        for i in range(np.uint64(LINE)):
-            count += matrix[row, block + i] < key
+    for i in range(np.uint64(matrix.shape[1])):
+        count += matrix[row, i] < key
     return count
 
 
@@ -108,9 +107,8 @@ def count_below(matrix: Array, node: int, key: int) -> int:
 def count_upto(matrix: Array, node: int, key: int, size: int) -> int:
     """How many of the first ``size`` values of a node are at most the key."""
     row, count = np.uint64(node), 0
-    for block in range(np.uint64(0), np.uint64(matrix.shape[1]), np.uint64(LINE)):
-        for i in range(np.uint64(LINE)):
-            count += matrix[row, block + i] <= key
+    for i in range(np.uint64(matrix.shape[1])):
+        count += matrix[row, i] <= key
     return min(count, size)
 
 

@@ -28,6 +28,7 @@ from thetastream.kernels.store import (
     FULL,
     LIMIT,
     MODE,
+    NO_HEADS,
     NO_NODES,
     PARTED,
     RUNS_FIRST,
@@ -141,8 +142,8 @@ def join_alone(
             else:
                 run = st.sides[at + RUNS_FIRST]
                 status = merge_rows(st, side, run, run)
-                if status == DONE:
-                    status = reset_young(st, side)
+                if status == DONE and reset_young(st, side) != DONE:
+                    status = NO_HEADS
             if status != DONE:
                 return status
             if timed:

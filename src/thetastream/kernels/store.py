@@ -8,7 +8,7 @@ with a directory, so one set of loops serves all of them. A *side* is one index;
     b+tree        SINGLE    one                      none                  row by row
     round-robin   ROBIN     P, a row goes to id % P  none                  row by row
     B-chain       CHAIN     L, the last is active    none                  whole trees
-    IB-chain      CHAIN     the active one           L - 1                 whole runs
+    IB-chain      CHAIN     the active one           L - 1 (room for L)    whole runs
     im-tree       SINGLE    T_I                      T_S                   while merging
     pim-tree      PARTED    the subindexes touched   T_S                   while merging
     optimistic    OPTIMISTIC one, without locks       none                  row by row
@@ -71,11 +71,11 @@ from thetastream.kernels.optimistic import (
 
 __all__ = [
     "ACTIVE", "ASKED_DEPTH", "BEFORE", "CHAIN", "DELETED", "DEPTH", "DONE", "FULL", "IMMUTABLE",
-    "LIMIT", "LOCKS_FIRST", "MODE", "NO_NODES", "NO_ROOM", "NO_SLOT", "OPTIMISTIC", "PARTED",
-    "ROBIN", "RUNS_FIRST", "RUNS_HIGH", "RUNS_LOW", "RUNS_SLOTS", "SCAN", "SIDE_SIZE", "SINGLE",
-    "STORE", "TREES_FIRST", "TREES_HIGH", "TREES_LOW", "TREES_SLOTS", "YOUNG", "Store",
-    "collect", "drop_expired", "merge_rows", "put", "put_parted", "ready", "ready_parts",
-    "remove", "reset_young", "roll", "settle", "tree_of",
+    "LIMIT", "LOCKS_FIRST", "MODE", "NO_HEADS", "NO_NODES", "NO_ROOM", "NO_SLOT", "OPTIMISTIC",
+    "PARTED", "ROBIN", "RUNS_FIRST", "RUNS_HIGH", "RUNS_LOW", "RUNS_SLOTS", "SCAN", "SIDE_SIZE",
+    "SINGLE", "STORE", "TREES_FIRST", "TREES_HIGH", "TREES_LOW", "TREES_SLOTS", "YOUNG",
+    "Store", "collect", "drop_expired", "merge_rows", "put", "put_parted", "ready",
+    "ready_parts", "remove", "reset_young", "roll", "settle", "tree_of",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
@@ -93,11 +93,13 @@ DEPTH, ASKED_DEPTH = 12, 13  # where subindexes are attached now; where they sho
 IMMUTABLE = 14  # chain: 1 when archived subindexes are runs
 DELETED = 15  # rows below were deleted one by one
 LOCKS_FIRST = 16
+PLAIN_LIMIT = 18  # LIMIT, when a chain is not waiting for its oldest subindex to expire
 ACTIVE = 17  # chain: the last id of subindex number n is in ``lasts``; of the active one, here
 SIDE_SIZE = 24
 
 # What a call came to.
 DONE, FULL, NO_NODES, NO_ROOM, NO_SLOT = 0, -1, -2, -3, -4
+NO_HEADS = -5  # merged, but there are too few leaves to empty the trees into
 
 
 class Store(NamedTuple):
@@ -369,6 +371,7 @@ def roll(st: Store, side: int) -> int:
         tree = tree_of(st, side, 0)
         plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
     st.sides[at + YOUNG] = 0
+    st.sides[at + LIMIT] = st.sides[at + PLAIN_LIMIT]
     return DONE
 
 

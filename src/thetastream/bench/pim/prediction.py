@@ -1,0 +1,30 @@
+"""What the cost model says about a measurement, beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from thetastream.bench.pim.plan import Cell
+from thetastream.bench.pim.result import PimResult
+from thetastream.cost import Constants, predict
+
+__all__ = ["predicted"]
+
+
+def predicted(results: Sequence[PimResult], cell: Cell) -> list[PimResult]:
+    """Add the model's nanoseconds per tuple, in all and by step."""
+    constants = Constants.load()
+    found = []
+    for result, who in zip(results, cell.contestants, strict=True):
+        cost = predict(
+            who.structure,
+            cell.shape.window,
+            cell.shape.match_rate,
+            parameters=dict(who.parameters),
+            constants=constants,
+        )
+        steps: dict[str, Any] = {f"predicted_{k}": spent for k, spent in cost.as_dict().items()}
+        found.append(replace(result, predicted_ns=cost.total, constants=constants.source, **steps))
+    return found
