@@ -195,12 +195,14 @@ def propagate(t: Team) -> None:
 
 @inlined
 def make_space(t: Team, me: int) -> bool:
-    """Wait until all results in a thread's buffer were handed out; False if called back first.
+    """Wait until all results in a buffer were handed out; False if it must step back first.
 
-    No deadlock: the thread of the first unfinished tuple has older results only, so it never waits.
+    No deadlock: the thread of the first unfinished tuple has older results only, so it never waits
+    here. It may wait at a closed gate with its task, when it had been called back; so whoever waits
+    here steps back when the gate is closed, for the merging thread waits for all that are at work.
     """
     at = me * WORKER_SIZE
-    while load(t.control, STOP) == 0:
+    while load(t.control, STOP) == 0 and load(t.control, GATE) == 0:
         propagate(t)
         if load(t.control, DONE_TO) > t.workers[at + LAST]:
             t.workers[at + FILL] = 0
@@ -498,7 +500,7 @@ def work(
         report(st, ring, t, me)
         add(t.control, ACTIVE, -1)
         if not done:
-            break
+            continue  # called back, or waiting for space: with the task, through the gate again
         if timed and t.workers[at + TASK_END] > 0:
             number = (t.workers[at + TASK_END] - 1) // task
             t.times[number] = t.workers[at + STARTED]
