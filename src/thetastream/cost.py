@@ -163,7 +163,7 @@ def _chained(
     slots: int = 32,
     fanout: int = 32,
     leaf: int = 32,
-    run_fanout: int = 16,
+    run_fanout: int = 32,
 ) -> Cost:
     """Equation 3 (Section 2.2.2).
 

@@ -46,7 +46,7 @@ class Chained(TreeIndex):
         slots: int = 32,
         fanout: int = 32,
         leaf: int = 32,
-        run_fanout: int = 16,
+        run_fanout: int = 32,
     ) -> None:
         super().__init__(
             capacity, columns, length=length, immutable=immutable, slots=slots, fanout=fanout,
@@ -62,7 +62,7 @@ class Chained(TreeIndex):
         slots: int = 32,
         fanout: int = 32,
         leaf: int = 32,
-        run_fanout: int = 16,
+        run_fanout: int = 32,
         **settings: Any,
     ) -> Recipe:
         checked(

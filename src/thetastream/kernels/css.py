@@ -82,11 +82,10 @@ def directory_slots(rows: int, fanout: int, leaf: int) -> int:
 
 @inlined
 def count_in(array: Array, start: int, size: int, key: int) -> int:
-    """How many of ``size`` values from ``start`` on are less than the key; whole lines."""
+    """How many of ``size`` values from ``start`` on are less than the key. Vector code."""
     first, count = np.uint64(start), 0
-    for block in range(first, first + np.uint64(size), np.uint64(LINE)):
-        for i in range(np.uint64(LINE)):
-            count += array[block + i] < key
+    for i in range(np.uint64(size)):
+        count += array[first + i] < key
     return count
 
 
