@@ -173,6 +173,9 @@ class Crew:
 
     def _adjust(self, team: Team) -> None:
         """Start or dismiss threads until as many work as are wanted. Under the guard."""
+        # Said before any thread is started: inserts leave nodes for as many.
+        most = max(int(team.control[shared.THREADS]), self._wanted)
+        team.control[shared.THREADS] = most
         leave = team.workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)[:, shared.LEAVE]
         held = self._holders(team)
         # Whoever holds a task must finish it, wanted or not.
@@ -197,8 +200,8 @@ class Crew:
         assert feed is not None and team is not None
         try:
             work(
-                self._pool.store, feed, self._ring, team, me, _MOST_THREADS,
-                self._task, path, spot, int(self._blocking), self._perturb,
+                self._pool.store, feed, self._ring, team, me, self._task, path, spot,
+                int(self._blocking), self._perturb,
             )  # fmt: skip
         except BaseException as error:
             self._errors.append(error)
@@ -219,7 +222,7 @@ class Crew:
         """Make larger what was too small, and give back the team to go on with."""
         pool = self._pool
         if status in (layout.NO_NODES, layout.NO_ROOM):
-            pool.enlarge(side, status, _MOST_THREADS + 1)
+            pool.enlarge(side, status, self._most(team) + 1)
         elif status == shared.BUFFER_SMALL:
             team = self._wider(team)
         elif status == layout.FULL:
@@ -232,11 +235,15 @@ class Crew:
             merger = shared.SIDES + number * shared.SIDE_STEP + shared.MERGER
             if team.control[merger] == shared.RESET:
                 while pool.empty(number) != layout.DONE:
-                    pool.grow_nodes(number, _MOST_THREADS + 1)
+                    pool.grow_nodes(number, self._most(team) + 1)
                 team.control[merger] = shared.IDLE if self._blocking else shared.PENDING
                 team.control[shared.GATE] = 0
         self._team = team
         return team
+
+    @staticmethod
+    def _most(team: Team) -> int:
+        return int(team.control[shared.THREADS])
 
     def _wider(self, team: Team) -> Team:
         """A buffer of twice the size for every thread; results not handed out move along."""

@@ -80,7 +80,7 @@ __all__ = [
     "BUFFER_SMALL", "CONTROL_SIZE", "DELETE_AT", "DONE_TO", "EDGE", "GATE", "HEAD", "IDLE",
     "LEAVE", "LOGGED", "MERGER", "OUT_FILL", "PENDING", "PENDING_AT", "PENDING_END", "RESET",
     "SEED", "SIDES", "SIDE_STEP", "SPARE", "STOP", "STOP_SIDE", "TASK_AT", "TASK_END", "TEAM",
-    "WORKER_SIZE", "Team", "finish", "work",
+    "THREADS", "WORKER_SIZE", "Team", "finish", "work",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
@@ -97,6 +97,7 @@ STOP, STOP_SIDE = 24, 25  # why all threads shall come back, and for which side
 OUT_LOCK = 32
 DONE_TO, OUT_FILL = 40, 41  # results of tuples below were handed out; pairs in the output
 MERGING, SPARE = 48, 49  # lock: somebody merges; the run that is free
+THREADS = 50  # the most threads that work on this feed; nodes are kept for an insert by each
 LOGGED = 56  # merges in the log
 SIDES = 64
 # Per side, from ``SIDES + side * SIDE_STEP``:
@@ -281,7 +282,7 @@ def report(st: Store, ring: Array, t: Team, me: int) -> None:
 
 @inlined
 def do_task(
-    st: Store, feed: Feed, ring: Array, t: Team, me: int, threads: int, path: Array, spot: Array,
+    st: Store, feed: Feed, ring: Array, t: Team, me: int, path: Array, spot: Array,
     perturb: int,
 ) -> bool:  # fmt: skip
     """Work on the task at hand; False when it could not be finished."""
@@ -291,7 +292,7 @@ def do_task(
             return False
         i = t.workers[at + TASK_AT]
         side = feed.sides[i]
-        if not ready(st, side, feed.own[i], threads + 1):
+        if not ready(st, side, feed.own[i], load(t.control, THREADS) + 1):
             stop(t, NO_NODES, side)
             return False
         begin = t.workers[at + FILL]
@@ -373,7 +374,7 @@ def taken_until(feed: Feed, t: Team, side: int) -> int:
 
 @inlined
 def insert_pending(
-    st: Store, feed: Feed, ring: Array, t: Team, me: int, threads: int, side: int, path: Array,
+    st: Store, feed: Feed, ring: Array, t: Team, me: int, side: int, path: Array,
     perturb: int,
 ) -> None:  # fmt: skip
     """The second phase: insert the rows that came while the new tree was built."""
@@ -383,7 +384,7 @@ def insert_pending(
         number = t.control[control + PENDING_AT]
         slot = number & (size - 1)
         if load(t.flags, side * size + slot) == -(number + 1):
-            if not ready(st, side, number, threads + 1):
+            if not ready(st, side, number, load(t.control, THREADS) + 1):
                 stop(t, NO_NODES, side)
                 store(t.control, control + MERGER, PENDING)
                 return
@@ -398,7 +399,7 @@ def insert_pending(
 
 @inlined
 def merge(
-    st: Store, feed: Feed, ring: Array, t: Team, me: int, threads: int, side: int, path: Array,
+    st: Store, feed: Feed, ring: Array, t: Team, me: int, side: int, path: Array,
     blocking: bool, perturb: int,
 ) -> None:  # fmt: skip
     """Merge the index of a side. The caller holds MERGING and is not at work on a task."""
@@ -433,7 +434,7 @@ def merge(
         stop(t, NO_ROOM, side)
     store(t.control, GATE, 0)
     if not blocking:
-        insert_pending(st, feed, ring, t, me, threads, side, path, perturb)
+        insert_pending(st, feed, ring, t, me, side, path, perturb)
     entry = t.control[LOGGED]
     t.control[LOGGED] = entry + 1
     if 3 * entry + 2 < t.log.size:
@@ -444,7 +445,7 @@ def merge(
 
 @inlined
 def maintain(
-    st: Store, feed: Feed, ring: Array, t: Team, me: int, threads: int, path: Array,
+    st: Store, feed: Feed, ring: Array, t: Team, me: int, path: Array,
     blocking: bool, perturb: int,
 ) -> None:  # fmt: skip
     """See whether an index is due for a merge, or has rows pending, and do it."""
@@ -455,18 +456,18 @@ def maintain(
         if (pending or due) and try_lock(t.control, MERGING):
             if load(t.control, STOP) == 0:
                 if load(t.control, control + MERGER) == PENDING:
-                    insert_pending(st, feed, ring, t, me, threads, side, path, perturb)
+                    insert_pending(st, feed, ring, t, me, side, path, perturb)
                 elif load(st.sides, side * SIDE_SIZE + YOUNG) >= st.sides[side * SIDE_SIZE + LIMIT]:
-                    merge(st, feed, ring, t, me, threads, side, path, blocking, perturb)
+                    merge(st, feed, ring, t, me, side, path, blocking, perturb)
             unlock(t.control, MERGING)
 
 
 # --- The loop ------------------------------------------------------------------------------------
 
 
-@kernel((STORE, FEED, M, TEAM, N, N, N, V, V, N, N), group=GROUP)
+@kernel((STORE, FEED, M, TEAM, N, N, V, V, N, N), group=GROUP)
 def work(
-    st: Store, feed: Feed, ring: Array, t: Team, me: int, threads: int, task: int, path: Array,
+    st: Store, feed: Feed, ring: Array, t: Team, me: int, task: int, path: Array,
     spot: Array, blocking: int, perturb: int,
 ) -> int:  # fmt: skip
     """Work until the queue is empty, this thread shall leave, or all are called back."""
@@ -480,7 +481,7 @@ def work(
             break
         if not held and load(t.control, HEAD) >= feed.sides.size:
             # A merge that was called back may have left rows to insert.
-            maintain(st, feed, ring, t, me, threads, path, blocking != 0, perturb)
+            maintain(st, feed, ring, t, me, path, blocking != 0, perturb)
             break
         if timed and waiting < 0:
             waiting = now()
@@ -496,7 +497,7 @@ def work(
                 t.workers[at + TASK_AT] = begin
                 t.workers[at + STARTED] = waiting
         perturbed(t, me, perturb)
-        done = do_task(st, feed, ring, t, me, threads, path, spot, perturb)
+        done = do_task(st, feed, ring, t, me, path, spot, perturb)
         report(st, ring, t, me)
         add(t.control, ACTIVE, -1)
         if not done:
@@ -510,7 +511,7 @@ def work(
         propagate(t)
         if st.sides[DELETED] >= 0:
             delete_expired(st, feed, ring, t, me, path, perturb)
-        maintain(st, feed, ring, t, me, threads, path, blocking != 0, perturb)
+        maintain(st, feed, ring, t, me, path, blocking != 0, perturb)
     return load(t.control, STOP)
 
 
