@@ -20,6 +20,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from thetastream.bench.digest import Digest
+from thetastream.bench.score import Score
 from thetastream.bench.spark import plan
 from thetastream.bench.spark import run as runs
 from thetastream.bench.spark.feed import FILES, Feed, Shape, link
@@ -28,7 +29,7 @@ from thetastream.bench.spark.plan import HOME, Measurement, Sizes, measurements
 from thetastream.bench.spark.plots import plot
 from thetastream.bench.spark.reference import echoes, reference, xxhash64
 from thetastream.bench.spark.result import SparkResult, read, write
-from thetastream.bench.spark.score import Score, scores
+from thetastream.bench.spark.score import scores
 from thetastream.bench.spark.table import main, markdown
 from thetastream.cli.bench import register
 from thetastream.errors import DataError, RegistryError

@@ -17,9 +17,9 @@ from thetastream.bench.contestant import optional
 from thetastream.bench.peers import HOME
 from thetastream.bench.result import Result, read
 
-__all__ = ["plot"]
+__all__ = ["COLOURS", "MARKERS", "legend", "plot"]
 
-_COLOURS = (
+COLOURS = (
     "#000000",
     "#E69F00",
     "#D55E00",
@@ -29,7 +29,7 @@ _COLOURS = (
     "#CC79A7",
     "#999999",
 )
-_MARKERS = "osDv^<>P"
+MARKERS = "osDv^<>P"
 _FORMATS = ("png", "svg")
 
 
@@ -57,7 +57,7 @@ def _figure(results: Sequence[Result], contestants: Sequence[str], stem: Path) -
             own = [result for result in results if result.window == window]
             _panel(panel, own, contestants, f"window {_power(window)} rows")
         panels[0].set_ylabel("rows per second")
-        handles, labels = _legend(panels)
+        handles, labels = legend(panels)
         figure.legend(handles, labels, loc="outside right upper", frameon=False)
         first = results[0]
         figure.suptitle(f"{first.workload}: {_shape(first.predicate)}", fontsize=10)
@@ -79,8 +79,8 @@ def _panel(panel: Any, results: Sequence[Result], contestants: Sequence[str], ti
                 [batch for batch, _ in points],
                 [speed for _, speed in points],
                 label=contestant,
-                color=_COLOURS[place % len(_COLOURS)],
-                marker=_MARKERS[place % len(_MARKERS)],
+                color=COLOURS[place % len(COLOURS)],
+                marker=MARKERS[place % len(MARKERS)],
                 linewidth=2.4 if home else 1.3,
                 markersize=6 if home else 5,
                 zorder=3 if home else 2,
@@ -95,7 +95,8 @@ def _panel(panel: Any, results: Sequence[Result], contestants: Sequence[str], ti
     panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
 
 
-def _legend(panels: Sequence[Any]) -> tuple[list[Any], list[str]]:
+def legend(panels: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Handles and labels of all panels, each label once."""
     found: dict[str, Any] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()

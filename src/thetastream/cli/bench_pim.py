@@ -72,27 +72,13 @@ def list_figures(console: Console) -> None:
 
 def _measured(console: Console, found: list[Cell], sizes: Sizes) -> Iterator[list[PimResult]]:
     """Run everything, with a line for what is done and a live one for what is going on."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from thetastream.bench.pim.run import run
+    from thetastream.cli.progress import counted
 
-    columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as live:
-        task = live.add_task("making the input", total=len(found))
-
-        def step(what: str) -> None:
-            live.update(task, description=what)
-
-        for results in run(found, sizes, progress=step):
-            live.advance(task)
-            for result in results:
-                console.print(_line(result), highlight=False, soft_wrap=True)
-            yield results
+    for results in counted(console, len(found), lambda say: run(found, sizes, progress=say)):
+        for result in results:
+            console.print(_line(result), highlight=False, soft_wrap=True)
+        yield results
 
 
 def _line(result: PimResult) -> str:

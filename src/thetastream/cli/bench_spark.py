@@ -58,26 +58,12 @@ def bench_spark(
 
 def _measured(console: Console, found: list[Measurement], sizes: Sizes) -> Iterator[SparkResult]:
     """Run everything, with a line for what is done and a live one for what is going on."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from thetastream.bench.spark.run import run
+    from thetastream.cli.progress import counted
 
-    columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as live:
-        task = live.add_task("making the input", total=len(found))
-
-        def step(what: str) -> None:
-            live.update(task, description=what)
-
-        for result in run(found, sizes, progress=step):
-            live.advance(task)
-            console.print(_line(result), highlight=False, soft_wrap=True)
-            yield result
+    for result in counted(console, len(found), lambda say: run(found, sizes, progress=say)):
+        console.print(_line(result), highlight=False, soft_wrap=True)
+        yield result
 
 
 def _line(result: SparkResult) -> str:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 if TYPE_CHECKING:
     from thetastream import Metrics
 
-__all__ = ["ProgressLine", "count"]
+__all__ = ["ProgressLine", "count", "counted"]
 
 PLAIN_SECONDS = 2.0
+T = TypeVar("T")
 
 
 def count(number: float) -> str:
@@ -102,3 +112,23 @@ class ProgressLine:
             f"{done} rows · {count(metrics.matches)} matches · {count(speed)} rows/s · "
             f"window {count(self._window_rows)} rows"
         )
+
+
+def counted(
+    console: Console, total: int, work: Callable[[Callable[[str], None]], Iterable[T]]
+) -> Iterator[T]:
+    """Go through what ``work`` gives, ``total`` things, with a live line on how far it is.
+
+    ``work`` is given a function to say what it is about.
+    """
+    columns = (
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as live:
+        task = live.add_task("making the input", total=total)
+        for done in work(lambda what: live.update(task, description=what)):
+            live.advance(task)
+            yield done

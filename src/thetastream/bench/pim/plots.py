@@ -18,7 +18,7 @@ from thetastream.bench.pim.figures import FIGURES
 from thetastream.bench.pim.measure import MEASURES
 from thetastream.bench.pim.plan import Figure, power
 from thetastream.bench.pim.result import PimResult, read
-from thetastream.bench.plots import _COLOURS, _MARKERS, _legend
+from thetastream.bench.plots import COLOURS, MARKERS, legend
 
 __all__ = ["plot"]
 
@@ -48,7 +48,7 @@ def _drawn(path: Path, figure: Figure, results: Sequence[PimResult]) -> Path:
             draw(panel)
             panel.grid(True, axis="y", color="#dddddd", linewidth=0.6)
             panel.set_axisbelow(True)
-        handles, labels = _legend(panels)
+        handles, labels = legend(panels)
         drawing.legend(handles, labels, loc="outside right center", frameon=False)
         drawing.suptitle(_math(_title(figure, results)), fontsize=10)
         drawing.savefig(path, dpi=150)
@@ -87,9 +87,9 @@ def _lines(panel: Any, figure: Figure, column: str, results: Sequence[PimResult]
             [place for place, _ in points],
             [value for _, value in points],
             label=_math(label),
-            color=_COLOURS[number % len(_COLOURS)],
-            marker=_MARKERS[number % len(_MARKERS)],
-            linestyle="-" if number < len(_COLOURS) else "--",
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            linestyle="-" if number < len(COLOURS) else "--",
         )
     places = {result.place: _tick(figure, result) for result in results}
     if figure.logarithmic and min(places) > 0:
@@ -109,9 +109,7 @@ def _bars(panel: Any, column: str, results: Sequence[PimResult]) -> None:
     measure = MEASURES[column]
     labels = [_math(result.contestant) for result in results]
     values = [getattr(result, column) * measure.factor for result in results]
-    bars = panel.bar(
-        labels, values, color=[_COLOURS[n % len(_COLOURS)] for n in range(len(labels))]
-    )
+    bars = panel.bar(labels, values, color=[COLOURS[n % len(COLOURS)] for n in range(len(labels))])
     panel.bar_label(bars, [measure.text(getattr(result, column)) for result in results])
     panel.set_ylabel(measure.title)
 
@@ -121,7 +119,7 @@ def _stacks(panel: Any, figure: Figure, results: Sequence[PimResult]) -> None:
     below = [0.0] * len(results)
     for number, column in enumerate(figure.measures):
         values = [getattr(result, column) for result in results]
-        colour = _COLOURS[1 + number % (len(_COLOURS) - 1)]
+        colour = COLOURS[1 + number % (len(COLOURS) - 1)]
         panel.bar(labels, values, bottom=below, color=colour, label=MEASURES[column].title)
         below = [low + value for low, value in zip(below, values, strict=True)]
     panel.tick_params(axis="x", labelsize=7)
@@ -137,8 +135,8 @@ def _scatter(panel: Any, results: Sequence[PimResult]) -> None:
             [result.ns_per_tuple for result in own],
             [result.predicted_ns for result in own],
             label=name,
-            color=_COLOURS[number],
-            marker=_MARKERS[number],
+            color=COLOURS[number],
+            marker=MARKERS[number],
         )
     ends = [min(r.ns_per_tuple for r in plain), max(r.ns_per_tuple for r in plain)]
     panel.plot(ends, ends, color="#bbbbbb", linestyle=":", label="exact")

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from thetastream.bench.pim.plan import power
 from thetastream.bench.pim.result import PimResult
-from thetastream.bench.spark.score import Score
+from thetastream.bench.score import Score
 
 __all__ = ["scores"]
 
