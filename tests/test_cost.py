@@ -96,7 +96,7 @@ def test_equation_3_chain_of_b_plus_trees() -> None:
 def test_equation_3_chain_of_immutable_trees() -> None:
     window = 2**17  # H = 4 for leaves of 32 and a fan-out of 16
     active = 1 + math.log(2**16 / F) / math.log(F)
-    made = flat("chained", window, 2.0)
+    made = flat("chained", window, 2.0, run_fanout=16)
     search = 4 * 20 + active * 40 + 2 * 3 + 1 * 5
     assert steps(made) == pytest.approx((search, 0, (active - 1) * 40 + 60, 2.0))
 
