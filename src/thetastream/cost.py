@@ -42,6 +42,7 @@ from typing import Any
 
 from thetastream.constants import Constants, Table, at
 from thetastream.errors import RegistryError, suggest
+from thetastream.index.base import defaults
 
 __all__ = [
     "FILL",
@@ -143,7 +144,7 @@ def immutable_tree(rows: float, leaf: int, fanout: int) -> Tree:
 # --- Equations -----------------------------------------------------------------------------------
 
 
-def _b_plus_tree(k: Constants, w: float, rate: float, *, slots: int = 32, fanout: int = 32) -> Cost:
+def _b_plus_tree(k: Constants, w: float, rate: float, *, slots: int, fanout: int) -> Cost:
     """Equation 2 (Section 2.2.1): ``H_b λ_b^s + σ_s τ_c``, ``H_b λ_b^d``, ``H_b λ_b^i``."""
     tree = mutable_tree(w, slots, fanout)
     return Cost(
@@ -158,12 +159,12 @@ def _chained(
     w: float,
     rate: float,
     *,
-    length: int = 2,
-    immutable: bool = True,
-    slots: int = 32,
-    fanout: int = 32,
-    leaf: int = 32,
-    run_fanout: int = 32,
+    length: int,
+    immutable: bool,
+    slots: int,
+    fanout: int,
+    leaf: int,
+    run_fanout: int,
 ) -> Cost:
     """Equation 3 (Section 2.2.2).
 
@@ -193,9 +194,9 @@ def _round_robin(
     w: float,
     rate: float,
     *,
-    partitions: int = 2,
-    slots: int = 32,
-    fanout: int = 32,
+    partitions: int,
+    slots: int,
+    fanout: int,
 ) -> Cost:
     """Equation 4 (Section 2.2.3): ``P H_p λ_b^s + σ_s τ_c``, ``H_p λ_b^d``, ``H_p λ_b^i``."""
     alone = mutable_tree(w / partitions, slots, fanout)
@@ -212,11 +213,11 @@ def _im_tree(
     w: float,
     rate: float,
     *,
-    merge_ratio: float = 1 / 16,
-    slots: int = 32,
-    fanout: int = 32,
-    leaf: int = 32,
-    run_fanout: int = 16,
+    merge_ratio: float,
+    slots: int,
+    fanout: int,
+    leaf: int,
+    run_fanout: int,
 ) -> Cost:
     """Equation 5 (Section 3.2.1).
 
@@ -238,12 +239,12 @@ def _pim_tree(
     w: float,
     rate: float,
     *,
-    merge_ratio: float = 1 / 16,
-    depth: int = -1,
-    slots: int = 32,
-    fanout: int = 32,
-    leaf: int = 32,
-    run_fanout: int = 16,
+    merge_ratio: float,
+    depth: int,
+    slots: int,
+    fanout: int,
+    leaf: int,
+    run_fanout: int,
 ) -> Cost:
     """Equation 6 (Section 3.3.2).
 
@@ -275,7 +276,7 @@ def _merge(k: Constants, w: float, merge_ratio: float) -> float:
     return at(k.merge, w) / merge_ratio + at(k.merge_young, w)
 
 
-def _css_tree(k: Constants, w: float, rate: float, *, leaf: int = 32, fanout: int = 16) -> Cost:
+def _css_tree(k: Constants, w: float, rate: float, *, leaf: int, fanout: int) -> Cost:
     """T_S alone: every insert builds it anew. Not in the paper, and not meant for single rows."""
     return Cost(
         search=immutable_tree(w, leaf, fanout).visit(k.immutable) + rate * at(k.compare_run, w),
@@ -345,7 +346,8 @@ def predict(
         if not value >= _LEAST[word]:
             raise RegistryError(f"{structure}: {word} must be at least {_LEAST[word]}; got {value}")
     used = Constants.load() if constants is None else constants
-    return equation(used, float(window), float(match_rate), **(parameters or {}))
+    settings = {**defaults(structure), **(parameters or {})}
+    return equation(used, float(window), float(match_rate), **settings)
 
 
 def best_merge_ratio(

@@ -220,9 +220,9 @@ class Crew:
 
     def _mended(self, team: Team, status: int, side: int) -> Team:
         """Make larger what was too small, and give back the team to go on with."""
-        pool = self._pool
+        pool, threads = self._pool, int(team.control[shared.THREADS]) + 1
         if status in (layout.NO_NODES, layout.NO_ROOM):
-            pool.enlarge(side, status, self._most(team) + 1)
+            pool.enlarge(side, status, threads)
         elif status == shared.BUFFER_SMALL:
             team = self._wider(team)
         elif status == layout.FULL:
@@ -234,16 +234,11 @@ class Crew:
         for number in range(len(self._edges)):
             merger = shared.SIDES + number * shared.SIDE_STEP + shared.MERGER
             if team.control[merger] == shared.RESET:
-                while pool.empty(number) != layout.DONE:
-                    pool.grow_nodes(number, self._most(team) + 1)
+                pool.enlarge(number, layout.NO_HEADS, threads)
                 team.control[merger] = shared.IDLE if self._blocking else shared.PENDING
                 team.control[shared.GATE] = 0
         self._team = team
         return team
-
-    @staticmethod
-    def _most(team: Team) -> int:
-        return int(team.control[shared.THREADS])
 
     def _wider(self, team: Team) -> Team:
         """A buffer of twice the size for every thread; results not handed out move along."""

@@ -99,23 +99,7 @@ def _line(result: PimResult) -> str:
 
 
 def _scores(results: Sequence[PimResult]) -> Table:
-    from rich.table import Table
-
     from thetastream.bench.pim.score import scores
+    from thetastream.cli.tables import score_table
 
-    table = Table(title="what must be reached", title_justify="left")
-    table.add_column("measure")
-    for name in ("measured", "must", "aim"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
-    table.add_column("remark", overflow="fold")
-    for score in scores(results):
-        table.add_row(
-            score.measure,
-            score.text(score.value),
-            score.text(score.must),
-            score.text(score.aim),
-            score.verdict,
-            score.remark,
-        )
-    return table
+    return score_table("what must be reached", scores(results))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,24 +96,7 @@ def _speeds(results: Sequence[SparkResult]) -> Table:
 
 
 def _scores(results: Sequence[SparkResult]) -> Table:
-    from rich.table import Table
-
     from thetastream.bench.spark.score import scores
+    from thetastream.cli.tables import score_table
 
-    table = Table(title="theta_join", title_justify="left")
-    table.add_column("measure")
-    for name in ("measured", "must", "aim"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
-    table.add_column("remark", overflow="fold")
-    for score in scores(results):
-        bare = replace(score, unit="")
-        table.add_row(
-            score.measure,
-            score.text(score.value),
-            bare.text(score.must),
-            bare.text(score.aim),
-            score.verdict,
-            score.remark,
-        )
-    return table
+    return score_table("theta_join", scores(results), units=False)

@@ -38,6 +38,7 @@ __all__ = [
     "Index",
     "check_parameters",
     "create",
+    "defaults",
     "names",
     "register",
     "structure",
@@ -179,6 +180,12 @@ def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
     make: Callable[..., Index] = structure(name)
     check_parameters(name, parameters)
     return make(capacity=capacity, **parameters)
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """The parameters of a structure besides capacity and columns, as they are unless given."""
+    known = inspect.signature(structure(name)).parameters
+    return {w: p.default for w, p in known.items() if w not in ("capacity", "columns")}
 
 
 def check_parameters(name: str, parameters: Iterable[str]) -> None:

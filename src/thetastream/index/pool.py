@@ -195,9 +195,6 @@ class Pool:
         facts[layout.TREES_HIGH] = min(kind.trees, 1) if chain else kind.trees
         facts[layout.DELETED] = -1
         facts[layout.RUNS_HIGH] = 0 if chain else min(kind.runs, 1)
-        if chain:
-            facts[layout.RUNS_SLOTS] = kind.runs
-            facts[layout.TREES_SLOTS] = kind.trees
         if kind.mode == layout.PARTED:
             assert empty_trees(st, side) == layout.DONE
         else:

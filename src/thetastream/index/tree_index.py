@@ -22,7 +22,7 @@ from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.invariants import check_pool
 from thetastream.index.pool import Pool, Recipe
-from thetastream.kernels import prepare
+from thetastream.kernels import css, prepare
 from thetastream.kernels import store as layout
 from thetastream.kernels.rows_in_trees import (
     archive,
@@ -39,7 +39,6 @@ from thetastream.kernels.store import Store
 __all__ = ["TreeIndex"]
 
 _KEPT = 1 << 18  # pairs of an open answer that are computed and kept; above, the trees are copied
-_MIN, _MAX = -(2**63), 2**63 - 1
 
 
 class TreeIndex(Index):
@@ -105,11 +104,10 @@ class TreeIndex(Index):
 
     def _maintain(self) -> None:
         """Merge, or archive the active subindex of a chain."""
-        young = int(self._facts[layout.YOUNG])
         if self._facts[layout.MODE] == layout.CHAIN:
-            self._archive(young)
-            return
-        self._merge(young)
+            self._archive(int(self._facts[layout.YOUNG]))
+        else:
+            self._merge()
 
     def _archive(self, young: int) -> None:
         """Close the active subindex; if none has expired yet to make place, let it grow on."""
@@ -122,16 +120,15 @@ class TreeIndex(Index):
             self._merges += 1
             self._merged_rows += young
 
-    def _merge(self, young: int) -> None:
+    def _merge(self) -> None:
         pool = self._pool
         run = int(self._facts[layout.RUNS_FIRST])
         while (status := merge_side(pool.store, 0, run)) == layout.NO_ROOM:
-            pool.grow_run(0, pool.recipes[0].run_rows * 5 // 4 + young + 64)
-        while status == layout.NO_NODES:
-            pool.grow_nodes(0)
-            status = pool.empty(0)
+            pool.enlarge(0, status)
+        if status == layout.NO_NODES:
+            pool.enlarge(0, layout.NO_HEADS)
         self._merges += 1
-        self._merged_rows += int(pool.run(run)[1])
+        self._merged_rows += int(pool.run(run)[css.COUNT])
 
     # --- Asking ---------------------------------------------------------------------------------
 
