@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError
 from thetastream.index import create
-from thetastream.index.sorted_runs import Run, SortedRuns
+from thetastream.index.run import Run
+from thetastream.index.sorted_runs import SortedRuns
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

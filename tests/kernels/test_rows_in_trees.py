@@ -22,7 +22,6 @@ from thetastream.kernels.rows_in_trees import (
     empty_trees,
     forget_expired,
     insert_rows,
-    keep_inside,
     merge_side,
     plant_tree,
     probe_rows,
@@ -169,28 +168,6 @@ def test_rooms_of_any_size_in_turn(
 
 
 # --- Other columns ------------------------------------------------------------------------------
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7)), max_size=20),
-    st.lists(st.tuples(*[st.integers(-1, 2)] * 2), min_size=8, max_size=8),
-)
-def test_keep_inside(pairs: list[tuple[int, int]], columns: list[tuple[int, int]]) -> None:
-    """Rows 100 … 107 lie in a ring of 8; three boxes ask for two columns beside the first."""
-    ids = [100 + row for _, row in pairs]
-    ring = np.zeros((2, 8), np.int64)
-    for row, both in enumerate(columns):
-        ring[:, (100 + row) & 7] = both
-    lows, highs = np.full((3, 3), 99), np.full((3, 3), -99)  # the first column is not looked at
-    lows[1:], highs[1:] = [[-1, 0, 1], [0, LOW, 1]], [[2, 1, 1], [1, HIGH, 0]]
-    positions, rows = int64(*(box for box, _ in pairs)), int64(*ids)
-    count = keep_inside(positions, rows, ring, 7, lows, highs)
-    expected = [
-        (box, 100 + row)
-        for box, row in pairs
-        if all(lows[c + 1, box] <= columns[row][c] <= highs[c + 1, box] for c in range(2))
-    ]
-    assert list(zip(positions[:count].tolist(), rows[:count].tolist(), strict=True)) == expected
 
 
 # --- Whole sides --------------------------------------------------------------------------------

@@ -17,6 +17,9 @@ Rules that all structures keep:
 - An answer comes in chunks of at most ``limit`` pairs, so a huge one needs no huge memory.
 - An empty interval (low > high) matches nothing. Each matching pair is reported exactly once.
 - ``probe`` may be called by several threads at once, as long as nobody inserts or expires.
+
+Structures that keep their rows in sorted arrays (``ranged``) also answer with ``ranges``: where in
+those arrays the rows of a box lie, whatever their number. The rules above hold for it, too.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -36,6 +40,7 @@ __all__ = [
     "Answer",
     "Array",
     "Index",
+    "Ranges",
     "check_parameters",
     "create",
     "defaults",
@@ -73,11 +78,79 @@ class Answer:
         return self._read()
 
 
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Ranges:
+    """An answer as records ⟨start, end⟩ into sorted arrays.
+
+    Record ``j``: box ``boxes[j]`` holds the rows ``ids[runs[j]][starts[j]:stops[j]]``.
+
+    Its size follows from the boxes and the sorted arrays (*runs*), not from the matches. ``ids``
+    holds per run the ids of its live rows in key order; use them while you hold the ``Ranges``.
+
+        box 0 asks [15, 30]        run 0   keys  10  20  20  30  90      run 1   keys  25
+                                           ids    7   2   5   0   4              ids    8
+        records  (box 0, run 0, start 1, stop 4), (box 0, run 1, start 0, stop 1)
+    """
+
+    boxes: Array  # ascending
+    runs: Array  # ascending within a box
+    starts: Array
+    stops: Array  # above ``starts`` in every record
+    ids: tuple[Array, ...]
+    keeps: object = None  # whatever has to live on so that ``ids`` stay as they are
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return self.boxes.size
+
+    @property
+    def matches(self) -> int:
+        """How many pairs the records stand for. O(records)."""
+        return int((self.stops - self.starts).sum())
+
+    def counts(self, boxes: int) -> Array:
+        """The number of matches of each of ``boxes`` boxes. O(records + boxes)."""
+        counts = np.zeros(boxes, np.int64)
+        np.add.at(counts, self.boxes, self.stops - self.starts)
+        return counts
+
+    def pairs(self, limit: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+        """The pairs behind the records, as ``(positions, ids)``, at most ``limit`` at a time.
+
+        Written as they are read; pairs come in the order of their records. O(1) per pair.
+        """
+        ends = np.cumsum(self.stops - self.starts)
+        total = int(ends[-1]) if ends.size else 0
+        for start in range(0, total, limit):
+            stop = min(start + limit, total)
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            part = slice(int(first), int(last) + 1)
+            # The place of each pair in its run: numbers of pairs, less that of its record's first.
+            shift = self.stops[part] - ends[part]
+            lengths = np.diff(np.minimum(ends[part], stop), prepend=start)
+            places = np.arange(start, stop) + np.repeat(shift, lengths)
+            runs = np.repeat(self.runs[part], lengths)
+            yield np.repeat(self.boxes[part], lengths), self._at(runs, places)
+
+    def _at(self, runs: Array, places: Array) -> Array:
+        """Ids of rows at places of runs."""
+        kinds = np.unique(runs)
+        if kinds.size == 1:
+            return self.ids[int(kinds[0])][places]
+        found = np.empty(places.size, np.int64)
+        for run in kinds:
+            mine = runs == run
+            found[mine] = self.ids[int(run)][places[mine]]
+        return found
+
+
 class Index(ABC):
     """A window index over ``columns`` key columns. See the module's text for the rules."""
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    ranged: ClassVar[bool] = False  # whether ``ranges`` can be asked, with one key column
+    timed: ClassVar[bool] = False  # whether ``insert`` also takes ``times``, for ``expire_older``
 
     def __init__(self, capacity: int, columns: int) -> None:
         if capacity < 1 or columns < 1:
@@ -95,9 +168,27 @@ class Index(ABC):
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
         """Give ``(positions, ids)`` of the stored rows inside each box, ``limit`` at a time."""
 
+    def ranges(self, lows: Array, highs: Array) -> Ranges:
+        """Where the rows of each box lie: a cost that does not grow with the matches.
+
+        At most one record per box and run. Of ``ranged`` structures with one key column only.
+        """
+        others = [name for name in names() if structure(name).ranged]
+        one = f" over {self.columns} key columns" if self.columns > 1 else ""
+        raise RegistryError(
+            f"index {self.name!r}{one} keeps no sorted arrays, so it cannot answer with ranges; "
+            f"use probe, or one of {', '.join(others)} with one key column"
+        )
+
     @abstractmethod
     def expire(self, before: int) -> None:
         """Forget all rows with an id below ``before``."""
+
+    def expire_older(self, time: int) -> None:
+        """Rows with an event time below ``time`` meet nothing any more; they may be forgotten.
+
+        Nothing happens where the event times of rows are not known (``timed``).
+        """
 
     @abstractmethod
     def __len__(self) -> int:
@@ -120,6 +211,11 @@ class Index(ABC):
     @property
     def statistics(self) -> dict[str, float]:
         """Counters of work done since creation, such as merges."""
+        return {}
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What else ``explain()`` says of this index, such as its parts."""
         return {}
 
     @abstractmethod

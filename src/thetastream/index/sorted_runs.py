@@ -24,7 +24,11 @@ Cost for window ``w``, insert of ``b`` rows, ``R = log_ratio(w / b) + 1`` runs: 
 and amortised O(ratio · R) merge steps per row; probe O(R) slot look-ups per box plus its matches.
 Bytes: 8 per key column + 8 for the id + 4 to 8 / ``slot`` for the router.
 
-Runs are immutable for whoever reads them. While nobody does (no answer is open), a long run is
+A box is a range of each run, so ``ranges`` tells where its matches lie and how many there are
+without looking at them. Rows of a run that have expired are left out: places among all rows become
+places among the live ones by a prefix count, made once for all probes between two changes.
+
+Runs are immutable for whoever reads them. While nobody does (no answer is held), a long run is
 merged in place: it lies in arrays with some room to spare and moves to their front or back,
 whichever is free, so that no fresh memory has to be cleared; that halves the cost of its merge.
 
@@ -37,59 +41,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 from weakref import WeakSet
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
-from thetastream.index.base import CHUNK, Answer, Array, Index, register
+from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
+from thetastream.index.run import Live, Run, sorted_rows
 from thetastream.kernels import prepare
 from thetastream.kernels.merge import merge, merge_columns, merge_to_back, merge_to_front
-from thetastream.kernels.search import build_router, probe_boxes, probe_run
+from thetastream.kernels.search import probe_boxes, probe_run
 
-__all__ = ["Run", "SortedRuns"]
-
-
-_NO_ROUTER = np.empty(0, np.int32)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Sorted rows. ``keys`` and ``ids`` are the part ``[start, start + n)`` of ``room``, if any."""
-
-    keys: Array
-    ids: Array
-    first: int
-    last: int
-    room: tuple[Array, Array] | None = None
-    start: int = 0
-    low: int = 0
-    shift: int = 0
-    router: NDArray[np.int32] = field(default_factory=lambda: _NO_ROUTER)
-
-    def routed(self, slot: int) -> Run:
-        """With a router of one entry per ``slot / 2`` to ``slot`` rows."""
-        column = self.keys[0]
-        low, high = int(column[0]), int(column[-1])
-        shift = max(0, (high - low).bit_length() - max(1, column.size // slot).bit_length())
-        router = np.empty(((high - low) >> shift) + 2, np.int32)
-        build_router(column, low, shift, router)
-        place = (self.first, self.last, self.room, self.start)
-        return Run(self.keys, self.ids, *place, low, shift, router)
-
-    def __len__(self) -> int:
-        return self.ids.size
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays, unused room included."""
-        held = self.room if self.room is not None else (self.keys, self.ids)
-        return held[0].nbytes + held[1].nbytes + self.router.nbytes
+__all__ = ["SortedRuns"]
 
 
 @register
@@ -104,6 +70,7 @@ class SortedRuns(Index):
 
     name: ClassVar[str] = "sorted-runs"
     summary: ClassVar[str] = "immutable sorted runs in geometric sizes, with a router each"
+    ranged: ClassVar[bool] = True
 
     def __init__(
         self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 12, slot: int = 8
@@ -119,7 +86,8 @@ class SortedRuns(Index):
         self._merges = 0
         self._merged_rows = 0
         self._merge_seconds = 0.0
-        self._answers: WeakSet[Answer] = WeakSet()
+        self._answers: WeakSet[Answer | Ranges] = WeakSet()
+        self._live: dict[int, Live] = {}
 
     def insert(self, keys: Array, ids: Array) -> None:
         """O(b log b) for b rows, plus amortised O(ratio) merge steps per row and run."""
@@ -130,8 +98,9 @@ class SortedRuns(Index):
         if np.all(matrix[0, :-1] <= matrix[0, 1:]):
             keys, ids = matrix.copy(), np.array(ids, dtype=np.int64)
         else:
-            keys, ids = _sorted(matrix, ids)
+            keys, ids = sorted_rows(matrix, ids)
         fresh = Run(keys, ids, first, last)
+        self._live = {}
         self._runs = (*self._runs, fresh)
         self._settle()
 
@@ -218,6 +187,28 @@ class SortedRuns(Index):
         self._answers.add(answer)
         return answer
 
+    def ranges(self, lows: Array, highs: Array) -> Ranges:
+        """O(runs · log n) per box, and O(n) once after rows have expired."""
+        if self.columns > 1:
+            return super().ranges(lows, highs)
+        low, high = self._matrix(lows)[0], self._matrix(highs)[0]
+        live = [self._live_rows(at) for at in range(len(self._runs))]
+        starts, stops = (np.empty((low.size, len(live)), np.int64) for _ in range(2))
+        for at, (run, rows) in enumerate(zip(self._runs, live, strict=True)):
+            starts[:, at] = rows.places(np.searchsorted(run.keys[0], low, "left"))
+            stops[:, at] = rows.places(np.searchsorted(run.keys[0], high, "right"))
+        boxes, runs = np.nonzero(starts < stops)
+        records = (starts[boxes, runs], stops[boxes, runs])
+        found = Ranges(boxes, runs, *records, tuple(rows.ids for rows in live))
+        self._answers.add(found)
+        return found
+
+    def _live_rows(self, at: int) -> Live:
+        """The live rows of a run; counted once between two changes."""
+        if at not in self._live:
+            self._live[at] = Live.of(self._runs[at], self._before)
+        return self._live[at]
+
     def _pairs(
         self, runs: tuple[Run, ...], lows: Array, highs: Array, before: int, limit: int
     ) -> Iterator[tuple[Array, Array]]:
@@ -253,6 +244,7 @@ class SortedRuns(Index):
         if before <= self._before:
             return
         self._before = before
+        self._live = {}
         trimmed = [self._trimmed(run) for run in self._runs]
         if any(kept is not run for kept, run in zip(trimmed, self._runs, strict=True)):
             self._runs = tuple(run for run in trimmed if run is not None)
@@ -314,12 +306,3 @@ class SortedRuns(Index):
         assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
         assert ids.size == len(self)
         assert all(a > self.ratio * b for a, b in pairwise(sizes)), sizes
-
-
-def _sorted(matrix: Array, ids: Array) -> tuple[Array, Array]:
-    """Rows in the order of the first column."""
-    order = np.argsort(matrix[0])
-    keys = np.empty_like(matrix)
-    for column, target in zip(matrix, keys, strict=True):
-        column.take(order, out=target, mode="clip")
-    return keys, np.ascontiguousarray(ids[order], dtype=np.int64)

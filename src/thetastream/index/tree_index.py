@@ -24,13 +24,13 @@ from thetastream.index.invariants import check_pool
 from thetastream.index.pool import Pool, Recipe
 from thetastream.kernels import css, prepare
 from thetastream.kernels import store as layout
+from thetastream.kernels.pairs import keep_inside
 from thetastream.kernels.rows_in_trees import (
     archive,
     delete_rows,
     dump_rows,
     forget_expired,
     insert_rows,
-    keep_inside,
     merge_side,
     probe_rows,
 )

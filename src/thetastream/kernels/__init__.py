@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from thetastream.kernels import (  # noqa: F401
     arms,
+    bisort,
     cells,
     crew,
     floats,
@@ -16,6 +17,7 @@ from thetastream.kernels import (  # noqa: F401
     pairs,
     rows_in_trees,
     search,
+    wib,
 )
 from thetastream.kernels._jit import cache_folder, cache_root, prepare
 

@@ -25,12 +25,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.kernels._jit import inlined
+from thetastream.kernels._jit import inlined, named, vector
 from thetastream.kernels.atomics import add
 
 __all__ = [
     "ARENA",
     "ARENA_SIZE",
+    "FOREST",
     "HEIGHT",
     "INNER_END",
     "INNER_FIRST",
@@ -92,6 +93,10 @@ class Forest(NamedTuple):
     leaf_locks: Array  # versions of leaves and of inner nodes; only for the optimistic tree
     inner_locks: Array
     shape: Array  # rows per leaf, children per inner node; rows of the arrays are rounded up
+
+
+_V, _M = vector(1), vector(2)
+FOREST = named(Forest, _M, _M, _V, _V, _M, _M, *[_V] * 7)
 
 
 @inlined

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thetastream.kernels._jit import kernel
 
-__all__ = ["gather", "keep_within"]
+__all__ = ["gather", "keep_inside", "keep_within"]
 
 Array = NDArray[np.int64]
 
@@ -23,6 +23,27 @@ def keep_within(positions: Array, rows: Array, first: Array, last: Array) -> int
         positions[k] = box
         rows[k] = row
         k += first[box] <= row < last[box]
+    return k
+
+
+@kernel("i8(i8[::1], i8[::1], i8[:,::1], i8, i8[:,::1], i8[:,::1])")
+def keep_inside(
+    positions: Array, ids: Array, beside: Array, mask: int, lows: Array, highs: Array
+) -> int:
+    """Keep the pairs whose other key columns lie in their box; gives how many.
+
+    Column ``c`` of row ``id`` is ``beside[c - 1, id & mask]``.
+    """
+    k = 0
+    for i in range(positions.size):
+        box, slot = positions[i], ids[i] & mask
+        good = True
+        for c in range(beside.shape[0]):
+            value = beside[c, slot]
+            good = good and lows[c + 1, box] <= value and value <= highs[c + 1, box]
+        positions[k] = box
+        ids[k] = ids[i]
+        k += good
     return k
 
 

@@ -27,7 +27,6 @@ from thetastream.kernels.store import (
     TREES_LOW,
     TREES_SLOTS,
     YOUNG,
-    M,
     N,
     Store,
     V,
@@ -44,7 +43,7 @@ from thetastream.kernels.store import (
 
 __all__ = [
     "archive", "build_run", "delete_rows", "dump_rows", "empty_trees", "forget_expired",
-    "insert_rows", "keep_inside", "merge_side", "plant_tree", "probe_rows",
+    "insert_rows", "merge_side", "plant_tree", "probe_rows",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
@@ -110,27 +109,6 @@ def probe_rows(
         cursor[2] = 0
         cursor[3] += 1
     return filled
-
-
-@kernel((V, V, M, N, M, M), group=GROUP)
-def keep_inside(
-    positions: Array, ids: Array, beside: Array, mask: int, lows: Array, highs: Array
-) -> int:
-    """Keep the pairs whose other key columns lie in their box; gives how many.
-
-    Column ``c`` of row ``id`` is ``beside[c - 1, id & mask]``.
-    """
-    k = 0
-    for i in range(positions.size):
-        box, slot = positions[i], ids[i] & mask
-        good = True
-        for c in range(beside.shape[0]):
-            value = beside[c, slot]
-            good = good and lows[c + 1, box] <= value and value <= highs[c + 1, box]
-        positions[k] = box
-        ids[k] = ids[i]
-        k += good
-    return k
 
 
 @kernel((STORE, N, V, V), group=GROUP)

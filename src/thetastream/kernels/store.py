@@ -43,6 +43,7 @@ from thetastream.kernels.css import (
 from thetastream.kernels.forest import (
     ARENA,
     ARENA_SIZE,
+    FOREST,
     HEIGHT,
     INNER_FIRST,
     INNER_FREE,
@@ -115,7 +116,7 @@ class Store(NamedTuple):
 N, V, M = NUMBER, vector(1), vector(2)
 STORE = named(
     Store,
-    named(Forest, M, M, V, V, M, M, *[V] * 7),
+    FOREST,
     named(Runs, V, V, V, V, V),
     V,
     V,

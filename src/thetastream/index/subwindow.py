@@ -1,0 +1,106 @@
+"""What every structure inside a subwindow can do: take rows, and be looked at as it is now.
+
+A subwindow holds the rows of one interval of arrival (PanJoin, Section III-A). It only takes rows,
+at most ``size`` of them, until it is *closed*; it is dropped as a whole. So a *view*, its state at
+one moment, is cheap: later rows have larger ids and are passed over.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from thetastream.index.base import Array
+
+__all__ = ["Subwindow", "View", "chunks", "sampled_splitters"]
+
+_FIRST_ROOM = 256
+_SAMPLES = 16  # sampled keys per splitter
+Step = Callable[[Array, int, Array, Array], int]
+
+
+class View(ABC):
+    """A subwindow as it was when the view was made: rows with an id in ``[before, after)``."""
+
+    __slots__ = ("__weakref__", "after", "before")
+
+    def __init__(self, before: int, after: int) -> None:
+        self.before = before
+        self.after = max(before, after)
+
+    @abstractmethod
+    def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
+        """``(positions, ids)`` of the rows inside each box, at most ``limit`` at a time."""
+
+
+class Subwindow(ABC):
+    """A structure for the rows of one subwindow."""
+
+    kind: ClassVar[str] = ""
+    """The registered index that is made of it."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows = 0
+        self.why = ""
+
+    @abstractmethod
+    def insert(self, keys: Array, ids: Array) -> None:
+        """Take rows, sorted by key, with ids above all before."""
+
+    @abstractmethod
+    def view(self, before: int, after: int) -> View:
+        """The subwindow as it is now."""
+
+    def close(self) -> None:
+        """No further row will come."""
+        return
+
+    @abstractmethod
+    def splitters(self, parts: int) -> Array:
+        """``parts - 1`` keys that would divide the rows into parts of about equal size."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held, unused room included."""
+
+    @abstractmethod
+    def dump(self) -> tuple[Array, Array]:
+        """Keys and ids of all rows, in any order."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Assert every invariant."""
+
+    @property
+    def work(self) -> dict[str, float]:
+        """Counters of work done, such as merges."""
+        return {}
+
+
+def chunks(boxes: int, limit: int, cursor: Array, step: Step) -> Iterator[tuple[Array, Array]]:
+    """Call ``step(cursor, filled, positions, ids)`` until ``cursor[0]`` has passed all boxes.
+
+    Chunks start small, for a few matches per box, and double while they come out full.
+    """
+    room = min(limit, max(_FIRST_ROOM, 4 * boxes))
+    while cursor[0] < boxes:
+        positions, ids = np.empty(room, np.int64), np.empty(room, np.int64)
+        filled = step(cursor, 0, positions, ids)
+        if filled == room:
+            room = min(limit, 2 * room)
+        if filled:
+            yield positions[:filled], ids[:filled]
+
+
+def sampled_splitters(keys: Array, parts: int) -> Array:
+    """Splitters from a sample of unsorted keys."""
+    if not keys.size:
+        return np.zeros(parts - 1, np.int64)
+    step = max(1, keys.size // (_SAMPLES * parts))
+    found = np.sort(keys[::step])
+    return found[np.arange(1, parts) * found.size // parts]
