@@ -1,10 +1,14 @@
-"""Settings every test shares: the hypothesis profiles."""
+"""What all tests share: the hypothesis profiles, and a look for an OpenCL device."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from thetastream.errors import RegistryError
+from thetastream.opencl import find
 
 # The same examples on every run and every machine; a first call may compile, so no deadline.
 settings.register_profile(
@@ -22,3 +26,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("THETASTREAM_HYPOTHESIS", "ci"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of OpenCL need a device. PoCL comes with the packages, but needs a linker."""
+    wanting = [item for item in items if "opencl" in item.nodeid]
+    if not wanting:
+        return
+    try:
+        find()
+    except RegistryError as error:
+        for item in wanting:
+            item.add_marker(pytest.mark.skip(reason=str(error)))

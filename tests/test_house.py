@@ -43,7 +43,8 @@ def requirements(*extras: str) -> dict[str, str]:
         wanted += PROJECT["optional-dependencies"][extra]
     found = {}
     for text in wanted:
-        name, bounds = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(.*)", text).groups()
+        bare = text.partition(";")[0]
+        name, bounds = re.fullmatch(r"([\w.-]+)(?:\[\w+\])?(.*)", bare).groups()
         found[canonical(name)] = bounds
     found.pop("thetastream", None)
     return found
@@ -68,7 +69,7 @@ def test_help_lists_every_verb() -> None:
 
 def test_what_is_tested_is_pinned() -> None:
     found = pins()
-    for name, bounds in requirements("bench", "spark", "connect", "dev").items():
+    for name, bounds in requirements("bench", "spark", "connect", "opencl", "dev").items():
         limits = re.fullmatch(r">=([\d.]+)(?:,<(\d+))?", bounds)
         assert limits, f"{name} has other bounds than a lower and perhaps an upper one: {bounds}"
         assert numbers(found[name]) >= numbers(limits[1])
@@ -83,7 +84,7 @@ def test_constraints_are_names_and_versions() -> None:
 def test_the_core_needs_only_what_the_design_says() -> None:
     assert set(requirements()) == {"numpy", "numba", "pyarrow", "sqlglot", "typer", "rich"}
     assert set(PROJECT["optional-dependencies"]) == {
-        *("spark", "connect", "dashboard", "bench", "dev"),
+        *("spark", "connect", "dashboard", "bench", "opencl", "dev"),
     }
 
 

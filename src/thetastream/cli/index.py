@@ -31,6 +31,8 @@ def index(
     """List the index structures and tactics, with their parameters; or calibrate their costs."""
     if context.invoked_subcommand is not None:
         return
+    from inspect import signature
+
     import thetastream as ts
     from thetastream.tactic import tactic_summary
 
@@ -38,7 +40,9 @@ def index(
         {
             "name": name,
             "summary": ts.index.structure(name).summary,
-            "parameters": ts.index.create(name).parameters,
+            "parameters": {
+                p.name: p.default for p in signature(ts.index.structure(name)).parameters.values()
+            },
         }
         for name in ts.index.names()
     ]

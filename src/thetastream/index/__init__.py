@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from thetastream.index import (  # noqa: F401  (registers them)
     bi_sort,
+    bi_sort_opencl,
     bplus_tree,
     chained,
     css_tree,
