@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 import thetastream as ts
+from thetastream.index.base import defaults
 from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny
 
-# Every tactic by itself, and the index-based one over every index.
-TACTICS = [*ts.tactics(), *(f"ibwj/{name}" for name in ts.index.names())]
+# Every tactic by itself, and the index-based ones over every index: chains of subwindows, others.
+CHAINS = [name for name in ts.index.names() if "subwindows" in defaults(name)]
+TACTICS = [
+    *ts.tactics(),
+    *(f"ibwj/{name}" for name in ts.index.names() if name not in CHAINS),
+    *(f"panjoin/{name}" for name in CHAINS if name != "subwindows"),
+]
 FAST, LONG = 0.5, 10.0
 
 
@@ -22,7 +28,7 @@ def test_index(name: str, check: IndexCheck) -> None:
 @pytest.mark.parametrize("tactic", TACTICS)
 def test_join(tactic: str, check: JoinCheck) -> None:
     scale = 2 * FAST if tactic == "auto" else FAST
-    if tactic.startswith("ibwj/") and tactic != "ibwj/pim-tree":
+    if "/" in tactic and tactic != "ibwj/pim-tree":
         scale = FAST / 4  # they share their loops
     check.run(make_join(tactic), scale, may_refuse=tactic != "auto")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -42,9 +43,14 @@ def test_stream_join() -> None:
         "suffix": (NAMED, "_right"),
         "self_join": (NAMED, False),
         "threads": (NAMED, 1),
+        "workers": (NAMED, 1),
+        "collect": (NAMED, None),
+        "collect_time": (NAMED, None),
+        "clock": (NAMED, monotonic),
         "batch_rows": (NAMED, 65_536),
         "columns": (NAMED, None),
         "schemas": (NAMED, None),
+        "output": (NAMED, "rows"),
     }
     assert signature(ts.StreamJoin.push) == {"left": (PLAIN, None), "right": (PLAIN, None)}
     for name in ("flush", "explain", "metrics", "check"):
@@ -76,8 +82,9 @@ def test_indexes() -> None:
         "parameters": (REST, EMPTY),
     }
     assert ts.index.names() == [
-        "b+tree", "chained", "css-tree", "im-tree", "nested-loop", "optimistic-tree", "pim-tree",
-        "round-robin", "sorted-runs",
+        "b+tree", "bi-sort", "bi-sort-opencl", "chained", "css-tree", "im-tree", "llat",
+        "nested-loop", "optimistic-tree", "pim-tree", "rap-table", "round-robin", "sorted-runs",
+        "subwindows", "wib-tree",
     ]  # fmt: skip
     index = ts.index.create("sorted-runs")
     assert index.parameters["capacity"] == 1 << 20
@@ -93,7 +100,9 @@ def test_indexes() -> None:
 
 
 def test_tactics() -> None:
-    assert ts.tactics()[0] == "auto"
+    assert ts.tactics() == [
+        *("auto", "ordered", "ibwj", "panjoin", "hash", "cells", "nested-loop"),
+    ]
 
 
 def test_modes() -> None:
@@ -106,7 +115,7 @@ def test_modes() -> None:
     [
         *("pushes", "rows", "matches", "output_rows", "dropped", "null_keys", "nan_keys"),
         *("candidates", "window_rows", "window_bytes", "index_bytes", "payload_bytes"),
-        *("peak_bytes", "runs", "merges", "sides", "keys_seconds", "sort_seconds"),
+        *("peak_bytes", "runs", "merges", "switches", "sides", "keys_seconds", "sort_seconds"),
         *("probe_seconds", "insert_seconds", "merge_seconds", "expire_seconds", "gather_seconds"),
     ],
 )

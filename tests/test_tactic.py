@@ -261,14 +261,14 @@ def test_the_choice_names_tactic_and_structure(name: str) -> None:
 
 
 def test_the_registered_tactics() -> None:
-    names = ["auto", "ordered", "ibwj", "hash", "cells", "nested-loop"]
+    names = ["auto", "ordered", "ibwj", "panjoin", "hash", "cells", "nested-loop"]
     assert tactics() == names == ts.tactics()
     assert all(tactic_summary(name) for name in tactics())
 
 
 def test_names_are_read() -> None:
     assert read_tactic("auto") == ("auto", None)
-    for family in ("ordered", "ibwj"):
+    for family in ("ordered", "ibwj", "panjoin"):
         assert read_tactic(family) == (family, None)
         for name in ts.index.names():
             assert read_tactic(f"{family}/{name}") == (family, name)
@@ -284,7 +284,7 @@ def test_names_are_read() -> None:
         ("ordered/sorted-run", r"no index 'sorted-run'; there are .*Did you mean 'sorted-runs'\?$"),
         (
             "hash/sorted-runs",
-            "only the tactics 'ordered' and 'ibwj' take an index, as in 'ordered/sorted-runs'",
+            "only the tactics 'ordered', 'ibwj', 'panjoin' take an index, as in 'ordered/",
         ),
     ],
 )

@@ -8,6 +8,7 @@ on how the streams were cut into pushes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from thetastream.errors import DataError
 from thetastream.schema import Domain
 from thetastream.side import Side
 
-__all__ = ["Census", "Waiting", "read_ranks", "ready"]
+__all__ = ["Census", "Waiting", "concatenated", "read_ranks", "ready"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -118,30 +119,36 @@ def read_ranks(
     return ranks
 
 
-def concatenated(a: Fresh, b: Fresh) -> Fresh:
-    """Rows of both, a first."""
-    batch = pa.Table.from_batches([a.batch, b.batch])
-    whole = [pa.concat_arrays(column.chunks) for column in batch.unify_dictionaries().columns]
-    positions = None
-    if a.positions is not None and b.positions is not None:
-        positions = np.concatenate([a.positions, b.positions])
+def concatenated(*pieces: Fresh) -> Fresh:
+    """The rows of all pieces, of which there is at least one, in that order."""
+    if len(pieces) == 1:
+        return pieces[0]
+    table = pa.Table.from_batches([piece.batch for piece in pieces])
+    whole = [pa.concat_arrays(column.chunks) for column in table.unify_dictionaries().columns]
     return Fresh(
-        a.side,
-        pa.RecordBatch.from_arrays(whole, schema=a.batch.schema),
-        [np.concatenate(pair) for pair in zip(a.keys, b.keys, strict=True)],
-        _joined(a, b, [a.valid, b.valid], missing=True),
-        None,
-        positions=positions,
-        copies=_joined(a, b, [a.copies, b.copies], missing=False),
+        pieces[0].side,
+        pa.RecordBatch.from_arrays(whole, schema=table.schema),
+        [np.concatenate(keys) for keys in zip(*(piece.keys for piece in pieces), strict=True)],
+        _joined(pieces, [piece.valid for piece in pieces], missing=True),
+        _all([piece.times for piece in pieces]),
+        timed=_joined(pieces, [piece.timed for piece in pieces], missing=True),
+        positions=_all([piece.positions for piece in pieces]),
+        numbers=_all([piece.numbers for piece in pieces]),
+        copies=_joined(pieces, [piece.copies for piece in pieces], missing=False),
     )
 
 
-def _joined(a: Fresh, b: Fresh, masks: list[Mask | None], *, missing: bool) -> Mask | None:
-    if masks[0] is masks[1] is None:
+def _all(parts: Sequence[Array | None]) -> Array | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
+
+
+def _joined(pieces: Sequence[Fresh], masks: Sequence[Mask | None], *, missing: bool) -> Mask | None:
+    if all(mask is None for mask in masks):
         return None
     parts = [
-        np.full(len(rows), missing) if mask is None else mask
-        for rows, mask in zip((a, b), masks, strict=True)
+        np.full(len(piece), missing) if mask is None else mask
+        for piece, mask in zip(pieces, masks, strict=True)
     ]
     return np.concatenate(parts)
 

@@ -66,6 +66,7 @@ class Fresh:
 
     In a join that runs in several partitions, ``positions`` are the rows' places among all rows of
     their side, and ``copies`` marks rows whose home is another partition: they are here to be met.
+    ``numbers`` are arrival numbers, where they are asked for and ids are others.
     """
 
     side: Side
@@ -79,6 +80,7 @@ class Fresh:
     ranks: Array | None = None
     positions: Array | None = None
     copies: Mask | None = None
+    numbers: Array | None = None
     selected: int | None = None
     _sorted: dict[int, tuple[Array, Fresh]] = dataclass_field(default_factory=dict)
 
@@ -126,6 +128,7 @@ class Fresh:
             ranks=None if self.ranks is None else self.ranks[keep],
             positions=None if self.positions is None else self.positions[keep],
             copies=None if self.copies is None else self.copies[keep],
+            numbers=None if self.numbers is None else self.numbers[keep],
         )
 
 

@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream.answer import Output, check_ranges
 from thetastream.arrival import Census, Waiting, read_ranks, ready
 from thetastream.binding import Binding, Fresh
 from thetastream.errors import SchemaError
 from thetastream.matcher import Matcher
 from thetastream.metrics import Counters, SideCounters
-from thetastream.output import Part, Source
+from thetastream.output import NUMBERS, Part, Source
 from thetastream.planner import Planner
 from thetastream.query import Query
 from thetastream.schema import Domain, common_domain, output_schema, select
@@ -64,18 +65,26 @@ class Engine:
         self._counters = counters
         self._side_counters = side_counters
         self._order = order_domain(query, binding)
-        schemas = binding.schemas
-        whole = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], query.how, query.suffix)
-        source = self._source = Source(*select(*whole, query.columns))
+        if query.output is Output.RANGES:
+            check_ranges(binding)
+        source = self._source = NUMBERS if query.output.numbered else self._columns()
+        self._numbered = dict(skipped)
         self._planner = Planner(query, binding, counters)
         self._matcher = Matcher(query, binding, source, counters)
         self.streams = {s: self._new_stream(s, source, skipped[s]) for s in query.streams}
         # A self-joined stream is found under both roles.
         self._by_role = {side: self.streams.get(side, self.streams[Side.LEFT]) for side in Side}
 
+    def _columns(self) -> Source:
+        schemas, query = self.binding.schemas, self.query
+        whole = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], query.how, query.suffix)
+        return Source(*select(*whole, query.columns))
+
     def _new_stream(self, side: Side, source: Source, first: int) -> Stream:
         roles = self.query.roles(side)
-        columns = {name for role, name in source.origin if role in roles}
+        columns: set[str] = set()
+        if not self.query.output.numbered:
+            columns.update(name for role, name in source.origin if role in roles)
         for node in self.binding.residuals:
             for role in roles:
                 columns.update(node.columns(role))
@@ -89,6 +98,7 @@ class Engine:
             first=first,
             placed=self.query.partitioned and isinstance(self.query.window, CountWindow),
             copied=self.query.led in roles,
+            numbered=self._numbers_differ,
         )
         stream.stored = self._indexes(side)
         return stream
@@ -142,10 +152,45 @@ class Engine:
             return None
         return min(time.expired_below(frontier, role) for role in roles)
 
+    def waiting_rows(self, side: Side) -> int:
+        """Rows of a side that were taken in and are not processed yet."""
+        return len(self.waiting[side])
+
+    def check(self) -> None:
+        """Assert every invariant. For tests."""
+        for stream in self.streams.values():
+            stream.check()
+
     # --- One push -------------------------------------------------------------------------------
 
     def process(self, fresh: Rows) -> list[Part]:
         """Take rows in; give the parts of the output that follow."""
+        fresh = self._admitted(fresh)
+        parts = self._arrive_all(fresh)
+        if self.binding.time is not None:
+            self._note_times(fresh)
+            parts += self._expire_old()
+        self._measure()
+        return parts
+
+    @property
+    def _numbers_differ(self) -> bool:
+        """Whether arrival numbers are given and are not ids: late rows and sweeps part them."""
+        return self.query.output.numbered and self.binding.time is not None
+
+    def _number(self, fresh: Rows) -> None:
+        """Give rows their arrival numbers, late ones included."""
+        for side in self.query.streams:
+            if side in fresh:
+                first, count = self._numbered[side], len(fresh[side])
+                for role in self.query.roles(side):
+                    fresh[role].numbers = np.arange(first, first + count)
+                self._numbered[side] = first + count
+
+    def _admitted(self, fresh: Rows) -> Rows:
+        """The rows that are not late; all of them are counted."""
+        if self._numbers_differ:
+            self._number(fresh)
         for side in self.query.streams:
             if side in fresh:
                 self._count(side, fresh[side])
@@ -153,15 +198,12 @@ class Engine:
             for side, rows in fresh.items():
                 if rows.ranks is not None:
                     self.census[side].add(rows.ranks)
-        if self.binding.time is not None:
-            fresh = self._without_late(fresh)
-        parts = self._arrive_all(fresh)
-        if self.binding.time is not None:
-            parts += self._advance_time(fresh)
+        return fresh if self.binding.time is None else self._without_late(fresh)
+
+    def _measure(self) -> None:
         if self._counters.pushes % 8 == 0:
             held = sum(stream.nbytes for stream in self.streams.values())
             self._counters.peak_bytes = max(self._counters.peak_bytes, held)
-        return parts
 
     def finish(self) -> list[Part]:
         """The streams have ended: all that waits is processed, all that is unmatched is emitted."""
@@ -272,6 +314,7 @@ class Engine:
             return stream.append(rows)
 
     def _index(self, stream: Stream, role: Side, rows: Fresh, first: int, before: int) -> None:
+        self._planner.note_insert(role, len(rows))
         with self._counters.timed("insert"):
             stream.stored[role].insert(rows, first, before)
 
@@ -324,19 +367,27 @@ class Engine:
             kept[side] = rows
         return kept
 
-    def _advance_time(self, fresh: Rows) -> list[Part]:
-        """Move the frontier on; rows that it has left behind are final."""
-        time = self.binding.time
-        assert time is not None
+    def _note_times(self, fresh: Rows) -> None:
         for side, stream in self.streams.items():
             if side in fresh:
                 stream.note_time(fresh[side])
-        frontier = self._frontier()
+
+    def _least_time(self, role: Side, frontier: int) -> int:
+        """No row that is yet to be matched in a role has an event time below this."""
+        return frontier
+
+    def _expire_old(self) -> list[Part]:
+        """Rows that the frontier has left behind are final."""
+        frontier, time = self._frontier(), self.binding.time
+        assert time is not None
         if frontier is None:
             return []
         parts: list[Part] = []
         for side, stream in self.streams.items():
-            old = {role: time.expired_below(frontier, role) for role in self.query.roles(side)}
+            old = {
+                role: time.expired_below(self._least_time(role.other, frontier), role)
+                for role in self.query.roles(side)
+            }
             for role, bound in old.items():
                 if self.query.how.keeps(role):
                     ids = stream.unmatched_older(role, bound)
@@ -344,6 +395,7 @@ class Engine:
             with self._counters.timed("expire"):
                 oldest = min(old.values())
                 stream.expire(stream.first_younger(oldest))
+                stream.expire_older(oldest)
                 if not self.query.partitioned:  # there, ids must stay those of the saved rows
                     stream.sweep(oldest)
         return parts

@@ -7,25 +7,31 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from functools import partial
+from time import monotonic
 
+import numpy as np
 import pyarrow as pa
 
+from thetastream.answer import Output
 from thetastream.batch import conform
 from thetastream.binding import Binding, Fresh, bind, check_columns
+from thetastream.collect import Collecting
+from thetastream.duration import Interval
 from thetastream.engine import Engine
 from thetastream.errors import StateError
 from thetastream.expression import Expression
 from thetastream.interrupt import uninterrupted
 from thetastream.kernels import prepare
 from thetastream.metrics import Counters, Metrics, SideCounters
-from thetastream.output import Batches, Flow, Part
+from thetastream.output import NUMBERS, Batches, Flow, Part, gathered
 from thetastream.plan import Explanation
 from thetastream.predicate import Predicate
-from thetastream.query import Query
+from thetastream.query import Query, patience
 from thetastream.report import explanation, snapshot
-from thetastream.rows import check_gatherable
+from thetastream.rows import NumberView, check_gatherable
 from thetastream.side import How, Side
 from thetastream.window import TimeWindow, Window
 
@@ -39,7 +45,16 @@ class StreamJoin:
     CountWindow or a TimeWindow. ``how`` is inner, left, right, full, semi or anti. With
     ``self_join=True`` one stream is pushed as ``left`` and joined with itself. ``columns`` keeps
     only those output columns. ``schemas`` tells the columns of both sides before the first push.
-    ``threads`` splits the matching of a push; the result is the same for any number.
+    ``output`` is what is given for matches: rows; pairs of arrival numbers; ranges; or the count of
+    each row's matches.
+
+    ``threads`` splits the matching of a push; the result is the same for any number, and so it is
+    for ``workers``, the threads that the subwindows of tactic ``panjoin`` are dealt to.
+
+    With ``collect`` or ``collect_time`` (a duration such as ``100 ms``) the rows of each side are
+    collected, and processed together once there are so many or the first has waited for so long; a
+    push of nothing looks at the ``clock``, which gives seconds. What the join gives over the whole
+    stream stays the same.
 
     >>> import pyarrow as pa
     >>> from thetastream import CountWindow
@@ -59,9 +74,14 @@ class StreamJoin:
         suffix: str = "_right",
         self_join: bool = False,
         threads: int = 1,
+        workers: int = 1,
+        collect: int | None = None,
+        collect_time: str | timedelta | Interval | None = None,
+        clock: Callable[[], float] = monotonic,
         batch_rows: int = 65_536,
         columns: Sequence[str] | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        output: str | Output = "rows",
     ) -> None:
         self._query = Query(
             Predicate.of(on),
@@ -73,7 +93,12 @@ class StreamJoin:
             None if columns is None else tuple(columns),
             threads,
             batch_rows,
+            workers=workers,
+            collect=collect,
+            collect_time=patience(collect_time),
+            output=Output.of(output),
         )
+        self._clock = clock
         self._counters = Counters()
         self._side_counters = {side: SideCounters() for side in Side}
         self._schemas: dict[Side, pa.Schema] = {}
@@ -136,13 +161,18 @@ class StreamJoin:
         if self._engine is None:
             return explanation(self._query, None, [])
         streams = self._engine.streams.values()
-        choices = [stored.choice for stream in streams for stored in stream.stored.values()]
-        return explanation(self._query, self._engine.binding, choices)
+        indexes = [stored for stream in streams for stored in stream.stored.values()]
+        return explanation(
+            self._query,
+            self._engine.binding,
+            [stored.choice for stored in indexes],
+            [stored.index.details for stored in indexes],
+        )
 
     def metrics(self) -> Metrics:
         """Counters, sizes and times up to now."""
         engine = self._engine
-        waiting = {side: len(engine.waiting[side]) if engine else 0 for side in Side}
+        waiting = {side: engine.waiting_rows(side) if engine else 0 for side in Side}
         for side, batch in self._early:
             waiting[side] += batch.num_rows
         streams = engine.streams if engine else {}
@@ -151,8 +181,7 @@ class StreamJoin:
     def check(self) -> None:
         """Assert every invariant of the state. For tests."""
         if self._engine is not None:
-            for stream in self._engine.streams.values():
-                stream.check()
+            self._engine.check()
 
     def _refuse_if_over(self) -> None:
         if self._flushed:
@@ -179,7 +208,8 @@ class StreamJoin:
         self._schemas = known
 
     def _made_engine(self, query: Query, binding: Binding) -> Engine:
-        return Engine(query, binding, self._counters, self._side_counters, self._skipped)
+        facts = (query, binding, self._counters, self._side_counters, self._skipped)
+        return Collecting(*facts, self._clock) if query.collects else Engine(*facts)
 
     def _steps(
         self, engine: Engine, batches: dict[Side, pa.RecordBatch]
@@ -199,7 +229,7 @@ class StreamJoin:
 
     def _deliver(self) -> Batches:
         parts, self._held = self._held, []
-        return Batches(parts, self._counters)
+        return Batches(parts, self._counters, self._query.output)
 
     # --- While one side is unknown --------------------------------------------------------------
 
@@ -222,10 +252,18 @@ class StreamJoin:
         parts: list[Part] = []
         for side, batch in self._early:
             if self._query.how.keeps(side):
-                wanted = self._query.columns
-                names = [n for n in batch.schema.names if wanted is None or n in wanted]
-                parts.append(Flow(partial(_cut, batch.select(names), self._query.batch_rows)))
+                given = self._alone(side, batch)
+                parts.append(Flow(partial(_cut, given, self._query.batch_rows)))
+            self._skipped[side] += batch.num_rows
         return parts
+
+    def _alone(self, side: Side, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._query.output.numbered:
+            ids = np.arange(batch.num_rows)
+            view = NumberView(self._skipped[side])
+            return gathered(NUMBERS, {side: view}, {side: ids}, batch.num_rows)
+        wanted = self._query.columns
+        return batch.select([n for n in batch.schema.names if wanted is None or n in wanted])
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

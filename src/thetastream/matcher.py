@@ -1,20 +1,26 @@
-"""Matching and its rows: pairs, first matches of a semi join, unmatched rows."""
+"""Matching and what is given for it.
+
+Pairs, first matches of a semi join and unmatched rows; or ranges and counts instead of pairs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream.answer import Output
 from thetastream.binding import Binding, Fresh
 from thetastream.metrics import Counters
-from thetastream.output import Flow, Part, Pieces, Source, gathered, rechunked
+from thetastream.output import Flow, Part, Pieces, Source, counted, gathered, rechunked
 from thetastream.probe import Matches, Probe, collect
 from thetastream.query import Query
-from thetastream.rows import BatchView, RowsView
+from thetastream.records import Records
+from thetastream.rows import BatchView, NumberView, RowsView
 from thetastream.side import How, Side
 from thetastream.stream import Stream
 
@@ -69,7 +75,13 @@ class Matcher:
             self._query.batch_rows,
             weight=2 if self._query.mirrored else 1,
         )
-        how = self._query.how
+        output, how = self._query.output, self._query.how
+        if output is Output.RANGES:
+            return self._records(probe, first)
+        if output is Output.COUNT:
+            return self._counts(probe, _fresh_numbers(rows, first))
+        if output.numbered:
+            views = {rows.side: _fresh_numbers(rows, first), role: streams[role].number_view()}
         if how is How.INNER:
             matches = collect(probe, self._pool, None, EAGER_PAIRS)
             return self._pairs(self._led(matches, rows, streams), rows.side, role, views)
@@ -133,11 +145,40 @@ class Matcher:
 
         return [Flow(flow)]
 
+    def _records(self, probe: Probe, first: int) -> list[Part]:
+        """Where the matches lie: found at once, as no search takes longer for many matches."""
+        owners, found, negated = probe.ranges()
+        size = self._query.batch_rows
+        records = Records.of(probe.fresh.side, owners + first, found, negated=negated, size=size)
+        self._counters.matches += records.matches
+        return [records]
+
+    def _counts(self, probe: Probe, numbers: NumberView) -> list[Part]:
+        """How many matches each fresh row has: from ranges at once, or from pairs when read."""
+        side, size = probe.fresh.side, self._query.batch_rows
+        rows = numbers.of(np.arange(len(probe.fresh)))
+        if probe.settled:
+            counts = probe.counts()
+            self._counters.matches += int(counts.sum())
+            return [Flow(partial(counted, side, rows, counts, size))]
+        matches = collect(probe, self._pool, None, EAGER_PAIRS)
+        sides = list(Side) if self._query.mirrored else [side]
+
+        def flow() -> Iterator[pa.RecordBatch]:
+            counts = np.zeros(rows.size, np.int64)
+            for fresh_rows, _ in matches:
+                np.add.at(counts, fresh_rows, 1)
+            for one in sides:
+                yield from counted(one, rows, counts, size)
+
+        return [Flow(flow)]
+
     def rows(self, role: Side, stream: Stream, ids: Array) -> list[Part]:
         """Stored rows alone, the other side's columns NULL."""
         if not ids.size:
             return []
-        view, size = stream.rows.view(), self._query.batch_rows
+        numbered, size = self._query.output.numbered, self._query.batch_rows
+        view: RowsView = stream.number_view() if numbered else stream.rows.view()
 
         def gather(i: int) -> pa.RecordBatch:
             piece = ids[i * size : (i + 1) * size]
@@ -145,6 +186,11 @@ class Matcher:
                 return gathered(self._source, {role: view}, {role: piece}, piece.size)
 
         return [Pieces(gather, -(-ids.size // size))]
+
+
+def _fresh_numbers(rows: Fresh, first: int) -> NumberView:
+    """The arrival numbers of fresh rows, whose ids are ``first …``."""
+    return NumberView(first) if rows.numbers is None else NumberView(0, rows.numbers)
 
 
 class _Marker:

@@ -50,8 +50,9 @@ class Metrics(Items):
     """A snapshot; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
     ``dropped`` are late rows. ``candidates`` are pairs that the index gave before residuals and the
-    arrival window were looked at. ``window_*`` is what is held now; ``peak_bytes`` the most that
-    was seen held after a push.
+    arrival window were looked at; ranges stand for matches without any. ``window_*`` is what is
+    held now; ``peak_bytes`` the most that was seen held after a push. ``replans`` counts moves of
+    an index to another layout, ``switches`` changes of structure from one subwindow to the next.
     """
 
     pushes: int
@@ -72,6 +73,7 @@ class Metrics(Items):
     merges: int
     merged_rows: int
     replans: int
+    switches: int
     keys_seconds: float
     sort_seconds: float
     probe_seconds: float

@@ -11,11 +11,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream.answer import Output
+from thetastream.errors import DataError, StateError
 from thetastream.metrics import Counters
+from thetastream.records import Records
 from thetastream.rows import RowsView
 from thetastream.side import Side
 
-__all__ = ["Batches", "Flow", "Part", "Pieces", "Source", "gathered", "rechunked"]
+__all__ = [
+    "COUNTS",
+    "NUMBERS",
+    "Batches",
+    "Flow",
+    "Part",
+    "Pieces",
+    "Source",
+    "counted",
+    "gathered",
+    "rechunked",
+]
 
 Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
@@ -27,6 +41,12 @@ class Source:
 
     schema: pa.Schema
     origin: list[tuple[Side, str]]
+
+
+COUNTS = pa.schema([("side", pa.string()), ("row", pa.int64()), ("matches", pa.int64())])
+NUMBERS = Source(
+    pa.schema([(side.value, pa.int64()) for side in Side]), [(side, side.value) for side in Side]
+)
 
 
 class Part(Protocol):
@@ -85,9 +105,15 @@ class Batches:
     put off until after later pushes. After an interrupt (Ctrl-C) reading can go on.
     """
 
-    def __init__(self, parts: list[Part], counters: Counters) -> None:
+    def __init__(self, parts: list[Part], counters: Counters, output: Output = Output.ROWS) -> None:
         self._parts = parts
         self._counters = counters
+        self._output = output
+        self._records = [part for part in parts if isinstance(part, Records)]
+        self._runs = 0
+        for records in self._records:
+            records.first_run = self._runs
+            self._runs += records.runs
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
@@ -100,6 +126,33 @@ class Batches:
                 return batch
             self._parts = self._parts[1:]
         raise StopIteration
+
+    def pairs(self, limit: int = 65_536) -> Iterator[tuple[Array, Array]]:
+        """With ``output="ranges"``: the pairs behind the records, as they are read.
+
+        Gives arrival numbers ``(left, right)`` in arrays of at most ``limit``, from the snapshot
+        taken by the push. Reading the records before or after makes no difference.
+        """
+        self._need_ranges("pairs()")
+        return (pair for records in self._records for pair in records.pairs(limit))
+
+    def stored(self, run: int) -> Array:
+        """With ``output="ranges"``: the rows that a record's ``start`` and ``stop`` count along.
+
+        Arrival numbers of the other side's rows, in the order of their keys.
+        """
+        self._need_ranges("stored(run)")
+        for records in self._records:
+            if records.first_run <= run < records.first_run + records.runs:
+                return records.stored(run)
+        raise DataError(f"there is no run {run}; the runs of this result are 0 to {self._runs - 1}")
+
+    def _need_ranges(self, call: str) -> None:
+        if self._output is not Output.RANGES:
+            raise StateError(
+                f"{call} is for joins with output='ranges'; this one has "
+                f"output={self._output.value!r}: read its batches"
+            )
 
 
 def rechunked(pairs: Iterable[Pair], limit: int) -> Iterator[Pair]:
@@ -135,3 +188,12 @@ def gathered(
         for at, (side, name) in enumerate(source.origin)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=source.schema)
+
+
+def counted(side: Side, numbers: Array, counts: Array, size: int) -> Iterator[pa.RecordBatch]:
+    """Batches of ``output="count"``: rows with a match at least, at most ``size`` in a batch."""
+    found = np.flatnonzero(counts)
+    for start in range(0, found.size, size):
+        at = found[start : start + size]
+        columns = [pa.repeat(side.value, at.size), pa.array(numbers[at]), pa.array(counts[at])]
+        yield pa.RecordBatch.from_arrays(columns, schema=COUNTS)

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from thetastream.answer import Output
 from thetastream.binding import Binding, Field, Fresh
 from thetastream.crew import Crew
 from thetastream.engine import Engine, Rows
@@ -38,7 +39,7 @@ from thetastream.output import Batches, Flow, Part, gathered, rechunked
 from thetastream.plan import choose
 from thetastream.predicate import Predicate
 from thetastream.query import Query
-from thetastream.rows import Ring
+from thetastream.rows import Ring, RowsView
 from thetastream.side import Side
 from thetastream.stream import Stored
 from thetastream.window import CountWindow, Window
@@ -52,11 +53,11 @@ _UNKNOWN = 1 << 16  # rows that a time window is first made for; indexes grow
 class ParallelJoin(StreamJoin):
     """Join two streams tuple by tuple, in arrival order, with several threads.
 
-    Options are those of ``StreamJoin``, and: ``structure``, pim-tree or any other that
-    ``thetastream.ibwj.joinable()`` names, with its ``parameters``; ``threads``, which may be
-    changed while a push runs; ``task_size``, the tuples a thread takes at a time; ``merge``,
-    whether other threads wait for a merge. Pairs of a push are found before it returns and held as
-    numbers; payload is gathered while the result is read.
+    Options are those of ``StreamJoin`` (``output`` is rows or pairs), and: ``structure``, pim-tree
+    or any other that ``thetastream.ibwj.joinable()`` names, with its ``parameters``; ``threads``,
+    which may be changed while a push runs; ``task_size``, the tuples a thread takes at a time;
+    ``merge``, whether other threads wait for a merge. Pairs of a push are found before it returns
+    and held as numbers; payload is gathered while the result is read.
 
     >>> import pyarrow as pa
     >>> from thetastream import CountWindow
@@ -81,12 +82,19 @@ class ParallelJoin(StreamJoin):
         batch_rows: int = 65_536,
         columns: Sequence[str] | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        output: str | Output = "rows",
         perturb: int = 0,
     ) -> None:
         if isinstance(window, CountWindow) and window.order is not None:
             raise StateError(
                 "ParallelJoin takes arrival from the order of rows, not from ranks; leave order "
                 "out of the window, or use StreamJoin"
+            )
+        output = Output.of(output)
+        if output.bounded:
+            raise StateError(
+                f"ParallelJoin finds pairs one by one, so it has no output={output.value!r}; use "
+                "output='rows' or output='pairs', or StreamJoin"
             )
         self._structure = structure
         self._options: dict[str, Any] = {
@@ -106,6 +114,7 @@ class ParallelJoin(StreamJoin):
             batch_rows=batch_rows,
             columns=columns,
             schemas=schemas,
+            output=output,
         )
 
     def push(
@@ -274,7 +283,11 @@ class _Engine(Engine):
     def _given(self, pairs: list[tuple[Array, Array]]) -> list[Part]:
         if not pairs:
             return []
-        views = {side: self._by_role[side].rows.view() for side in Side}
+        numbered = self.query.output.numbered
+        views: dict[Side, RowsView] = {
+            side: self._by_role[side].number_view() if numbered else self._by_role[side].rows.view()
+            for side in Side
+        }
 
         def flow() -> Iterator[pa.RecordBatch]:
             for left, right in rechunked(pairs, self.query.batch_rows):

@@ -6,12 +6,19 @@ interpolated, so that shares far below one sample row can still be told apart. B
 known, shares typical of the kind of term are assumed.
 
 Costs are nanoseconds on one core, of the order of the figures in ``benchmarks/results``; only
-their ratios matter. The structures of the index-based window join have a model of their own, with
-constants that can be calibrated (``cost.py``).
+their ratios matter. A fresh row asks its boxes, and is then stored itself:
+
+                   a box is searched in               a row is stored by
+    sorted runs    a few runs                         merges: 12 steps in each run but the last
+    subwindows     all of them (``panjoin``)          a merge into the newest, or a partition of it
+
+The structures of the index-based window join have a model of their own, with constants that can be
+calibrated (``cost.py``).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,10 +30,21 @@ from thetastream.binding import Binding, Field, Fresh
 from thetastream.constants import Constants
 from thetastream.cost import Cost, predict, priced
 from thetastream.errors import PredicateError
+from thetastream.index.base import defaults, structure
 from thetastream.index.base import names as index_names
-from thetastream.index.base import structure
 from thetastream.side import Side
-from thetastream.tactic import Cells, Hashed, Indexed, Layout, Ordered, Quantizer, Scan, read_tactic
+from thetastream.tactic import (
+    SUBWINDOWS,
+    Cells,
+    Hashed,
+    Indexed,
+    Layout,
+    Ordered,
+    PanJoin,
+    Quantizer,
+    Scan,
+    read_tactic,
+)
 
 __all__ = ["Choice", "Estimate", "Explanation", "choose", "sample"]
 
@@ -40,6 +58,12 @@ SCAN_NS = 0.35  # one candidate, long ranges (vector loop)
 LONG = 128.0
 BESIDE_NS = 0.2  # one field beside the first column, on one candidate
 MATCH_NS = 12.0
+BATCH = 4096.0  # rows of an insert, before any is seen
+MERGE_NS = 1.5  # one step of a merge
+MERGE_STEPS = 12.0  # of a row in one run: the ratio of the sizes of neighbours
+SUBWINDOWS_HELD = 9.0  # of a chain: those that fill the window, and the oldest, half expired
+SUBWINDOW_NS = 45.0  # one box in one subwindow
+PARTITION_NS = 25.0  # one row into its partition of a subwindow (RaP-Table, WiB⁺-Tree)
 STAY = 0.6  # a layout in use counts for less, as moving away from it costs something
 
 
@@ -51,6 +75,7 @@ class Estimate:
     boxes: float
     candidates: float
     nanoseconds: float
+    insert: float = 0.0  # part of it; 0 where the steps say it
     steps: Cost | None = None  # of an index-based window join, tuple by tuple
     constants: str = ""  # where those of the steps come from
 
@@ -62,6 +87,8 @@ class Estimate:
             "candidates per row": round(self.candidates, 2),
             "estimated ns per row": round(self.nanoseconds, 1),
         }
+        if self.insert:
+            facts["of which for its insert"] = round(self.insert, 1)
         if self.steps is not None:
             steps = {step: round(cost, 1) for step, cost in self.steps.as_dict().items()}
             facts["ns per tuple, by step"] = steps
@@ -115,11 +142,15 @@ def choose(
     stored_sample: Fresh | None = None,
     fresh_sample: Fresh | None = None,
     current: Choice | None = None,
+    *,
+    batch: float = BATCH,
+    workers: int = 1,
 ) -> Choice:
     """Pick the cheapest layout for the stored side that the tactic allows.
 
-    The layout of a ``current`` choice is kept unless another is cheaper: clearly so, if it was
-    itself chosen from observed keys.
+    ``rows`` are in the window, ``batch`` of them come at a time. The layout of a ``current``
+    choice is kept unless another is cheaper: clearly so, if it was itself chosen from observed
+    keys.
     """
     fields = binding.fields(stored)
     sampled = bool(
@@ -133,16 +164,16 @@ def choose(
         for field in fields
     }
     arms = _arms(fields, fresh_sample) if sampled else dict.fromkeys(fields, 1.0)
-    layouts = _layouts(fields, tactic, stored_sample if sampled else None)
+    layouts = _layouts(fields, tactic, stored_sample if sampled else None, workers)
     if not layouts:
         raise PredicateError(
             f"tactic {tactic!r} cannot serve {binding.predicate}: "
             f"{_NEEDS[read_tactic(tactic)[0]]}; use tactic='auto'",
             binding.predicate.text,
         )
-    estimates = [_estimate(layout, shares, arms, rows) for layout in layouts]
+    estimates = [_estimate(layout, shares, arms, rows, batch) for layout in layouts]
     if current is not None:
-        estimates.insert(0, _again(current, shares, arms, rows, stored_sample))
+        estimates.insert(0, _again(current, shares, arms, rows, batch, stored_sample))
     estimates.sort(key=lambda estimate: estimate.nanoseconds)
     named = {str(field): float(f"{share:.3g}") for field, share in shares.items()}
     return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, sampled)
@@ -153,6 +184,7 @@ def _again(
     shares: Mapping[Field, float],
     arms: Mapping[Field, float],
     rows: float,
+    batch: float,
     stored: Fresh | None,
 ) -> Estimate:
     """The present layout by the new figures."""
@@ -161,13 +193,14 @@ def _again(
         # Keys that have drifted off the end of the suffix are no longer told apart.
         lost = layout.quantizer.held(layout.suffix.keys(stored))
         shares = {**shares, layout.suffix: max(shares[layout.suffix], lost)}
-    held = _estimate(layout, shares, arms, rows)
+    held = _estimate(layout, shares, arms, rows, batch)
     return replace(held, nanoseconds=held.nanoseconds * STAY) if current.sampled else held
 
 
 _NEEDS = {
     "ordered": "it has no term that can be indexed",
     "ibwj": "it has no term that can be indexed",
+    "panjoin": "it has no term that can be indexed",
     "hash": "it has no equality term",
     "cells": "it needs an equality or a bounded band, and a second term",
 }
@@ -179,7 +212,9 @@ def _sampled_rows(rows: Fresh) -> int:
     return 0 if rows.times is None else int(rows.times.size)
 
 
-def _layouts(fields: Sequence[Field], tactic: str, stored: Fresh | None) -> list[Layout]:
+def _layouts(
+    fields: Sequence[Field], tactic: str, stored: Fresh | None, workers: int = 1
+) -> list[Layout]:
     family, index = read_tactic(tactic)
     found: list[Layout] = []
     points = [field for field in fields if field.is_point]
@@ -187,6 +222,8 @@ def _layouts(fields: Sequence[Field], tactic: str, stored: Fresh | None) -> list
         found.append(Hashed(fields, points))
     if family in ("auto", "ordered"):
         found += [Ordered(fields, field, index or "sorted-runs") for field in fields]
+    if family in ("auto", "panjoin"):
+        found += [PanJoin(fields, field, index or SUBWINDOWS, workers) for field in fields]
     if family == "ibwj":
         kinds = [index] if index else _per_tuple()
         found += [Indexed(fields, field, kind) for kind in kinds for field in fields]
@@ -228,7 +265,11 @@ def _cells(fields: Sequence[Field], points: list[Field], stored: Fresh | None) -
 
 
 def _estimate(
-    layout: Layout, shares: Mapping[Field, float], arms: Mapping[Field, float], rows: float
+    layout: Layout,
+    shares: Mapping[Field, float],
+    arms: Mapping[Field, float],
+    rows: float,
+    batch: float,
 ) -> Estimate:
     boxes = float(np.prod([arms[field] for field in layout.fields])) if layout.fields else 1.0
     share = 1.0
@@ -249,10 +290,25 @@ def _estimate(
     after = candidates * BESIDE_NS * len(layout.checks) + matches * MATCH_NS
     if isinstance(layout, Indexed) and layout.index in priced():
         return _indexed(layout, boxes, candidates, rows, after)
-    cost = boxes * RUNS * SEARCH_NS + candidates * check + after
     if isinstance(layout, Scan) or layout.index == "nested-loop":
-        cost = rows * boxes * 1.0 + matches * MATCH_NS
-    return Estimate(layout, boxes, candidates, cost)
+        return Estimate(layout, boxes, candidates, rows * boxes * 1.0 + matches * MATCH_NS)
+    chained = "subwindows" in defaults(layout.index)
+    search = SUBWINDOWS_HELD * SUBWINDOW_NS if chained else RUNS * SEARCH_NS
+    insert = (_chain_insert if chained else _runs_insert)(max(rows, 1.0), max(batch, 1.0))
+    cost = boxes * search + candidates * check + after + insert
+    return Estimate(layout, boxes, candidates, cost, insert)
+
+
+def _runs_insert(rows: float, batch: float) -> float:
+    """Into sorted runs: a row is merged into every run that is longer than a batch."""
+    longer = max(0.0, math.log(rows / batch, MERGE_STEPS))
+    return MERGE_NS * (1 + MERGE_STEPS * longer)
+
+
+def _chain_insert(rows: float, batch: float) -> float:
+    """Into the newest subwindow, half full: by a merge of the batch, or into partitions."""
+    held = rows / (SUBWINDOWS_HELD - 1) / 2
+    return min(PARTITION_NS, MERGE_NS * (1 + held / batch))
 
 
 def _indexed(
@@ -262,7 +318,8 @@ def _indexed(
     constants = Constants.load()
     steps = predict(layout.index, max(rows, 1.0), candidates / boxes, constants=constants)
     steps = replace(steps, search=boxes * steps.search)
-    return Estimate(layout, boxes, candidates, steps.total + after, steps, constants.source)
+    total = steps.total + after
+    return Estimate(layout, boxes, candidates, total, steps=steps, constants=constants.source)
 
 
 def _assumed(field: Field) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from thetastream.answer import settled
 from thetastream.binding import Binding, Fresh
 from thetastream.metrics import Counters
-from thetastream.plan import choose, sample
+from thetastream.plan import BATCH, choose, sample
 from thetastream.query import Query
 from thetastream.side import Side
 from thetastream.stream import Stored, Stream
@@ -25,14 +26,19 @@ class Planner:
         self._query = query
         self._binding = binding
         self._counters = counters
+        self._tactic = query.tactic
+        if query.tactic == "auto" and query.output.bounded and settled(binding):
+            self._tactic = "ordered"  # over sorted arrays, which tell ranges without any pair
         self._samples: dict[Side, Fresh] = {}
+        self._batches = dict.fromkeys(Side, BATCH)
         self._probes = dict.fromkeys(Side, 0)
         self._due = dict.fromkeys(Side, 1)
 
     def first(self, role: Side) -> Stored:
         """An empty index for rows in a role, before anything is known of them."""
         rows = self._expected(role, None)
-        return Stored(choose(self._binding, role, self._query.tactic, rows), max(1, round(rows)))
+        choice = choose(self._binding, role, self._tactic, rows, workers=self._query.workers)
+        return Stored(choice, max(1, round(rows)))
 
     def look(self, fresh: dict[Side, Fresh]) -> None:
         """Keep a sample of arriving keys: of every push at first, now and then later."""
@@ -40,6 +46,11 @@ class Planner:
             for side, rows in fresh.items():
                 if len(rows):
                     self._samples[side] = sample(rows)
+
+    def note_insert(self, role: Side, rows: int) -> None:
+        """Rows are stored in a role: how many come at a time, on average of late."""
+        if rows:
+            self._batches[role] += (rows - self._batches[role]) / _OFTEN
 
     def review(self, role: Side, stream: Stream) -> None:
         """Before a probe: see whether the index should be laid out another way."""
@@ -51,11 +62,13 @@ class Planner:
         choice = choose(
             self._binding,
             role,
-            self._query.tactic,
+            self._tactic,
             self._expected(role, stream),
             self._samples[role],
             self._samples[role.other],
             stored.choice,
+            batch=self._batches[role],
+            workers=self._query.workers,
         )
         if choice.layout is stored.choice.layout:
             stored.choice = choice

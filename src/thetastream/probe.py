@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream.answer import opposite
 from thetastream.binding import Binding, Fresh
 from thetastream.expression import Column
-from thetastream.index.base import Index
+from thetastream.index.base import Index, Ranges
 from thetastream.kernels.pairs import keep_within
 from thetastream.metrics import Counters
 from thetastream.rows import RowsView
@@ -89,6 +90,42 @@ class Probe:
         if at.size < len(self.fresh) or self.layout.ordered:
             boxes.owners = at[boxes.owners]
         return boxes
+
+    @property
+    def settled(self) -> bool:
+        """Whether the index can tell matches by ranges: nothing is left to check on candidates."""
+        checked = self.layout.columns > 1 or self.binding.residuals or self.window is not None
+        return self.index.ranged and not checked
+
+    def counts(self) -> Array:
+        """The matches of each fresh row, of a settled probe. No pair is written."""
+        boxes = self.boxes()
+        found = self._ranges(boxes).counts(len(boxes))
+        counts = np.zeros(len(self.fresh), np.int64)
+        np.add.at(counts, boxes.owners, found)
+        return counts
+
+    def ranges(self) -> tuple[Array, Ranges, bool]:
+        """The fresh row of each box, where its matches lie, and whether that is negated.
+
+        Of a settled probe. Negated, every row that can match has one box, which holds the rows
+        that it does not match.
+        """
+        equality = opposite(self.layout.fields[0])
+        if equality is None:
+            boxes = self.boxes()
+            return boxes.owners, self._ranges(boxes), False
+        (term,) = self.layout.fields[0].members
+        at, rows = self.layout.arranged(self.fresh)
+        with self.counters.timed("keys"):
+            ((low, high),) = equality.intervals(rows.side, rows.keys[term])
+        return at, self._ranges(Boxes(low.reshape(1, -1), high.reshape(1, -1), at)), True
+
+    def _ranges(self, boxes: Boxes) -> Ranges:
+        with self.counters.timed("probe"):
+            return self.index.ranges(
+                np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
+            )
 
     def pairs(self, boxes: Boxes) -> Callable[[], Reader]:
         """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 
+from thetastream.answer import Output, refuse_ranges
+from thetastream.duration import Interval
 from thetastream.errors import SchemaError, StateError
+from thetastream.index.base import defaults
+from thetastream.index.base import names as index_names
 from thetastream.predicate import Predicate
 from thetastream.side import How, Side
-from thetastream.tactic import read_tactic
+from thetastream.tactic import SUBWINDOWS, read_tactic
 from thetastream.window import CountWindow, TimeWindow, Window
 
-__all__ = ["Query"]
+__all__ = ["Query", "patience"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,9 @@ class Query:
 
     ``partitioned``: this engine is one of several, which share the rows of the join. ``led``: a
     pair is given only where its row of that side is at home; None when pairs meet once anyway.
+    ``workers`` are the threads that subwindows are dealt to. ``collect`` rows, or those of
+    ``collect_time``, are processed together; None for no such limit. ``output`` is what is given
+    for matches.
     """
 
     predicate: Predicate
@@ -33,17 +41,52 @@ class Query:
     batch_rows: int
     partitioned: bool = False
     led: Side | None = None
+    workers: int = 1
+    collect: int | None = None
+    collect_time: Interval | None = None
+    output: Output = Output.ROWS
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, CountWindow | TimeWindow):
             raise StateError(f"window must be a CountWindow or a TimeWindow; got {self.window!r}")
-        for name in ("threads", "batch_rows"):
+        for name in ("threads", "batch_rows", "workers", "collect"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if value is None and name == "collect":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise StateError(f"{name} must be a whole number of at least 1; got {value!r}")
         if self.columns is not None and not self.columns:
             raise SchemaError("columns must name at least one output column, or be None for all")
-        read_tactic(self.tactic)
+        self._check_workers(*read_tactic(self.tactic))
+        self.output.check(self.how, self.columns)
+        if self.output is Output.RANGES:
+            refuse_ranges(
+                self.predicate,
+                self.window,
+                self.tactic,
+                self_join=self.self_join,
+                collects=self.collects,
+            )
+
+    def _check_workers(self, family: str, index: str | None) -> None:
+        if self.workers == 1:
+            return
+        chain = index or SUBWINDOWS
+        if family != "panjoin":
+            raise StateError(
+                f"workers={self.workers} needs tactic='panjoin', whose subwindows are dealt to "
+                f"workers; got tactic={self.tactic!r}. Use threads= to share out the matching"
+            )
+        if "workers" not in defaults(chain):
+            raise StateError(
+                f"index {chain!r} has no subwindows to deal to workers={self.workers}; use one of "
+                f"{', '.join(n for n in index_names() if 'workers' in defaults(n))}, or workers=1"
+            )
+
+    @property
+    def collects(self) -> bool:
+        """Whether rows gather before they are processed."""
+        return self.collect is not None or self.collect_time is not None
 
     @property
     def streams(self) -> tuple[Side, ...]:
@@ -71,3 +114,16 @@ class Query:
         """Whether arrival is decided by ranks, so that rows may have to wait for their turn."""
         ordered = isinstance(self.window, CountWindow) and self.window.order is not None
         return ordered and not self.self_join
+
+
+def patience(value: str | timedelta | Interval | None) -> Interval | None:
+    """How long rows are collected: a duration such as ``100 ms``; None for as long as it takes."""
+    if value is None:
+        return None
+    try:
+        wait = Interval.of(value)
+    except ValueError as error:
+        raise StateError(f"collect_time: {error}") from None
+    if wait.nanoseconds <= 0:
+        raise StateError(f"collect_time must be positive; got {value!r}")
+    return wait

@@ -65,6 +65,7 @@ def snapshot(
         merges=int(work("merges")),
         merged_rows=int(work("merged_rows")),
         replans=counters.replans,
+        switches=int(work("switches")),
         keys_seconds=seconds["keys"],
         sort_seconds=seconds["sort"],
         probe_seconds=seconds["probe"],
@@ -76,8 +77,13 @@ def snapshot(
     )
 
 
-def explanation(query: Query, binding: Binding | None, choices: Sequence[Choice]) -> Explanation:
-    """Say what is joined, how, and why this way."""
+def explanation(
+    query: Query,
+    binding: Binding | None,
+    choices: Sequence[Choice],
+    details: Sequence[Mapping[str, Any]] | None = None,
+) -> Explanation:
+    """Say what is joined, how, and why this way; ``details`` is what each index says of itself."""
     predicate = query.predicate
     residuals = predicate.residuals if binding is None else binding.residuals
     facts: dict[str, Any] = {
@@ -89,9 +95,16 @@ def explanation(query: Query, binding: Binding | None, choices: Sequence[Choice]
         "filters": [str(node) for side in Side for node in predicate.filters(side)],
         "tactic asked for": query.tactic,
     }
+    if query.output.numbered:
+        facts["output"] = query.output.value
+    if query.collects:
+        limits = [f"{query.collect} rows" if query.collect else "", query.collect_time or ""]
+        facts["collecting"] = " or ".join(str(part) for part in limits if part) + ", per side"
     if binding is not None:
         facts["compared as"] = {str(bound.term): str(bound.domain) for bound in binding.terms}
         facts["plan"] = [choice.as_dict() for choice in choices]
+        for plan, said in zip(facts["plan"], details or (), strict=False):
+            plan.update(said)
     else:
         facts["plan"] = "made when the columns of both sides are known: push both, or give schemas="
     indexable = predicate.terms if binding is None else binding.terms

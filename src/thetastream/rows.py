@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from thetastream.errors import SchemaError
 from thetastream.kernels.pairs import gather
 
-__all__ = ["BatchView", "Ring", "Rows", "RowsView", "check_gatherable"]
+__all__ = ["BatchView", "NumberView", "Ring", "Rows", "RowsView", "check_gatherable"]
 
 Array = NDArray[np.int64]
 _LEAST = 1024
@@ -264,6 +264,25 @@ class BatchView(RowsView):
             return ChunkView(array.type, [gatherable(array)], [0])
         valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
         return FixedView(array.type, _raw(array).copy(), valid, 0)
+
+
+class NumberView(RowsView):
+    """Rows as their arrival numbers: those of an array from id ``first`` on, or ids + ``first``."""
+
+    __slots__ = ("_first", "_numbers")
+
+    def __init__(self, first: int = 0, numbers: Array | None = None) -> None:
+        super().__init__({})
+        self._first = first
+        self._numbers = numbers
+
+    def of(self, ids: Array) -> Array:
+        """The arrival numbers of rows."""
+        return ids + self._first if self._numbers is None else self._numbers[ids - self._first]
+
+    def take(self, name: str, ids: Array) -> pa.Array:
+        """The arrival numbers of rows, whatever the name of the column."""
+        return pa.array(self.of(ids))
 
 
 class Rows:

@@ -7,7 +7,7 @@ in the role of its own side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thetastream.binding import Fresh
 from thetastream.index.base import Index, create
 from thetastream.plan import Choice
-from thetastream.rows import Ring, Rows
+from thetastream.rows import NumberView, Ring, Rows
 from thetastream.side import Side
 
 __all__ = ["Stored", "Stream"]
@@ -28,18 +28,22 @@ _SWEEP = 4096
 
 
 class Stored:
-    """The index of a stream in one role, and the layout of its keys."""
+    """The index of a stream in one role, and the layout of its keys.
+
+    ``times`` are the event times of the stream's rows, for indexes that keep rows by time.
+    """
 
     def __init__(self, choice: Choice, capacity: int) -> None:
         self.choice = choice
         self.index = self._empty(choice, capacity)
+        self.times: Ring | None = None
         self._capacity = capacity
         self._replaced: dict[str, float] = {}
 
     @staticmethod
     def _empty(choice: Choice, capacity: int) -> Index:
         layout = choice.layout
-        return create(layout.index, capacity=capacity, columns=layout.columns)
+        return create(layout.index, capacity=capacity, columns=layout.columns, **layout.parameters)
 
     def insert(self, rows: Fresh, first: int, before: int) -> None:
         """Index the rows that can match and are not expired; row ``i`` has id ``first + i``."""
@@ -49,7 +53,15 @@ class Stored:
         if before > first:
             kept = at >= before - first
             at, keys = at[kept], {field: key[kept] for field, key in keys.items()}
-        self.index.insert(layout.matrix(keys, at.size), at + first)
+        self._put(self.index, layout.matrix(keys, at.size), at + first)
+
+    def _put(self, index: Index, matrix: Array, ids: Array) -> None:
+        """Insert into an index, with the rows' event times if it asks for them."""
+        if self.times is None or not index.timed:
+            index.insert(matrix, ids)
+            return
+        timed: Any = index
+        timed.insert(matrix, ids, self.times.values[ids - self.times.first])
 
     def move(self, choice: Choice) -> None:
         """Re-index everything under another layout. O(n log n)."""
@@ -59,7 +71,7 @@ class Stored:
             if name != "runs":
                 self._replaced[name] = self._replaced.get(name, 0) + value
         moved = self._empty(choice, self._capacity)
-        moved.insert(choice.layout.matrix(keys, ids.size), ids)
+        self._put(moved, choice.layout.matrix(keys, ids.size), ids)
         self.index, self.choice = moved, choice
 
     def relocate(self, ids: Array, first: int) -> None:
@@ -68,7 +80,7 @@ class Stored:
         keep = np.isin(held, ids)
         self.index.expire(first)
         moved = np.searchsorted(ids, held[keep]) + first
-        self.index.insert(np.ascontiguousarray(matrix[:, keep]), moved)
+        self._put(self.index, np.ascontiguousarray(matrix[:, keep]), moved)
 
     def statistics(self, name: str) -> float:
         """A counter of the index, those of indexes it replaced included."""
@@ -88,16 +100,29 @@ class Stream:
         first: int = 0,
         placed: bool = False,
         copied: bool = False,
+        numbered: bool = False,
     ) -> None:
         self.rows = Rows(schema, columns, first)
         self.times = Ring(np.int64, first) if timed else None
         self.positions = Ring(np.int64, first) if placed else None
         self.copies = Ring(np.bool_, first) if copied else None
+        self.numbers = Ring(np.int64, first) if numbered else None
         self.matched = {role: Ring(np.bool_, first) for role in tracked}
-        self.stored: dict[Side, Stored] = {}
+        self._stored: dict[Side, Stored] = {}
         self.max_time: int | None = None
         self.sweeps = True
         self._sweep_at = _SWEEP
+
+    @property
+    def stored(self) -> dict[Side, Stored]:
+        """The index of the stream in each role that needs one."""
+        return self._stored
+
+    @stored.setter
+    def stored(self, found: dict[Side, Stored]) -> None:
+        for stored in found.values():
+            stored.times = self.times
+        self._stored = found
 
     def append(self, rows: Fresh) -> int:
         """Take payload, times and flags in; gives the id of the first row."""
@@ -112,10 +137,19 @@ class Stream:
         if self.positions is not None:
             assert rows.positions is not None
             self.positions.append(rows.positions)
+        if self.numbers is not None:
+            assert rows.numbers is not None
+            self.numbers.append(rows.numbers)
         copies = np.zeros(len(rows), np.bool_) if rows.copies is None else rows.copies
         for flags in [*self.matched.values(), *([self.copies] if self.copies is not None else [])]:
             flags.append(copies)  # a copy counts as dealt with: only its home emits it
         return first
+
+    def number_view(self) -> NumberView:
+        """A snapshot of the rows by their arrival numbers, which are their ids unless kept."""
+        if self.numbers is None:
+            return NumberView()
+        return NumberView(self.numbers.first, self.numbers.values)
 
     def first_at(self, positions: N) -> N:
         """The first id at or after each position among all rows of the side.
@@ -210,10 +244,15 @@ class Stream:
         for ring in self._rings():
             ring.expire(before)
 
+    def expire_older(self, time: int) -> None:
+        """Let the indexes forget rows with an event time below ``time``, if they know it."""
+        for stored in self.stored.values():
+            stored.index.expire_older(time)
+
     def _rings(self) -> list[Ring]:
         """What is kept beside the payload of every row."""
-        others = [ring for ring in (self.times, self.positions, self.copies) if ring is not None]
-        return [*others, *self.matched.values()]
+        kept = (self.times, self.positions, self.copies, self.numbers)
+        return [*(ring for ring in kept if ring is not None), *self.matched.values()]
 
     @property
     def index_bytes(self) -> int:

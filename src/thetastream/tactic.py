@@ -11,6 +11,7 @@ A *layout* says what the first key column of an index is and which other columns
                       ··· 17 │ 17 │ 17 │ 18 │ …            a box asks [y - d, y + d] in two cells
 
     ibwj          like ordered, over a structure of the PIM-Tree paper: index-based window join
+    panjoin       like ordered, over a chain of subwindows of the PanJoin paper, dealt to workers
     nested-loop   no order at all
 
 The first column may be inexact (hashes collide, suffixes are rounded down): it only has to contain
@@ -23,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ __all__ = [
     "Indexed",
     "Layout",
     "Ordered",
+    "PanJoin",
     "Quantizer",
     "Scan",
     "Tactic",
@@ -55,6 +58,7 @@ Array = NDArray[np.int64]
 PREFIX_BITS = 23
 SUFFIX_BITS = 40
 _SUFFIX_TOP = np.int64((1 << SUFFIX_BITS) - 1)
+SUBWINDOWS = "subwindows"  # the chain that chooses the structure of every subwindow
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ class Layout(ABC):
 
     tactic: str
     index: str = "sorted-runs"
+    parameters: Mapping[str, Any] = MappingProxyType({})  # of the index, besides its size
     ordered = False  # whether ``arranged`` gives rows in the order of their boxes
 
     def __init__(self, fields: Sequence[Field]) -> None:
@@ -143,6 +148,7 @@ class Layout(ABC):
         return {
             "tactic": self.tactic,
             "index": self.index,
+            **self.parameters,
             "first column": self.describe(),
             "checked on candidates": [str(field) for field in self.checks],
         }
@@ -193,6 +199,19 @@ class Indexed(Ordered):
     """The index-based window join of the PIM-Tree paper: one field drives any of its structures."""
 
     tactic = "ibwj"
+
+
+class PanJoin(Ordered):
+    """PanJoin: one field drives a chain of subwindows, which are dealt to ``workers`` threads."""
+
+    tactic = "panjoin"
+
+    def __init__(
+        self, fields: Sequence[Field], driver: Field, index: str = SUBWINDOWS, workers: int = 1
+    ) -> None:
+        super().__init__(fields, driver, index)
+        if workers > 1:
+            self.parameters = {"workers": workers}
 
 
 class Hashed(Layout):
@@ -383,10 +402,14 @@ _TACTICS = {
     "auto": Tactic("auto", "the cheapest of all by the cost model, from observed keys"),
     "ordered": Tactic("ordered", "one term drives an ordered index, the others are checked"),
     "ibwj": Tactic("ibwj", "index-based window join: one term drives the cheapest tree"),
+    "panjoin": Tactic("panjoin", "one term drives a chain of subwindows, dealt to workers"),
     "hash": Tactic("hash", "equality terms by hash, the others are checked"),
     "cells": Tactic("cells", "equalities and the cell of a band, then the order of another term"),
     "nested-loop": Tactic("nested-loop", "every row against every row"),
 }
+
+
+_OVER_AN_INDEX = ("ordered", "ibwj", "panjoin")
 
 
 def tactics() -> list[str]:
@@ -407,9 +430,10 @@ def read_tactic(name: str) -> tuple[str, str | None]:
             f"there is no tactic {name!r}; there are {', '.join(_TACTICS)}."
             f"{suggest(family, _TACTICS)}"
         )
-    if index and family not in ("ordered", "ibwj"):
+    if index and family not in _OVER_AN_INDEX:
         raise RegistryError(
-            f"only the tactics 'ordered' and 'ibwj' take an index, as in 'ordered/{index}'"
+            f"only the tactics {', '.join(map(repr, _OVER_AN_INDEX))} take an index, as in "
+            f"'ordered/{index}'"
         )
     if index and index not in index_names():
         raise RegistryError(

@@ -210,3 +210,22 @@ def test_ctrl_c_leaves_no_file_and_no_process(tmp_path: Path) -> None:
     assert process.returncode == 130, errors
     assert "stopped by Ctrl-C" in errors
     assert [path.name for path in tmp_path.iterdir()] == ["l.parquet"]
+
+
+def test_numbers_or_counts_instead_of_rows(command, files: tuple[str, str], tmp_path: Path) -> None:
+    found = {}
+    for give in ("pairs", "count"):
+        output = tmp_path / f"{give}.csv"
+        result = command(
+            *("join", *files, "--on", "l.x < r.x", "--count", "9"),
+            *("--give", give, "-o", str(output)),
+        )
+        assert result.exit_code == 0, result.output
+        found[give] = load(output)
+    assert Counter((r["left"], r["right"]) for r in found["pairs"]) == Counter(
+        [(0, 1), (0, 2), (1, 2)]
+    )
+    assert sum(r["matches"] for r in found["count"]) == 3
+    result = command("join", *files, "--on", "l.x < r.x", "--count", "9", "--give", "ranges")
+    assert result.exit_code == 2
+    assert "use --give count or --give pairs" in " ".join(result.output.split())

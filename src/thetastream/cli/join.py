@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from thetastream import StreamJoin
+    from thetastream.answer import Output
     from thetastream.cli.feed import Push
     from thetastream.cli.files import Source
     from thetastream.side import Side
@@ -70,6 +71,9 @@ def join(
     suffix: Annotated[
         str, typer.Option(help="Ending of right columns whose name is taken.")
     ] = "_right",
+    give: Annotated[
+        str, typer.Option(help="rows; pairs of row numbers; or count, of each row's matches.")
+    ] = "rows",
     tactic: Annotated[str, typer.Option(help="See `thetastream index`.")] = "auto",
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
     batch_rows: Annotated[
@@ -83,13 +87,20 @@ def join(
 ) -> None:
     """Join two files as streams, in the order in which their rows would have come."""
     import thetastream as ts
+    from thetastream.answer import Output
     from thetastream.cli.files import Source, Target
-    from thetastream.schema import output_schema, select
-    from thetastream.side import How, Side
+    from thetastream.errors import StateError
+    from thetastream.side import Side
 
     options = WindowOptions(
         window=window, time=time, lateness=lateness, count=count, order=order, slide=slide
     )
+    answer = Output.of(give)
+    if answer is Output.RANGES:
+        raise StateError(
+            "ranges point into the memory of a running join, so they are for programs only; use "
+            "--give count or --give pairs"
+        )
     if output is not None:
         Target.refuse_existing(output, force=force)
     sources = {Side.LEFT: Source(left, batch_rows)}
@@ -108,9 +119,9 @@ def join(
         batch_rows=batch_rows,
         columns=kept,
         schemas=(schemas[0], schemas[-1]),
+        output=answer,
     )
-    schema, origin = output_schema(schemas[0], schemas[-1], How.of(how), suffix)
-    schema, _ = select(schema, origin, kept)
+    schema = _schema(answer, schemas, how, suffix, kept)
     report = Console(stderr=True)
     with ProgressLine(report, _total(sources)) as line:
         rows = run(engine, _pushes(sources, options), line)
@@ -123,6 +134,22 @@ def join(
     if output is None:
         Console().print(preview(shown))
     report.print(summary(engine.metrics(), line, output))
+
+
+def _schema(
+    answer: Output, sides: list[pa.Schema], how: str, suffix: str, kept: list[str] | None
+) -> pa.Schema:
+    """The columns that will come out."""
+    from thetastream.output import COUNTS, NUMBERS
+    from thetastream.schema import output_schema, select
+    from thetastream.side import How
+
+    if answer.bounded:
+        return COUNTS
+    if answer.numbered:
+        return NUMBERS.schema
+    schema, origin = output_schema(sides[0], sides[-1], How.of(how), suffix)
+    return select(schema, origin, kept)[0]
 
 
 def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Iterator[pa.RecordBatch]:

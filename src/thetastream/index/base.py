@@ -189,6 +189,7 @@ class Index(ABC):
 
         Nothing happens where the event times of rows are not known (``timed``).
         """
+        return
 
     @abstractmethod
     def __len__(self) -> int:

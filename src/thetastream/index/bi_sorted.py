@@ -22,6 +22,7 @@ from thetastream.kernels.rap import BLOCK
 __all__ = ["BiSorted", "SortedView"]
 
 _NOTHING = np.empty(0, np.int64)
+_ALL = -1  # below all ids: no row has expired
 _ALONE = 1 << 15  # rows below which a merge is not worth several threads
 
 
@@ -46,6 +47,7 @@ class BiSorted(Subwindow):
         self._keys = self._ids = _NOTHING
         self._spare: tuple[Array, Array] | None = None
         self._count = 0
+        self._least = 2**63 - 1  # the least id
         self._samples = _NOTHING
         self._waiting = (_NOTHING, _NOTHING)
         self._views: WeakSet[SortedView] = WeakSet()
@@ -56,6 +58,7 @@ class BiSorted(Subwindow):
     def insert(self, keys: Array, ids: Array) -> None:
         """O(buffer) for a small batch; O(main array) when it is merged, shared by its rows."""
         self.rows += ids.size
+        self._least = min(self._least, int(ids.min()))
         waiting = self._waiting[1]
         if waiting.size:
             keys, ids = _merged(*self._waiting, keys, ids)
@@ -114,11 +117,18 @@ class BiSorted(Subwindow):
     def _arrays(self) -> tuple[Array, Array]:
         return self._keys, self._ids
 
-    def view(self, before: int, after: int) -> SortedView:
-        main = (self._keys, self._ids, self._count, self._samples, self.step)
-        view = SortedView(before, after, main, self._waiting)
-        self._views.add(view)
-        return view
+    def views(self, before: int, after: int) -> list[SortedView]:
+        """Of the main array and of the buffer, where they have rows."""
+        found = []
+        before = before if before > self._least else _ALL
+        if self._count:
+            main = (self._keys, self._ids, self._count, self._samples, self.step)
+            found.append(SortedView(before, after, *main))
+            self._views.add(found[0])
+        keys, ids = self._waiting
+        if ids.size:
+            found.append(SortedView(before, after, keys, ids, ids.size, keys, 1))
+        return found
 
     def splitters(self, parts: int) -> Array:
         """Read off the main array."""
@@ -157,56 +167,45 @@ class BiSorted(Subwindow):
 
 
 class SortedView(View):
-    """Arrays as they were: the main one is not changed in place while a view is alive."""
+    """A sorted array as it was: it is not changed in place while a view is alive."""
 
-    __slots__ = ("_live", "_main", "_waiting")
+    __slots__ = ("_count", "_ids", "_keys", "_samples", "_step")
 
     def __init__(
-        self, before: int, after: int, main: tuple[Array, Array, int, Array, int],
-        waiting: tuple[Array, Array],
+        self, before: int, after: int, keys: Array, ids: Array, count: int, samples: Array,
+        step: int,
     ) -> None:  # fmt: skip
         super().__init__(before, after)
-        self._main = main
-        self._waiting = waiting
+        self._keys, self._ids, self._count = keys, ids, count
+        self._samples, self._step = samples, step
 
-    def found(self, lows: Array, highs: Array) -> list[tuple[Array, Array, Array]]:
-        """Records: ``(starts, stops, ids)`` of the main array and of the buffer, if it has rows."""
-        scratch = np.empty(BLOCK, np.int64)
-        keys, ids, count, samples, step = self._main
-        records = []
-        for k, i, size, index, every in (
-            (keys, ids, count, samples, step),
-            (*self._waiting, self._waiting[1].size, self._waiting[0], 1),
-        ):
-            if size:
-                starts, stops = np.empty(lows.size, np.int64), np.empty(lows.size, np.int64)
-                bisort.find_ranges(k, size, index, every, lows, highs, starts, stops, scratch)
-                records.append((starts, stops, i[:size]))
-        return records
+    def found(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
+        """Records: ``(starts, stops, ids)``."""
+        starts, stops = np.empty(lows.size, np.int64), np.empty(lows.size, np.int64)
+        bisort.find_ranges(
+            self._keys, self._count, self._samples, self._step, lows, highs, starts, stops,
+            np.empty(BLOCK, np.int64),
+        )  # fmt: skip
+        return starts, stops, self._ids[: self._count]
 
-    def live(self, lows: Array, highs: Array) -> list[tuple[Array, Array, Array]]:
+    def live(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
         """Records of live rows only: where some have expired, ids without these. O(rows) then."""
-        return [self._living(*record) for record in self.found(lows, highs)]
-
-    def _living(self, starts: Array, stops: Array, ids: Array) -> tuple[Array, Array, Array]:
-        alive = (ids >= self.before) & (ids < self.after)
-        if alive.all():
+        starts, stops, ids = self.found(lows, highs)
+        if self.before == _ALL:
             return starts, stops, ids
+        alive = ids >= self.before
         living = np.concatenate([[0], np.cumsum(alive)])
         return living[starts], living[stops], ids[alive]
 
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
-        for starts, stops, ids in self.found(lows, highs):
+        starts, stops, ids = self.found(lows, highs)
 
-            def step(
-                cursor: Array, filled: int, positions: Array, rows: Array,
-                starts: Array = starts, stops: Array = stops, ids: Array = ids,
-            ) -> int:  # fmt: skip
-                return bisort.expand(
-                    starts, stops, ids, self.before, self.after, cursor, filled, positions, rows
-                )
+        def step(cursor: Array, filled: int, positions: Array, rows: Array) -> int:
+            return bisort.expand(
+                starts, stops, ids, self.before, self.after, cursor, filled, positions, rows
+            )
 
-            yield from chunks(lows.size, limit, np.array([0, -1]), step)
+        yield from chunks(lows.size, limit, np.array([0, -1]), step)
 
 
 def _merged(

@@ -227,11 +227,12 @@ class Chain(Index):
 
     def _without_late(self, matrix: Array, ids: Array, times: Array) -> tuple[Array, Array]:
         """Rows whose event time lies in a closed subwindow go to its buffer; gives the others."""
-        cuts = np.array([link.cut for link in self._links if link.cut is not None], np.int64)
+        ended = [link for link in self._links if link.cut is not None]
+        cuts = np.array([link.cut for link in ended], np.int64)
         place = np.searchsorted(cuts, times)
         for at in np.unique(place[place < cuts.size]).tolist():
             mine = place == at
-            self._add_late(self._links[at], np.ascontiguousarray(matrix[:, mine]), ids[mine])
+            self._add_late(ended[at], np.ascontiguousarray(matrix[:, mine]), ids[mine])
         on_time = place == cuts.size
         if on_time.any():
             top = int(times[on_time].max())
@@ -278,12 +279,14 @@ class Chain(Index):
 
     def _views(self) -> list[tuple[Worker, PartView, float]]:
         """All parts as they are now, with the share of a full subwindow that each has."""
-        return [
-            (link.worker, part.view(self._before, self._next), part.rows / link.part.inside.size)
-            for link in self._links
-            for part in link.parts
-            if part.rows
-        ]
+        found = []
+        for link in self._links:
+            for part in link.parts:
+                share = part.rows / link.part.inside.size
+                for view in part.views(self._before, self._next):
+                    found.append((link.worker, view, share))
+                    share = 0.0  # counted with the first of its views
+        return found
 
     def _read(self, question: _Question) -> Iterator[tuple[Array, Array]]:
         boxes = question.lows.shape[1]
@@ -326,21 +329,21 @@ class Chain(Index):
         low, high = self._matrix(lows)[0], self._matrix(highs)[0]
         records: list[tuple[Array, ...]] = []
         held: list[Array] = []
-        for _, view, share in self._views():
+        views = self._views()
+        for _, view, share in views:
             assert isinstance(view.view, SortedView)
-            total = 0
-            for starts, stops, ids in view.view.live(low, high):
-                full = np.flatnonzero(starts < stops)
-                records.append((full, np.full(full.size, len(held)), starts[full], stops[full]))
-                held.append(ids)
-                total += int((stops[full] - starts[full]).sum())
-            self.observed.add(low.size, share, total)
+            starts, stops, ids = view.view.live(low, high)
+            full = np.flatnonzero(starts < stops)
+            records.append((full, np.full(full.size, len(held)), starts[full], stops[full]))
+            held.append(ids)
+            self.observed.add(low.size, share, int((stops - starts).sum()))
         if not records:
             nothing = np.empty(0, np.int64)
             return Ranges(nothing, nothing, nothing, nothing, ())
         boxes, runs, starts, stops = (np.concatenate(c) for c in zip(*records, strict=True))
         order = np.argsort(boxes, kind="stable")
-        return Ranges(boxes[order], runs[order], starts[order], stops[order], tuple(held))
+        # The views live on with the answer: while they do, no array is merged where it lies.
+        return Ranges(boxes[order], runs[order], starts[order], stops[order], tuple(held), views)
 
     # --- Facts ----------------------------------------------------------------------------------
 

@@ -69,11 +69,12 @@ class LlatIndex(Chain):
         self.partitions = partitions
         self.sigma = sigma
         self.domain = domain
+        self._cuts: Array | None = None
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
-        if isinstance(previous, Partitioned):
-            return Partitioned(size, previous.cuts, self.sigma)
-        return Partitioned(size, self.first_splitters(self.parts(size), keys), self.sigma)
+        if self._cuts is None:
+            self._cuts = self.first_splitters(self.parts(size), keys)
+        return Partitioned(size, self._cuts, self.sigma)
 
     def parts(self, size: int) -> int:
         """How many partitions a subwindow has."""

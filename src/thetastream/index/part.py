@@ -59,13 +59,13 @@ class Part:
             self._ids, self._beside = grown, beside
         self._ids[start:stop], self._beside[:, start:stop] = ids, columns
 
-    def view(self, before: int, after: int) -> PartView:
+    def views(self, before: int, after: int) -> list[PartView]:
         """The rows with an id in ``[before, after)``, as they are now."""
-        if self._columns == 1:
-            return PartView(self.inside.view(before, after), None, self._beside)
-        ids = self._ids[: self.rows]
-        first, last = np.searchsorted(ids, [before, after])
-        return PartView(self.inside.view(int(first), int(last)), ids, self._beside)
+        ids = None
+        if self._columns > 1:
+            ids = self._ids[: self.rows]
+            before, after = np.searchsorted(ids, [before, after]).tolist()
+        return [PartView(view, ids, self._beside) for view in self.inside.views(before, after)]
 
     @property
     def nbytes(self) -> int:

@@ -17,7 +17,13 @@ from thetastream.index.subwindow import Subwindow, View, chunks
 from thetastream.kernels import llat, rap
 from thetastream.kernels.llat import Llat
 
-__all__ = ["ROWS_PER_PART", "Partitioned", "check_table", "new_table", "table_bytes"]
+__all__ = [
+    "ROWS_PER_PART", "Histograms", "Partitioned", "adjusted", "check_table", "new_table",
+    "table_bytes",
+]  # fmt: skip
+
+Histograms = tuple[Array, Array, Array]
+"""Rows, least and largest key of every partition."""
 
 ROWS_PER_PART = 64
 """Rows of a partition, unless the number of partitions is given."""
@@ -28,7 +34,7 @@ def new_table(entries: int, width: int, taken: int) -> Llat:
     facts = np.zeros(llat.FACTS, np.int64)
     facts[llat.WIDTH], facts[llat.USED], facts[llat.TAKEN] = width, taken, entries
     return Llat(
-        np.empty(entries * width, np.int64),
+        np.empty(entries * width + llat.BLOCK, np.int64),
         np.empty(entries * width, np.int64),
         np.zeros(entries, np.int64),
         np.full(entries, -1),
@@ -64,6 +70,13 @@ def check_table(table: Llat, firsts: Array) -> list[Array]:
     return found
 
 
+def adjusted(seen: Histograms, parts: int) -> Array:
+    """Splitters for ``parts`` partitions of keys spread like these. O(P)."""
+    found = np.empty(parts - 1, np.int64)
+    rap.adjust(*seen, found)
+    return found
+
+
 class Partitioned(Subwindow):
     """Rows of a subwindow by range of keys. Invariants: see ``check``.
 
@@ -86,10 +99,10 @@ class Partitioned(Subwindow):
         rap.insert_rows(self.table, self.cuts, keys, ids, np.empty(rap.BLOCK, np.int64))
         self.rows += ids.size
 
-    def view(self, before: int, after: int) -> View:
-        return _View(before, after, self.table, self.cuts)
+    def views(self, before: int, after: int) -> list[View]:
+        return [_View(before, after, self.table, self.cuts)]
 
-    def histograms(self) -> tuple[Array, Array, Array]:
+    def histograms(self) -> Histograms:
         """Rows, least and largest key of every partition. O(rows)."""
         counts, lows, highs = (np.empty(self.parts, np.int64) for _ in range(3))
         llat.histogram(self.table, self.parts, counts, lows, highs)
@@ -97,9 +110,7 @@ class Partitioned(Subwindow):
 
     def splitters(self, parts: int) -> Array:
         """By the adjustment algorithm (Section III-B1). O(rows) for the histograms, O(P) for it."""
-        found = np.empty(parts - 1, np.int64)
-        rap.adjust(*self.histograms(), found)
-        return found
+        return adjusted(self.histograms(), parts)
 
     @property
     def nbytes(self) -> int:

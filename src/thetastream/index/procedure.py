@@ -17,11 +17,12 @@ node of the paper holds subwindows of both streams.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class Command(ABC):
     """Something to do with a subwindow."""
 
     @abstractmethod
-    def run(self, held: dict[Key, Part]) -> Status:
+    def run(self, held: MutableMapping[Key, Part]) -> Status:
         """Do it."""
 
 
@@ -59,7 +60,7 @@ class Create(Command):
     key: Key
     part: Part
 
-    def run(self, held: dict[Key, Part]) -> Status:
+    def run(self, held: MutableMapping[Key, Part]) -> Status:
         held[self.key] = self.part
         return Status(0, False)
 
@@ -73,7 +74,7 @@ class Insert(Command):
     ids: Array
     close: bool = False
 
-    def run(self, held: dict[Key, Part]) -> Status:
+    def run(self, held: MutableMapping[Key, Part]) -> Status:
         part = held[self.key]
         if self.ids.size:
             part.insert(self.matrix, self.ids)
@@ -88,8 +89,8 @@ class Expire(Command):
 
     key: Key
 
-    def run(self, held: dict[Key, Part]) -> Status:
-        del held[self.key]
+    def run(self, held: MutableMapping[Key, Part]) -> Status:
+        held.pop(self.key, None)
         return Status(0, False)
 
 
@@ -149,11 +150,14 @@ class Probe:
 
 
 class Worker:
-    """Carries out commands in the order in which they are sent."""
+    """Carries out commands in the order in which they are sent.
+
+    Its subwindows go with their window, if that is dropped before they expire.
+    """
 
     def __init__(self, queue: ThreadPoolExecutor | None) -> None:
         self._queue = queue
-        self._held: dict[Key, Part] = {}
+        self._held: WeakValueDictionary[Key, Part] = WeakValueDictionary()
 
     def send(self, command: Command) -> Future[Status]:
         """Have a command carried out; its feedback comes by the future."""

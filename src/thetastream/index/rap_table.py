@@ -37,7 +37,7 @@ import numpy as np
 from thetastream.errors import RegistryError
 from thetastream.index.base import Array, register
 from thetastream.index.llat import SIGMA, LlatIndex
-from thetastream.index.partitioned import Partitioned
+from thetastream.index.partitioned import Histograms, Partitioned, adjusted
 from thetastream.index.subwindow import Subwindow
 from thetastream.kernels import llat
 
@@ -79,13 +79,13 @@ class RapTable(LlatIndex):
         self.errors: list[float] = []
         self.outside: list[float] = []
         self._earlier: list[Array] = []
-        self._range: tuple[int, int] | None = None
+        self._seen: Histograms | None = None  # of the last closed subwindow
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
         parts = self.parts(size)
-        if previous is None:
+        if self._seen is None:
             return Adjusted(size, self.first_splitters(parts, keys), self.sigma)
-        self._earlier = [*self._earlier[1 - self.memory :], previous.splitters(parts)]
+        self._earlier = [*self._earlier[1 - self.memory :], adjusted(self._seen, parts)]
         if self.memory == 1 or any(known.size != parts - 1 for known in self._earlier):
             self._earlier = self._earlier[-1:]
         together = np.sort(np.concatenate(self._earlier))
@@ -95,12 +95,12 @@ class RapTable(LlatIndex):
     def closed(self, inside: Subwindow, previous: Subwindow | None) -> None:
         """Learn how even the partitions came out, and whether keys have left their range."""
         assert isinstance(inside, Partitioned)
-        counts, lows, highs = inside.histograms()
-        self.errors.append(splitter_error(counts))
-        if self._range is not None:
-            self.outside.append(llat.count_outside(inside.table, *self._range) / inside.rows)
-        full = counts > 0
-        self._range = int(lows[full].min()), int(highs[full].max())
+        if self._seen is not None:
+            _, lows, highs = self._seen
+            outside = llat.count_outside(inside.table, lows.min(), highs.max())
+            self.outside.append(outside / inside.rows)
+        self._seen = inside.histograms()
+        self.errors.append(splitter_error(self._seen[0]))
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class Scanned(Subwindow):
         self._keys[0, start:stop], self._ids[start:stop] = keys, ids
         self.rows = stop
 
-    def view(self, before: int, after: int) -> View:
-        return _View(before, after, *self.dump())
+    def views(self, before: int, after: int) -> list[View]:
+        return [_View(before, after, *self.dump())]
 
     def splitters(self, parts: int) -> Array:
         return sampled_splitters(self.dump()[0], parts)

@@ -8,7 +8,7 @@ one moment, is cheap: later rows have larger ids and are passed over.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -52,8 +52,8 @@ class Subwindow(ABC):
         """Take rows, sorted by key, with ids above all before."""
 
     @abstractmethod
-    def view(self, before: int, after: int) -> View:
-        """The subwindow as it is now."""
+    def views(self, before: int, after: int) -> Sequence[View]:
+        """The subwindow as it is now: a view per array, in the order in which they are read."""
 
     def close(self) -> None:
         """No further row will come."""

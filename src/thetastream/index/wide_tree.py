@@ -68,10 +68,10 @@ class WideTree(Subwindow):
                 view.arrays = copy
                 self._views.discard(view)
 
-    def view(self, before: int, after: int) -> View:
-        view = _View(before, after, self.tree, self.table, self)
+    def views(self, before: int, after: int) -> list[View]:
+        view = _View(before, after, self)
         self._views.add(view)
-        return view
+        return [view]
 
     def splitters(self, parts: int) -> Array:
         """From a sample of its rows."""
@@ -118,7 +118,7 @@ class _View(View):
 
     __slots__ = ("_owner", "arrays", "readers")
 
-    def __init__(self, before: int, after: int, tree: Forest, table: Llat, owner: WideTree) -> None:
+    def __init__(self, before: int, after: int, owner: WideTree) -> None:
         super().__init__(before, after)
         self.arrays: tuple[Forest, Llat] | None = None
         self.readers = 0

@@ -26,13 +26,15 @@ from numpy.typing import NDArray
 from thetastream.kernels._jit import NUMBER, inlined, kernel, named, prefetch, vector
 
 __all__ = [
-    "FACTS", "GROUP", "LLAT", "ROWS", "TAKEN", "USED", "WIDTH", "Llat", "N", "V", "append",
+    "BLOCK", "FACTS", "GROUP", "LLAT", "ROWS", "TAKEN", "USED", "WIDTH", "Llat", "N", "V", "append",
     "ask_for", "count_outside", "dump_table", "histogram", "read_part", "room_for", "take_entry",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
 GROUP = "subwindows"
-_BLOCK = 32
+BLOCK = 32
+_FAR = 256  # keys that are asked for ahead
+_FEW = 4  # hits of a block up to which it is looked at row by row
 # Facts: rows of an entry, entries in use, entries there are, rows stored.
 WIDTH, USED, TAKEN, ROWS, FACTS = 0, 1, 2, 3, 4
 MOST = 2**63 - 1
@@ -41,7 +43,7 @@ MOST = 2**63 - 1
 class Llat(NamedTuple):
     """The table. Entry ``e`` has the places ``[e · width, e · width + sizes[e])``."""
 
-    keys: Array
+    keys: Array  # with a block of places more than there are rows, to be read but not used
     ids: Array
     sizes: Array
     nexts: Array  # the entry that goes on with the same partition, -1 for none
@@ -96,13 +98,21 @@ def ask_for(t: Llat, part: int) -> None:
 
 
 @inlined
-def any_inside(keys: Array, at: np.uint64, low: int, span: np.uint64) -> bool:
-    """Whether any of the next ``_BLOCK`` keys lies in the interval. No branch: vector code."""
+def ask_for_all(t: Llat, part: int) -> None:
+    """Ask the processor for the keys of a partition's first entry, up to a limit."""
+    first = part * t.facts[WIDTH]
+    for line in range(0, min(t.sizes[np.uint64(part)], _FAR), 8):
+        prefetch(t.keys, np.uint64(first + line))
+
+
+@inlined
+def count_inside(keys: Array, at: np.uint64, low: int, span: np.uint64) -> int:
+    """How many of the next ``BLOCK`` keys lie in the interval. No branch: vector code."""
     hits, base = np.int64(0), np.uint64(low)
-    block = keys[at : at + np.uint64(_BLOCK)]  # as an array of its own; otherwise it stays scalar
+    block = keys[at : at + np.uint64(BLOCK)]  # as an array of its own; otherwise it stays scalar
     for i in range(np.uint64(block.size)):
-        hits |= np.int64(np.uint64(block[i]) - base <= span)
-    return bool(hits != 0)
+        hits += np.int64(np.uint64(block[i]) - base <= span)
+    return hits  # type: ignore[return-value]
 
 
 @inlined
@@ -123,14 +133,12 @@ def read_part(
     while entry >= 0:
         stop = np.uint64(entry * width + t.sizes[np.uint64(entry)])
         while at < stop:
-            block = at + np.uint64(_BLOCK)
-            if block <= stop:
-                if not any_inside(t.keys, at, low, span):
-                    at = block
-                    continue
-            else:
-                block = stop
-            if k + (block - at) < room:
+            # Of a last block, what lies behind the rows may count as hits, but none is overlooked.
+            block, hits = min(at + np.uint64(BLOCK), stop), count_inside(t.keys, at, low, span)
+            if hits == 0:
+                at = block
+                continue
+            if k + (block - at) < room and hits > _FEW:
                 for i in range(at, block):
                     row = t.ids[i]
                     positions[k] = box
@@ -139,15 +147,17 @@ def read_part(
                     k += np.uint64(good & (np.uint64(row) - lowest < ids_span))
                 at = block
             while at < block:
-                row = t.ids[at]
-                if np.uint64(t.keys[at]) - base <= span and np.uint64(row) - lowest < ids_span:
-                    if k == room:
-                        cursor[1] = entry
-                        cursor[2] = np.int64(at) - entry * width
-                        return np.int64(k)  # type: ignore[return-value]
-                    positions[k] = box
-                    rows[k] = row
-                    k += one
+                # The id of a row is read only when its key is inside: it lies in another line.
+                if np.uint64(t.keys[at]) - base <= span:
+                    row = t.ids[at]
+                    if np.uint64(row) - lowest < ids_span:
+                        if k == room:
+                            cursor[1] = entry
+                            cursor[2] = np.int64(at) - entry * width
+                            return np.int64(k)  # type: ignore[return-value]
+                        positions[k] = box
+                        rows[k] = row
+                        k += one
                 at += one
         entry = t.nexts[np.uint64(entry)]
         at = np.uint64(entry * width)

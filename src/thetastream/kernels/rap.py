@@ -20,12 +20,12 @@ from thetastream.kernels.llat import (
     GROUP,
     LLAT,
     ROWS,
-    WIDTH,
     Llat,
     N,
     V,
     append,
     ask_for,
+    ask_for_all,
     read_part,
 )
 
@@ -33,6 +33,7 @@ __all__ = ["BLOCK", "adjust", "find_parts", "insert_rows", "probe_rows", "reboun
 
 Array = NDArray[np.int64]
 BLOCK = 64
+FEW = 16
 
 
 @inlined
@@ -92,10 +93,10 @@ def probe_rows(
 
     Full arrays end the call with ``cursor`` (box, entry or -1, place, partition) where to go on.
     """
-    size, width, at = splitters.size, t.facts[WIDTH], 0
+    size, at = splitters.size, 0
     while cursor[0] < lows.size:
         start = cursor[0]
-        count = min(BLOCK, lows.size - start)
+        count = min(FEW, lows.size - start)
         for i in range(count):
             low, high = lows[np.uint64(start + i)], highs[np.uint64(start + i)]
             at = rebound(splitters, size, at, low)
@@ -103,10 +104,7 @@ def probe_rows(
             scratch[np.uint64(2 * i + 1)] = (
                 rebound(splitters, size, at, high) if low <= high else -1
             )
-            prefetch(t.sizes, np.uint64(at))
-            prefetch(t.keys, np.uint64(at * width))
-            prefetch(t.keys, np.uint64(at * width + 8))
-            prefetch(t.keys, np.uint64(at * width + 16))
+            ask_for_all(t, at)
         for i in range(count):
             box = start + i
             part, last = scratch[np.uint64(2 * i)], scratch[np.uint64(2 * i + 1)]
@@ -154,7 +152,7 @@ def adjust(counts: Array, lows: Array, highs: Array, splitters: Array) -> int:
             share = min(1.0, max(0.0, (balance - seen) / counts[i]))
         width = np.uint64(highs[i]) - np.uint64(lows[i])
         # Rounded up: a splitter is the first key of the partition behind it.
-        step = np.uint64(share * np.float64(width))
+        step = np.uint64(share * np.float64(width)) if share < 1.0 else width
         value = np.int64(np.uint64(lows[i]) + min(step, width))
         if share > 0.0 and value < highs[i]:
             value += 1

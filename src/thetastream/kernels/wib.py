@@ -46,11 +46,12 @@ from thetastream.kernels.llat import (
     V,
     append,
     ask_for,
+    ask_for_all,
     read_part,
     room_for,
     take_entry,
 )
-from thetastream.kernels.rap import BLOCK
+from thetastream.kernels.rap import BLOCK, FEW
 
 __all__ = ["NO_ENTRIES", "NO_NODES", "insert_rows", "open_tree", "probe_rows"]
 
@@ -286,10 +287,10 @@ def probe_rows(
 
     Full arrays end the call with ``cursor`` (box, entry or -1, place, node, slot) where to go on.
     """
-    width, node, last = t.facts[WIDTH], -1, MOST
+    node, last = -1, MOST
     while cursor[0] < lows.size:
         start = cursor[0]
-        count = min(BLOCK, lows.size - start)
+        count = min(FEW, lows.size - start)
         for i in range(count):
             low = lows[np.uint64(start + i)]
             node = seek(f, behind(f, node, low, last), low)
@@ -298,10 +299,7 @@ def probe_rows(
             scratch[np.uint64(2 * i)] = node
             scratch[np.uint64(2 * i + 1)] = slot
             leaf = f.ids[np.uint64(node), np.uint64(slot)]
-            prefetch(t.sizes, np.uint64(leaf))
-            prefetch(t.keys, np.uint64(leaf * width))
-            prefetch(t.keys, np.uint64(leaf * width + 8))
-            prefetch(t.keys, np.uint64(leaf * width + 16))
+            ask_for_all(t, leaf)
         for i in range(count):
             box = start + i
             low, high = lows[np.uint64(box)], highs[np.uint64(box)]
