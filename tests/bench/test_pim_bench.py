@@ -18,6 +18,8 @@ from typer.testing import CliRunner, Result
 import thetastream.bench.pim as package
 from thetastream.bench.contestant import MissingPackage
 from thetastream.bench.digest import Digest, mix
+from thetastream.bench.figure_plots import plot
+from thetastream.bench.figure_table import SCORES, filled, marks
 from thetastream.bench.pim import contestant as contestants
 from thetastream.bench.pim import run as runs
 from thetastream.bench.pim.contestant import Contestant, Indexed, Joiner, make
@@ -25,13 +27,13 @@ from thetastream.bench.pim.figures import FIGURES, cells, chosen
 from thetastream.bench.pim.inserts import landed, spread
 from thetastream.bench.pim.measure import MEASURES
 from thetastream.bench.pim.ordered import KINDS, OrderedSetJoin
+from thetastream.bench.pim.paper import PAPER
 from thetastream.bench.pim.plan import Cell, Sizes
-from thetastream.bench.pim.plots import plot
 from thetastream.bench.pim.reference import pairs, truths
-from thetastream.bench.pim.result import PimResult, read, together, write
+from thetastream.bench.pim.result import PimResult
 from thetastream.bench.pim.score import scores
 from thetastream.bench.pim.stream import Shape, Stream
-from thetastream.bench.pim.table import SCORES, filled, main, marks
+from thetastream.bench.pim.table import main
 from thetastream.bench.runner import VerificationError
 from thetastream.cli.bench import register
 from thetastream.errors import DataError, RegistryError
@@ -428,30 +430,32 @@ def test_scores_stand_beside_their_limits() -> None:
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "pim.csv"
-    write(path, sample())
-    assert read(path) == sample()
+    PAPER.write(path, sample())
+    assert PAPER.read(path) == sample()
     again = [line("8b", "IB-chain", 2, tuples_per_s=9.0), line("8a", "b+tree", 1.0)]
-    both = together(read(path), again)
+    both = PAPER.together(PAPER.read(path), again)
     assert [r.figure for r in both[:2]] == ["8a", "8b"]
     assert len([r for r in both if r.figure == "8b"]) == 1
     assert len(both) == len(sample()) - 4 + 2
     with pytest.raises(DataError, match="thetastream bench pim"):
-        read(tmp_path / "absent.csv")
+        PAPER.read(tmp_path / "absent.csv")
 
 
 def test_every_figure_has_its_place_in_the_page() -> None:
     page = (ROOT / "docs/pim-benchmarks.md").read_text(encoding="utf-8")
     for name in (SCORES, *FIGURES):
-        begin, end = marks(name)
+        begin, end = marks(PAPER.name, name)
         assert page.count(begin) == page.count(end) == 1, name
         assert page.index(begin) < page.index(end)
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     file, page = tmp_path / "pim.csv", tmp_path / "page.md"
-    write(file, sample())
+    PAPER.write(file, sample())
     (tmp_path / "pim-8b.png").touch()
-    text = "".join(f"# {name}\n{'|'.join(marks(name))}\n" for name in (SCORES, *FIGURES))
+    text = "".join(
+        f"# {name}\n{'|'.join(marks(PAPER.name, name))}\n" for name in (SCORES, *FIGURES)
+    )
     page.write_text(text, encoding="utf-8")
     main(file, page)
     written = page.read_text(encoding="utf-8")
@@ -463,13 +467,13 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     assert "| gamma | 0.8 |" in written
     assert "MISSED" in written
     assert "A Processor, 2 cores" in written
-    assert filled(written, sample(), {"8b": "pim-8b.png"}) == written
+    assert filled(PAPER, written, sample(), {"8b": "pim-8b.png"}) == written
     with pytest.raises(DataError, match="needs the marks"):
-        filled("no marks", sample(), {})
+        filled(PAPER, "no marks", sample(), {})
 
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
-    files = plot(sample(), tmp_path, "sample")
+    files = plot(PAPER, sample(), tmp_path, "sample")
     drawn = ["8b", "9b", "10a", "10c", "11a", "12a", "12b", "13b", "peers", "merge", "cost"]
     assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
@@ -497,12 +501,12 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: 
     assert "8b: IB-chain, chain length 2: million tuples per second" in done.output
     path = tmp_path / "pim-scale-0.0001.csv"
     assert (tmp_path / "pim-scale-0.0001-8b.png").exists()
-    before = read(path)
+    before = PAPER.read(path)
     assert {(r.figure, r.verified, r.scale) for r in before} == {("8b", True, 0.0001)}
     assert before[0].cores >= 1
     assert "numba" in before[0].versions
     assert small("9c", tmp_path).exit_code == 0
-    after = read(path)
+    after = PAPER.read(path)
     assert [r for r in after if r.figure == "8b"] == before
     assert {r.figure for r in after} == {"8b", "9c"}
 
@@ -516,7 +520,7 @@ def test_the_command_fails_on_a_wrong_answer_and_keeps_earlier_cells(
     done = small("9c", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output
-    assert {r.figure for r in read(tmp_path / "pim-scale-0.0001.csv")} == {"8b"}
+    assert {r.figure for r in PAPER.read(tmp_path / "pim-scale-0.0001.csv")} == {"8b"}
 
 
 def without_last(answer: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
@@ -542,7 +546,7 @@ def test_examples_in_docstrings_are_right(name: str) -> None:
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
     done = command("pim", "--scale", "0.01", "--output", str(tmp_path), "--plots")
     assert done.exit_code == 0, done.output
-    results = read(tmp_path / "pim-scale-0.01.csv")
+    results = PAPER.read(tmp_path / "pim-scale-0.01.csv")
     assert {result.figure for result in results} == set(FIGURES)
     for name in FIGURES:
         assert (tmp_path / f"pim-scale-0.01-{name}.png").exists()

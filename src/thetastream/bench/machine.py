@@ -7,11 +7,13 @@ import platform
 import resource
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Machine", "PeakMemory", "thread_settings", "versions"]
+__all__ = ["Machine", "PeakMemory", "provenance", "thread_settings", "versions"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ def versions(packages: Iterable[str]) -> str:
         except metadata.PackageNotFoundError:
             found.append(f"{package} (source tree)")
     return "; ".join(found)
+
+
+def provenance(packages: Iterable[str]) -> dict[str, Any]:
+    """The columns of a result file that say where a line comes from."""
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    return {"versions": versions(packages), "date": date, **asdict(Machine.here())}
 
 
 def thread_settings(threads: int) -> dict[str, str]:

@@ -25,7 +25,7 @@ from thetastream.bench.feed import Feed
 from thetastream.bench.query import Op, Query, Term, Values
 from thetastream.side import Side
 
-__all__ = ["expanded", "reference"]
+__all__ = ["expanded", "matches", "reference"]
 
 _CANDIDATES = 1 << 22
 _STRETCH = 1 << 16
@@ -46,14 +46,14 @@ def reference(feed: Feed, pushes: int) -> list[Digest]:
     for first in range(0, pushes, stretch):
         last = min(first + stretch, pushes)
         for side in feed.sides:
-            for left, right, push in _matches(feed, side, first, last):
+            for left, right, push in matches(feed, side, first, last):
                 more = digest_by_group(left, right, push, pushes)
                 counts += more[0]
                 sums += more[1]
     return [Digest(int(n), int(s)) for n, s in zip(counts, sums, strict=True)]
 
 
-def _matches(feed: Feed, side: Side, first: int, last: int) -> Iterator[tuple[Ids, Ids, Ids]]:
+def matches(feed: Feed, side: Side, first: int, last: int) -> Iterator[tuple[Ids, Ids, Ids]]:
     """Yield left ids, right ids and push numbers of matches of one side's fresh rows."""
     query, turn = feed.query, len(feed.sides)
     pushes = np.array([p for p in range(first, last) if feed.side(p) is side], dtype=np.int64)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Protocol
 
-__all__ = ["Score"]
+__all__ = ["Score", "mean", "over"]
+
+
+class _Placed(Protocol):
+    @property
+    def contestant(self) -> str: ...
+    @property
+    def place(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -48,3 +58,26 @@ class Score:
         ('12.3 ×', '–')
         """
         return "–" if value is None else f"{value:.3g} {self.unit}".rstrip()
+
+
+def over(
+    results: Iterable[_Placed], one: str, other: str, column: str = "tuples_per_s"
+) -> dict[float, float]:
+    """Ratios of two contestants, by place."""
+    values: dict[tuple[str, float], float] = {
+        (result.contestant, result.place): getattr(result, column) for result in results
+    }
+    return {
+        place: value / values[other, place]
+        for (label, place), value in values.items()
+        if label == one and values.get((other, place))
+    }
+
+
+def mean(ratios: Mapping[float, float] | Mapping[int, float]) -> float | None:
+    """The mean of ratios, None when there are none.
+
+    >>> mean({1: 2.0, 2: 4.0}), mean({})
+    (3.0, None)
+    """
+    return fmean(ratios.values()) if ratios else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "register"]
 
-SPARK, PIM = "spark", "pim"
+SPARK, PIM, PANJOIN = "spark", "pim", "panjoin"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
 
 
@@ -48,10 +48,12 @@ def bench(
     ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     figure: Annotated[
-        list[str] | None, typer.Option(help="Pim: only this figure of the paper, as in 9c.")
+        list[str] | None,
+        typer.Option(help="Pim, panjoin: only this figure of the paper, as in 9c."),
     ] = None,
     scale: Annotated[
-        float, typer.Option(min=2.0**-20, help="Pim: factor of window sizes; 0.01 to try it out.")
+        float,
+        typer.Option(min=2.0**-20, help="Pim, panjoin: factor of window sizes; 0.01 to try."),
     ] = 1.0,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
@@ -78,6 +80,13 @@ def bench(
         from thetastream.cli.bench_pim import bench_pim
 
         bench_pim(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
+        return
+    if name == PANJOIN:
+        from thetastream.cli.bench_panjoin import bench_panjoin
+
+        bench_panjoin(
+            figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots
+        )
         return
     chosen = experiments.experiment(name).narrowed(
         workloads=workload or (),
@@ -116,10 +125,13 @@ def bench(
 
 def _list(console: Console) -> None:
     from thetastream.bench.experiment import EXPERIMENTS
+    from thetastream.bench.panjoin.paper import PAPER as PANJOIN_PAPER
     from thetastream.bench.peers import PEERS
+    from thetastream.bench.pim.paper import PAPER as PIM_PAPER
     from thetastream.bench.spark.plan import PARTS
+    from thetastream.cli.bench_figures import list_figures
+    from thetastream.cli.bench_panjoin import ABOUT as ABOUT_PANJOIN
     from thetastream.cli.bench_pim import ABOUT as ABOUT_PIM
-    from thetastream.cli.bench_pim import list_figures
     from thetastream.cli.bench_spark import ABOUT
 
     for found in EXPERIMENTS.values():
@@ -127,7 +139,9 @@ def _list(console: Console) -> None:
     console.print(f"[bold]{SPARK}[/]  {ABOUT}", highlight=False)
     console.print(f"  parts, for --only: {', '.join(PARTS)}", highlight=False)
     console.print(f"[bold]{PIM}[/]  {ABOUT_PIM}", highlight=False)
-    list_figures(console)
+    list_figures(console, PIM_PAPER)
+    console.print(f"[bold]{PANJOIN}[/]  {ABOUT_PANJOIN}", highlight=False)
+    list_figures(console, PANJOIN_PAPER)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)
 
 

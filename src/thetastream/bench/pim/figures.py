@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from thetastream.bench import figure as plans
+from thetastream.bench.figure import Figure, Sizes, power
 from thetastream.bench.pim.contestant import Contestant
-from thetastream.bench.pim.plan import Cell, Figure, Sizes, power
+from thetastream.bench.pim.plan import Cell
 from thetastream.bench.pim.stream import Shape
-from thetastream.errors import RegistryError, suggest
 from thetastream.index.pim_tree import PimTree
 
 __all__ = ["FIGURES", "cells", "chosen"]
@@ -290,7 +291,7 @@ _STEPS = ("ns_descend", "ns_scan", "ns_delete", "ns_insert", "ns_merge")
 _LATENCY = ("p50_us", "p99_us", "p999_us")
 _PREDICTED = ("search", "delete", "insert", "merge")
 
-FIGURES: dict[str, Figure] = {
+FIGURES: dict[str, Figure[Cell]] = {
     found.name: found
     for found in (
         Figure("8a", "nested loop, b+tree, round robin, a concurrent tree", "window", _approaches),
@@ -331,23 +332,13 @@ FIGURES: dict[str, Figure] = {
 """Every experiment by name, in the order of the paper."""
 
 
-def chosen(names: Sequence[str] = ()) -> list[Figure]:
+def chosen(names: Sequence[str] = ()) -> list[Figure[Cell]]:
     """The experiments asked for, or all; a number alone asks for all parts of that figure.
 
     >>> [figure.name for figure in chosen(["9", "14"])]
     ['9a', '9b', '9c', '9d', '14']
     """
-    found: dict[str, Figure] = {}
-    for name in names or FIGURES:
-        own = [f for f in FIGURES if f == name or (f[-1] in "abcd" and f[:-1] == name)]
-        if not own:
-            why = f" ({NOT_MEASURED[name]})" if name in NOT_MEASURED else ""
-            raise RegistryError(
-                f"figure must be one of {', '.join(FIGURES)}; got {name!r}{why}."
-                f"{suggest(name, FIGURES)}"
-            )
-        found.update({name: FIGURES[name] for name in own})
-    return [figure for figure in FIGURES.values() if figure.name in found]
+    return plans.chosen(FIGURES, names, NOT_MEASURED)
 
 
 def cells(names: Sequence[str], sizes: Sizes) -> list[Cell]:

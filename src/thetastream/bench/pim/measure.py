@@ -1,33 +1,10 @@
-"""How a column of the result file is shown: its name in tables and plots, its unit, its digits."""
+"""The columns of ``pim.csv`` that figures show."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from thetastream.bench.measure import Measure
 
-__all__ = ["MEASURES", "Measure"]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A column, scaled."""
-
-    title: str
-    """With its unit."""
-    factor: float = 1.0
-    digits: int = 3
-    """Significant digits."""
-
-    def text(self, value: float) -> str:
-        """Give a value; a dash for nothing.
-
-        >>> MEASURES["tuples_per_s"].text(1_234_567.0), MEASURES["top_share"].text(0.0)
-        ('1.23', '–')
-        """
-        if not value:
-            return "–"
-        shown = value * self.factor
-        return f"{shown:,.0f}" if shown >= 10**self.digits else f"{shown:.{self.digits}g}"
-
+__all__ = ["MEASURES"]
 
 MEASURES: dict[str, Measure] = {
     "tuples_per_s": Measure("million tuples per second", 1e-6),

@@ -1,4 +1,4 @@
-"""One line of ``pim.csv``, and the file itself.
+"""One line of ``pim.csv``.
 
 Columns that the other result files have too mean the same here. A file holds figures of several
 runs: those that are measured again replace their own lines and leave the others.
@@ -6,14 +6,9 @@ runs: those that are measured again replace their own lines and leave the others
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from thetastream.bench.pim.figures import FIGURES
-from thetastream.bench.result import read_lines, write_lines
-
-__all__ = ["PimResult", "read", "together", "write"]
+__all__ = ["PimResult"]
 
 
 @dataclass(frozen=True)
@@ -103,24 +98,3 @@ class PimResult:
     def ran(self) -> bool:
         """Whether there are numbers."""
         return self.status == "ok"
-
-
-def write(path: Path, results: Iterable[PimResult]) -> None:
-    """Write a result file; an older one of the same name is replaced."""
-    write_lines(path, PimResult, results)
-
-
-def read(path: Path) -> list[PimResult]:
-    """Read a result file."""
-    return read_lines(path, PimResult, "thetastream bench pim", "of the PIM-Tree benchmark")
-
-
-def together(old: Sequence[PimResult], new: Sequence[PimResult]) -> list[PimResult]:
-    """Old lines of figures that have no new ones, and the new lines, in the order of the paper."""
-    again = {result.figure for result in new}
-    kept = [result for result in old if result.figure not in again]
-    order = list(FIGURES)
-    return sorted(
-        [*kept, *new],
-        key=lambda result: order.index(result.figure) if result.figure in order else len(order),
-    )

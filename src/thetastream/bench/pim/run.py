@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
-from thetastream.bench.machine import Machine, versions
+from thetastream.bench.machine import provenance
 from thetastream.bench.pim.contestant import Contestant, Indexed, Joiner, Unavailable, make
 from thetastream.bench.pim.figures import FIGURES
 from thetastream.bench.pim.inserts import shares, spread
@@ -248,7 +247,5 @@ def _about(cell: Cell, who: Contestant, sizes: Sizes) -> dict[str, Any]:
         "match_rate": shape.match_rate,
         "share": shape.share,
         "scale": sizes.scale,
-        "versions": versions(packages),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        **asdict(Machine.here()),
+        **provenance(packages),
     }

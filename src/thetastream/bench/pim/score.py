@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
+from collections.abc import Callable, Sequence
 
-from thetastream.bench.pim.plan import power
+from thetastream.bench.figure import power
 from thetastream.bench.pim.result import PimResult
-from thetastream.bench.score import Score
+from thetastream.bench.score import Score, mean, over
 
 __all__ = ["scores"]
 
@@ -30,23 +29,23 @@ def scores(results: Sequence[PimResult]) -> list[Score]:
 def _one_thread(results: Sequence[PimResult]) -> list[Score]:
     found = []
     for name, must in (("im-tree", 1.5), ("pim-tree", 1.6)):
-        ratios = _over(results, name, "b+tree")
+        ratios = over(results, name, "b+tree")
         remark = ", ".join(f"{power(window)}: {ratio:.2f}" for window, ratio in ratios.items())
         measure = f"{name} over b+tree, one thread, mean over windows"
-        found.append(Score(measure, _mean(ratios), "×", must, 2.5, True, remark))
+        found.append(Score(measure, mean(ratios), "×", must, 2.5, True, remark))
     return found
 
 
 def _chain(results: Sequence[PimResult]) -> list[Score]:
-    ratios = _over(results, "IB-chain", "B-chain")
+    ratios = over(results, "IB-chain", "B-chain")
     remark = ", ".join(f"L = {length:g}: {ratio:.2f}" for length, ratio in ratios.items())
     measure = "IB-chain over B-chain, mean over lengths"
-    return [Score(measure, _mean(ratios), "×", 1.3, None, True, remark)]
+    return [Score(measure, mean(ratios), "×", 1.3, None, True, remark)]
 
 
 def _against_peers(results: Sequence[PimResult]) -> list[Score]:
     return [
-        Score(f"pim-tree over {name}", _mean(_over(results, "pim-tree", name)), "×", must)
+        Score(f"pim-tree over {name}", mean(over(results, "pim-tree", name)), "×", must)
         for name, must in (("btrees", 5), ("sortedcontainers", 15))
     ]
 
@@ -63,7 +62,7 @@ def _two_threads(results: Sequence[PimResult]) -> list[Score]:
     }
     remark = ", ".join(f"{size}: {ratio:.2f}" for size, ratio in ratios.items())
     measure = "two threads over one, mean over task sizes 8 … 64"
-    return [Score(measure, _mean(ratios), "×", 1.5, None, True, remark)]
+    return [Score(measure, mean(ratios), "×", 1.5, None, True, remark)]
 
 
 def _control(results: Sequence[PimResult]) -> list[Score]:
@@ -103,7 +102,7 @@ def _merging(results: Sequence[PimResult]) -> list[Score]:
 def _memory(results: Sequence[PimResult]) -> list[Score]:
     found = []
     for name in ("pim-tree, m = 1, with merge buffer", "pim-tree, m = 1"):
-        ratios = _over(results, name, "b+tree", "bytes_per_row")
+        ratios = over(results, name, "b+tree", "bytes_per_row")
         worst = max(ratios.values(), default=None)
         measure = f"memory of {name}, over b+tree, at most"
         found.append(Score(measure, worst, "×", 2, 1.3, more=False))
@@ -140,24 +139,6 @@ def _recovery(results: Sequence[PimResult]) -> list[Score]:
         worst = min(ratios.values(), default=None)
         found.append(Score(measure, worst, "", _RECOVERED, None, True, remark))
     return found
-
-
-def _over(
-    results: Iterable[PimResult], one: str, other: str, column: str = "tuples_per_s"
-) -> dict[float, float]:
-    """Ratios of two contestants, by place."""
-    values: dict[tuple[str, float], float] = {
-        (result.contestant, result.place): getattr(result, column) for result in results
-    }
-    return {
-        place: value / values[other, place]
-        for (label, place), value in values.items()
-        if label == one and values.get((other, place))
-    }
-
-
-def _mean(ratios: dict[float, float] | dict[int, float]) -> float | None:
-    return fmean(ratios.values()) if ratios else None
 
 
 _JUDGES: dict[str, Callable[[Sequence[PimResult]], list[Score]]] = {

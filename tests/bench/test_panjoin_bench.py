@@ -1,0 +1,679 @@
+"""The experiments of the PanJoin paper: what is measured, how it is checked and shown."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+import thetastream.bench.panjoin as package
+from thetastream.bench.digest import Digest
+from thetastream.bench.figure import Sizes
+from thetastream.bench.figure_plots import plot
+from thetastream.bench.figure_table import SCORES, filled, marks
+from thetastream.bench.panjoin import run as runs
+from thetastream.bench.panjoin import splitters
+from thetastream.bench.panjoin.figures import FIGURES, cells, chosen
+from thetastream.bench.panjoin.joins import REPEATED, Joining, feed_of, truths
+from thetastream.bench.panjoin.load import Asked, Load, Rows, boxes_of, rows_of
+from thetastream.bench.panjoin.measure import MEASURES
+from thetastream.bench.panjoin.paper import PAPER
+from thetastream.bench.panjoin.plan import Cell, Contestant, Work
+from thetastream.bench.panjoin.reference import Truth, check_stored, pair_digest, weighed
+from thetastream.bench.panjoin.result import PanResult
+from thetastream.bench.panjoin.score import scores
+from thetastream.bench.panjoin.stock import Stock
+from thetastream.bench.panjoin.structures import BTreesSet, Structure, Unavailable, make
+from thetastream.bench.panjoin.table import main
+from thetastream.bench.runner import VerificationError
+from thetastream.cli.bench import register
+from thetastream.errors import DataError, RegistryError
+from thetastream.index import create
+from thetastream.index.base import Ranges
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = Sizes(scale=2.0**-13, seconds=0.002)
+
+
+class Table:
+    """As much of a RaP-Table as its splitters need: the paper's Algorithm 1, corrected.
+
+    It says whether the distributions are well chosen, whatever our RaP-Table does.
+    """
+
+    def __init__(self, who: Contestant) -> None:
+        settings = dict(who.parameters)
+        low, high = settings["domain"]
+        self.partitions, self.size = settings["partitions"], who.rows
+        self.splitters = low + (high + 1 - low) * np.arange(1, self.partitions) / self.partitions
+        self.errors: list[float] = []
+        self.statistics = {"outside_share": 0.25}
+        self._rows = np.empty(0, np.int64)
+        self._stored = self._expired = 0
+
+    def insert(self, keys: Any, ids: Any) -> None:
+        if self._rows.size == self.size:
+            self._close()
+        self._rows = np.concatenate([self._rows, keys])
+        self._stored += keys.size
+
+    def expire(self, before: int) -> None:
+        self._expired = before
+
+    def __len__(self) -> int:
+        return self._stored - self._expired
+
+    def _close(self) -> None:
+        part = np.searchsorted(self.splitters, self._rows, side="right")
+        counts = np.bincount(part, minlength=self.partitions)
+        fair = self.size / self.partitions
+        self.errors.append(float(np.abs(counts - fair).mean() / fair))
+        lows, highs = np.full(self.partitions, np.inf), np.full(self.partitions, -np.inf)
+        np.minimum.at(lows, part, self._rows)
+        np.maximum.at(highs, part, self._rows)
+        sums, wanted = np.cumsum(counts), fair * np.arange(1, self.partitions)
+        at = np.searchsorted(sums, wanted, side="left")
+        share = (wanted - sums[at] + counts[at]) / counts[at]
+        self.splitters = lows[at] + share * (highs[at] - lows[at])
+        self._rows = np.empty(0, np.int64)
+
+
+def contestant(work: Work, structure: str = "b+tree", **more: Any) -> Contestant:
+    given: dict[str, Any] = {"rows": 256, "batch": 16, "matches": 2.0, **more}
+    return Contestant(structure, structure, 1.0, work, **given)
+
+
+# --- Rows, boxes, right answers ------------------------------------------------------------------
+
+
+def nested_loop(keys: Any, lows: Any, highs: Any, first: int = 0) -> list[tuple[int, int]]:
+    return [
+        (box, first + row)
+        for box, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True))
+        for row, key in enumerate(keys.tolist())
+        if low <= key <= high
+    ]
+
+
+def digest_of(pairs: list[tuple[int, int]]) -> Digest:
+    both = np.array(pairs, np.int64).reshape(-1, 2)
+    return pair_digest(both[:, 0], both[:, 1])
+
+
+@pytest.mark.parametrize("work", [Work.EQUI, Work.BAND])
+@pytest.mark.parametrize("matches", [1.0, 8.0])
+def test_the_reference_agrees_with_a_nested_loop(work: Work, matches: float) -> None:
+    who = contestant(work, matches=matches, batch=40)
+    load = Load(rows_of(who, 3))
+    lows, highs = load.asked(boxes_of(who, load.rows), 5)
+    assert np.all(np.diff(lows) >= 0)
+    found = nested_loop(load.keys, lows, highs, 1000)
+    counts, right = Truth(load.keys, 1000).digest(lows, highs)
+    assert counts.tolist() == np.bincount([box for box, _ in found], minlength=40).tolist()
+    assert right == digest_of(found)
+    assert right != digest_of([(box, row + 1) for box, row in found])
+    assert right != digest_of([(39 - box, row) for box, row in found])
+    assert right != digest_of([*found[1:], found[1]])
+
+
+def test_empty_boxes_hold_nothing() -> None:
+    counts, right = Truth(np.arange(9)).digest(np.array([5, 3, 90]), np.array([4, 3, 99]))
+    assert counts.tolist() == [0, 1, 0]
+    assert right == digest_of([(1, 3)])
+
+
+@pytest.mark.parametrize("work", [Work.EQUI, Work.BAND])
+@pytest.mark.parametrize("matches", [1.0, 4.0, 64.0])
+def test_boxes_hold_as_many_rows_as_was_asked_for(work: Work, matches: float) -> None:
+    who = contestant(work, rows=1 << 14, batch=1 << 12, matches=matches)
+    load = Load(rows_of(who, 0))
+    right = Truth(load.keys).digest(*load.asked(boxes_of(who, load.rows), 0))[1]
+    assert right.matches / who.batch == pytest.approx(matches, rel=0.1)
+
+
+def test_batches_are_the_same_for_everyone_and_come_again_late() -> None:
+    load, again = Load(Rows(512)), Load(Rows(512))
+    asked = Asked(Rows(512), 512, Work.BAND, 1 << 12, 2.0)
+    assert asked.batches == 256
+    assert load.asked(asked, 7)[0].tolist() == again.asked(asked, 7)[0].tolist()
+    assert load.asked(asked, 7)[0].tolist() != load.asked(asked, 8)[0].tolist()
+    assert load.asked(asked, 7)[0].tolist() == load.asked(asked, 7 + 256)[0].tolist()
+    keys, ids = load.sorted_batch(100, 200)
+    assert sorted(ids.tolist()) == list(range(100, 200))
+    assert keys.tolist() == np.sort(load.keys[100:200]).tolist()
+    assert load.keys[ids].tolist() == keys.tolist()
+
+
+@pytest.mark.parametrize("distribution", ["uniform", REPEATED])
+@pytest.mark.parametrize("rate", [2.0, 20.0])
+def test_the_right_answers_of_joins_agree_with_each_other(distribution: str, rate: float) -> None:
+    """Searching a sorted copy, looking at candidates, and a nested loop give the same."""
+    who = contestant(Work.JOIN, matches=rate, distribution=distribution)
+    feed = feed_of(who, 1)
+    term = feed.query.terms[0]
+    assert feed.query.predicate == "l.x = r.x" or term.width > 0
+    found = truths(feed, 7, "count", rate)
+    rows = truths(feed, 7, "rows", rate)
+    for push in range(7):
+        side = feed.side(push)
+        seen = 256 + 16 * ((push + 1) // 2)
+        stored = feed.table(side.other).column("x").to_numpy()[seen - 256 : seen]
+        fresh = feed.rows(push)
+        near = [term.holds(key, stored).sum() for key in fresh.column("x").to_numpy()]
+        ids = fresh.column("id").to_numpy()
+        assert found[push] == (sum(near), weighed(ids, np.array(near)) % 2**64)
+        assert rows[push].matches == sum(near)
+    assert sum(d.matches for d in found) / (7 * 16) == pytest.approx(rate, rel=0.3)
+
+
+# --- Structures ----------------------------------------------------------------------------------
+
+
+def test_a_structure_that_is_missing_says_so() -> None:
+    with pytest.raises(Unavailable, match="no structure judy"):
+        make(contestant(Work.BAND, "judy"))
+    with pytest.raises(Unavailable, match="no parameter 'leafs'"):
+        make(contestant(Work.BAND, "b+tree", parameters=(("leafs", 3),)))
+
+
+def test_btrees_answers_like_an_index() -> None:
+    load = Load(Rows(300, 100))
+    ours, theirs = create("b+tree"), BTreesSet()
+    for structure in (ours, theirs):
+        for start in range(0, 300, 60):
+            structure.insert(*load.sorted_batch(start, start + 60))
+    lows, highs = load.asked(Asked(load.rows, 300, Work.EQUI, 50, 3.0), 0)
+    answers = [
+        sorted(
+            pair
+            for positions, ids in structure.probe(lows - 9, highs)
+            for pair in zip(positions.tolist(), ids.tolist(), strict=True)
+        )
+        for structure in (ours, theirs)
+    ]
+    assert answers[0] == answers[1] != []
+    assert [part.tolist() for part in ours.dump()] == [part.tolist() for part in theirs.dump()]
+    assert len(theirs) == 300
+    check_stored("btrees", theirs, load.keys, scans=False, exact=300)
+
+
+def test_filled_structures_are_kept_and_the_oldest_go() -> None:
+    made: list[str] = []
+
+    def count(who: Contestant) -> Structure:
+        made.append(who.structure)
+        return make(who)
+
+    stock = Stock(count)
+    one, other = contestant(Work.BAND), contestant(Work.BAND, "sorted-runs")
+    first = stock.full(one, rows_of(one, 0))
+    assert len(first.structure) == 256
+    assert stock.full(replace(one, batch=3, matches=9.0), rows_of(one, 0)) is first
+    stock._filled._room = 1
+    stock.full(other, rows_of(other, 0))
+    assert stock.full(one, rows_of(one, 0)) is not first
+    assert made == ["b+tree", "sorted-runs", "b+tree"]
+
+
+def test_growing_structures_start_half_full() -> None:
+    stock, who = Stock(make), contestant(Work.INSERT)
+    held = stock.growing(who, rows_of(who, 0), 128, 160)
+    assert (held.count, len(held.structure)) == (128, 128)
+    held.fill(150)
+    assert stock.growing(who, rows_of(who, 0), 128, 160) is held
+    held.fill(170)
+    assert stock.growing(who, rows_of(who, 0), 128, 160).count == 128
+
+
+# --- Figures -------------------------------------------------------------------------------------
+
+
+def test_the_figures_are_those_that_were_asked_for() -> None:
+    parts = {"10": "abcdef", "11": "abcdef", "12": "abcdef", "13": "ab", "14": "ab", "15": "abcdef"}
+    wanted = [f"{number}{part}" for number, letters in parts.items() for part in letters]
+    assert [name for name in FIGURES if name[0] == "1"] == wanted
+    assert set(FIGURES) - set(wanted) == {"4", "leaves", "w1"}
+    for figure in FIGURES.values():
+        assert set(figure.measures) <= set(MEASURES)
+        for sizes in (Sizes(), TINY):
+            found = figure.cells(sizes)
+            assert {cell.figure for cell in found} == {figure.name}
+            for cell in found:
+                labels = [who.label for who in cell.contestants]
+                assert len(set(labels)) == len(labels) > 0
+                assert all(who.batch <= who.rows for who in cell.contestants)
+
+
+def test_the_sizes_are_those_of_the_paper() -> None:
+    plan = cells((), Sizes())
+    bands = [who for cell in plan if cell.figure == "13b" for who in cell.contestants]
+    assert {(who.rows, who.batch) for who in bands} == {(1 << 23, 1 << 15)}
+    assert {who.place for who in bands} >= {1, 1 << 14}
+    assert {who.label: who.output for who in bands} == {
+        "rap-table": "pairs", "wib-tree": "pairs", "bi-sort": "ranges", "bi-sort, pairs": "pairs",
+        "nested-loop": "pairs",
+    }  # fmt: skip
+    own = {cell.figure: cell.contestants[0] for cell in plan}
+    assert dict(own["13a"].parameters)["partitions"] == 1 << 16
+    assert (own["12f"].rows, own["15e"].rows) == (1 << 16, 1 << 23)
+    assert dict(own["15e"].parameters)["subwindows"] == 16
+    assert {who.rows for c in plan if c.figure == "w1" for who in c.contestants} == {
+        1 << 20,
+        1 << 23,
+    }
+    assert max(who.rows for cell in plan for who in cell.contestants) == 1 << 24
+
+
+def test_figures_can_be_chosen() -> None:
+    assert [figure.name for figure in chosen(["13"])] == ["13a", "13b"]
+    assert [figure.name for figure in chosen(["leaves", "4"])] == ["4", "leaves"]
+    with pytest.raises(RegistryError, match="Did you mean 'leaves'"):
+        chosen(["leafs"])
+    with pytest.raises(RegistryError, match="Storm; .*bench spark"):
+        chosen(["15g"])
+
+
+# --- Splitters -----------------------------------------------------------------------------------
+
+
+def tables(figure: str) -> list[Contestant]:
+    """Those of the real run, a quarter as large."""
+    plan = [who for cell in cells([figure], Sizes()) for who in cell.contestants]
+    return [replace(who, rows=1 << 18) for who in plan]
+
+
+@pytest.mark.parametrize("who", tables("10f"), ids=lambda who: who.label)
+def test_the_paper_s_algorithm_adapts_to_each_distribution(who: Contestant) -> None:
+    lines = splitters.adjusted(who, Table, 0)  # type: ignore[arg-type]
+    assert len(lines) == splitters.ITERATIONS
+    errors = [line["splitter_error"] for line in lines]
+    assert errors[0] > 1.5
+    if who.distribution == splitters.INCREASING:
+        assert min(errors) > 1.5
+        assert lines[0]["iterations"] == -1
+    else:
+        assert max(errors[3:]) < 0.1
+        assert lines[0]["iterations"] <= 3
+
+
+@pytest.mark.parametrize("who", tables("4"), ids=lambda who: who.settings)
+def test_the_worst_case_stays_within_its_bound(who: Contestant) -> None:
+    (line, *_) = splitters.adjusted(who, Table, 0)  # type: ignore[arg-type]
+    assert 1 <= line["iterations"] <= line["bound"]
+    assert line["iterations"] >= line["bound"] - 2, "it is meant to be bad"
+
+
+def test_rank_size_keys_are_like_view_counts() -> None:
+    (who, *_) = [who for who in tables("10f") if who.distribution == "rank-size"]
+    keys = splitters.keys_of(replace(who, rows=1 << 20), 0, 0)
+    assert np.mean(keys < 1e-4 * splitters.RANGE) == pytest.approx(0.99, abs=0.001)
+    assert 0.003 < keys.max() / splitters.RANGE < 0.1
+    assert np.bincount(keys).max() < 100, "equal keys do not decide"
+
+
+@pytest.mark.parametrize("change", ["error", "lost", "short"])
+def test_a_wrong_table_ends_the_run(change: str) -> None:
+    def wrong(who: Contestant) -> Any:
+        table = Table(who)
+        if change == "error":
+            table.splitters = table.splitters / 2
+        elif change == "lost":
+            table._expired = 1
+            table.expire = lambda before: None  # type: ignore[method-assign]
+        else:
+            table._close = lambda: None  # type: ignore[method-assign]
+        return table
+
+    with pytest.raises(VerificationError, match="normal"):
+        list(runs.run(cells(["10f"], TINY)[:1], TINY, make=wrong))
+
+
+# --- Runs ----------------------------------------------------------------------------------------
+
+
+def test_a_small_run_of_everything_is_verified() -> None:
+    steps: list[str] = []
+    plan = cells((), TINY)
+    results = [line for lines in runs.run(plan, TINY, progress=steps.append) for line in lines]
+    assert any("checking answers" in step for step in steps)
+    assert {result.figure for result in results} == set(FIGURES)
+    for result in results:
+        if result.structure == "bi-sort-opencl" and not result.ran:
+            continue  # there is no device
+        assert result.ran, result.reason
+        assert result.verified
+        if result.work == "splitters":
+            assert result.splitter_error > 0
+        else:
+            assert result.tuples_per_s > 0
+            assert result.batches > 0
+            assert result.checked_tuples >= result.tuples > 0
+            assert result.index_bytes > 0
+            assert (result.pairs > 0) == (result.work != "insert")
+    shares = [r for r in results if r.figure == "15c" and r.ran and r.output == "rows"]
+    assert any(r.result_share > 0 for r in shares)
+    worst = [r for r in results if r.figure == "4"]
+    assert {r.place for r in worst} == {16.0, 256.0}
+    assert {r.place for r in results if r.figure == "10f"} == set(range(6))
+
+
+def test_batches_that_nearly_fill_a_subwindow_start_with_less() -> None:
+    who = [
+        replace(contestant(Work.INSERT, rows=1024, batch=batch), label=str(batch), place=batch)
+        for batch in (64, 256, 700, 1024)
+    ]
+    sizes = Sizes(seconds=10.0)  # so that each of three turns goes to its limit
+    (lines,) = runs.run([Cell("13a", tuple(who))], sizes)
+    assert [line.tuples for line in lines] == [3 * 256, 3 * 256, 3 * 700, 3 * 1024]
+    assert [line.batches for line in lines] == [12, 3, 3, 3]
+
+
+class Wrong:
+    """A structure that changes what it is given or what it gives."""
+
+    def __init__(self, held: Any, change: str) -> None:
+        self._held = held
+        self._change = change
+        self.nbytes = 1
+        self.dump = held.dump
+        self.expire = held.expire
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def insert(self, keys: Any, ids: Any) -> None:
+        if self._change == "forget":
+            keys, ids = keys[:-1], ids[:-1]
+        elif self._change == "keys":
+            keys = keys.copy()
+            keys[-1] = 1 << 40
+        elif self._change == "ids":
+            ids = ids.copy()
+            ids[0], ids[-1] = ids[-1], ids[0]
+        self._held.insert(keys, ids)
+
+    def probe(self, lows: Any, highs: Any) -> Iterator[tuple[Any, Any]]:
+        chunks = list(self._held.probe(lows, highs))
+        positions, ids = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+        if self._change == "drop":
+            positions, ids = positions[1:], ids[1:]
+        elif self._change == "double":
+            positions, ids = np.append(positions, positions[0]), np.append(ids, ids[0])
+        elif self._change == "row":
+            ids[0] += 1
+        elif self._change == "box":
+            positions[0] += 1
+        yield positions, ids
+
+    def ranges(self, lows: Any, highs: Any) -> Ranges:
+        found: Ranges = self._held.ranges(lows, highs)
+        starts, stops, ids = found.starts.copy(), found.stops.copy(), found.ids
+        if self._change == "drop":
+            starts[0] += 1
+        elif self._change == "box":
+            starts += 1
+            stops += 1
+        elif self._change == "row":
+            ids = tuple(np.roll(part, 1) for part in ids)
+        return Ranges(found.boxes, found.runs, starts, stops, ids)
+
+
+def run_wrong(who: Contestant, change: str, figure: str = "13b") -> None:
+    def wrong(made: Contestant) -> Any:
+        return Wrong(make(made), change)
+
+    (lines,) = runs.run([Cell(figure, (who,))], TINY, make=wrong)
+    assert lines[0].verified
+
+
+@pytest.mark.parametrize("work", [Work.EQUI, Work.BAND, Work.SLIDE])
+@pytest.mark.parametrize("change", ["drop", "double", "row", "box"])
+def test_wrong_pairs_end_the_run(work: Work, change: str) -> None:
+    run_wrong(contestant(work), "")
+    with pytest.raises(VerificationError, match=r"b\+tree .* gave a wrong answer in batch 0"):
+        run_wrong(contestant(work), change)
+
+
+@pytest.mark.parametrize("change", ["drop", "row", "box"])
+def test_wrong_ranges_end_the_run(change: str) -> None:
+    who = contestant(Work.BAND, "sorted-runs", output="ranges", rows=4096)
+    run_wrong(who, "")
+    with pytest.raises(VerificationError, match="sorted-runs"):
+        run_wrong(who, change)
+
+
+@pytest.mark.parametrize("change", ["forget", "keys", "ids", "drop", "double", "row", "box"])
+def test_rows_that_are_stored_wrongly_end_the_run(change: str) -> None:
+    run_wrong(contestant(Work.INSERT), "", "13a")
+    with pytest.raises(VerificationError, match=r"b\+tree"):
+        run_wrong(contestant(Work.INSERT), change, "13a")
+
+
+@pytest.mark.parametrize("output", ["rows", "count"])
+def test_a_wrong_join_ends_the_run(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    who = contestant(Work.JOIN, "ordered", output=output)
+    (lines,) = runs.run([Cell("15b", (who,))], TINY)
+    assert lines[0].verified
+    honest = Joining.step
+
+    def wrong(self: Joining) -> bool:
+        done = honest(self)
+        last = self.digests[-1]
+        if len(self.digests) == 3:
+            self.digests[-1] = Digest(last.matches, last.checksum ^ 1)
+        return done
+
+    monkeypatch.setattr(Joining, "step", wrong)
+    with pytest.raises(VerificationError, match="ordered .* gave a wrong answer in batch 2"):
+        list(runs.run([Cell("15b", (who,))], TINY))
+
+
+# --- Results -------------------------------------------------------------------------------------
+
+
+def line(figure: str, contestant: str, place: float, **more: Any) -> PanResult:
+    about: dict[str, Any] = {
+        "axis": FIGURES[figure].axis, "work": "band", "structure": contestant, "parameters": "",
+        "rows": 1 << 23, "batch": 1 << 15, "matches": 1.0, "output": "pairs",
+        "distribution": "uniform", "status": "ok", "cpu": "A Processor", "cores": 2,
+    }  # fmt: skip
+    return PanResult(figure, contestant, place=place, **{**about, **more})
+
+
+def sample() -> list[PanResult]:
+    speeds = {"rap-table": 2e6, "wib-tree": 1.5e6, "bi-sort": 4e6, "bi-sort, pairs": 3e6}
+    return [
+        line("4", "worst case", 16, iterations=7, bound=8, distribution="worst case"),
+        line("4", "worst case", 1024, iterations=3, bound=4, distribution="worst case"),
+        *(
+            line("10f", f"{name}, P = 4", n, distribution=name, splitter_error=error,
+                 iterations=at, outside_share=share)
+            for name, errors, at, share in (
+                ("normal", (1.9, 0.2, 0.04, 0.03), 2, 0.0),
+                ("rank-size", (2.0, 1.9, 0.5, 0.12), -1, 0.0),
+                ("increasing", (1.9, 1.9, 1.9, 1.9), -1, 1.0),
+            )
+            for n, error in enumerate(errors)
+        ),
+        *(
+            line("11f", f"{name}, insertion", batch, tuples_per_s=speed)
+            for batch in (2.0**10, 2.0**15)
+            for name, speed in (("wib-tree", 3.5e6 * batch), ("b+tree", 1e6 * batch))
+        ),
+        line("11f", "btrees, insertion", 2.0**10, status="not run", reason="not installed"),
+        line("leaves", "unsorted leaves", 64, tuples_per_s=3e6),
+        line("leaves", "sorted leaves", 64, tuples_per_s=2e6),
+        *(line("13b", name, 1, tuples_per_s=speed) for name, speed in speeds.items()),
+        line("13b", "rap-table", 2.0**12, tuples_per_s=9e6),
+        line("13b", "bi-sort", 2.0**12, tuples_per_s=9e6),
+        line("13b", "rap-table", 2.0**14, tuples_per_s=1e5),
+        line("13b", "bi-sort", 2.0**14, tuples_per_s=3e6),
+        line("13b", "bi-sort, pairs", 2.0**14, tuples_per_s=2e5),
+        *(
+            line("15c", f"x, {output}", s, output=output, tuples_per_s=1e6,
+                 result_share=0.5 if output == "rows" else 0.0)
+            for s in (1.0, 64.0)
+            for output in ("rows", "count")
+        ),
+        line("15e", "nested-loop", 1, tuples_per_s=100.0),
+        line("15e", "bi-sort", 1, tuples_per_s=2e5),
+        line("15e", "rap-table", 1, tuples_per_s=9e3),
+        line("w1", "ordered, w = 2^20", 2.0**15, structure="ordered", rows=1 << 20,
+             tuples_per_s=2e6),
+        line("w1", "panjoin/bi-sort, w = 2^20", 2.0**15, structure="panjoin/bi-sort",
+             rows=1 << 20, tuples_per_s=3e6),
+    ]  # fmt: skip
+
+
+def test_scores_stand_beside_their_limits() -> None:
+    found = scores(sample())
+    expected = {
+        "wib-tree over b+tree, insertion": (3.5, "reached"),
+        "wib-tree over btrees, insertion": (None, "not measured"),
+        "unsorted over sorted leaves": (1.5, "MISSED"),
+        "bi-sort over rap-table, band probing, S < 2^10": (2.0, "reached"),
+        "bi-sort over rap-table, band probing, S = 2^14": (30.0, "reached"),
+        "rap-table over wib-tree": (4 / 3, "reached"),
+        "error of the splitters after 3": (0.12, "MISSED"),
+        "error of the splitters, increasing": (1.9, "reported"),
+        "worst case": (0.875, "reached"),
+        "bi-sort over nested loops": (2000.0, "reached"),
+        "rap-table over nested loops": (90.0, "MISSED"),
+        "wib-tree over nested loops": (None, "not measured"),
+        "W1, w = 2^20": (1.5, "reported"),
+    }
+    for start, (value, verdict) in expected.items():
+        (score,) = [score for score in found if score.measure.startswith(start)]
+        assert score.verdict == verdict, start
+        assert score.value == (None if value is None else pytest.approx(value)), start
+    remarks = {score.measure: score.remark for score in found}
+    assert any("with pairs written down: 2.00" in text for text in remarks.values())
+    assert any("rank-size, P = 4: never" in text for text in remarks.values())
+    assert any("100 % of the rows outside" in text for text in remarks.values())
+    others = [s for s in found if "probing, mean over batches" in s.measure]
+    assert len(found) == len(expected) + len(others)
+
+
+def test_a_large_error_is_judged_even_if_an_adjustment_was_never_enough() -> None:
+    lines = [line("4", "worst case", 16, iterations=-1, bound=8)]
+    assert [score.verdict for score in scores(lines)] == ["MISSED"]
+
+
+def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "panjoin.csv"
+    PAPER.write(path, sample())
+    assert PAPER.read(path) == sample()
+    again = [line("13b", "bi-sort", 1, tuples_per_s=9.0), line("10a", "P = 4", 64.0)]
+    both = PAPER.together(PAPER.read(path), again)
+    assert [r.figure for r in both[:3]] == ["4", "4", "10a"]
+    assert len([r for r in both if r.figure == "13b"]) == 1
+    with pytest.raises(DataError, match="thetastream bench panjoin"):
+        PAPER.read(tmp_path / "absent.csv")
+
+
+def test_every_figure_has_its_place_in_the_page() -> None:
+    page = (ROOT / "docs/panjoin-benchmarks.md").read_text(encoding="utf-8")
+    for name in (SCORES, *FIGURES):
+        begin, end = marks(PAPER.name, name)
+        assert page.count(begin) == page.count(end) == 1, name
+        assert page.index(begin) < page.index(end)
+
+
+def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
+    file, page = tmp_path / "panjoin.csv", tmp_path / "page.md"
+    PAPER.write(file, sample())
+    (tmp_path / "panjoin-13b.png").touch()
+    places = {name: "|".join(marks(PAPER.name, name)) for name in (SCORES, *FIGURES)}
+    page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
+    main(file, page)
+    written = page.read_text(encoding="utf-8")
+    assert "| selectivity | rap-table | wib-tree | bi-sort | bi-sort, pairs |" in written
+    assert "![band probing](panjoin-13b.png)" in written
+    assert "panjoin-15c.png" not in written, "there is no such file"
+    assert "Not run: btrees, insertion: not installed." in written
+    assert "| 1 | x, rows | 1 | 50 |\n| 1 | x, count | 1 | – |" in written
+    assert "| 16 | worst case | 7 | 8 |" in written
+    assert "MISSED" in written
+    assert filled(PAPER, written, sample(), {"13b": "panjoin-13b.png"}) == written
+
+
+def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
+    files = plot(PAPER, sample(), tmp_path, "sample")
+    drawn = ["4", "10f", "11f", "leaves", "13b", "15c", "15e", "w1"]
+    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def command(*arguments: str) -> Result:
+    app = typer.Typer()
+    register(app)
+    app.callback()(lambda: None)
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def small(figure: str, folder: Path, *more: str) -> Result:
+    scale = ("--scale", "0.0001", "--seconds", "0.002")
+    return command("panjoin", "--figure", figure, *scale, "--output", str(folder), *more)
+
+
+def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
+    done = small("11f", tmp_path, "--plots")
+    assert done.exit_code == 0, done.output
+    assert "what must be reached" in done.output
+    assert "11f: b+tree, insertion, batch 2^8: million tuples per second" in done.output
+    path = tmp_path / "panjoin-scale-0.0001.csv"
+    assert (tmp_path / "panjoin-scale-0.0001-11f.png").exists()
+    before = PAPER.read(path)
+    assert {(r.figure, r.verified, r.scale) for r in before if r.ran} == {("11f", True, 0.0001)}
+    assert {"b+tree", "btrees"} <= {r.structure for r in before if r.ran}
+    assert "numba" in before[0].versions
+    assert small("15a,w1", tmp_path).exit_code == 0
+    after = PAPER.read(path)
+    assert [r for r in after if r.figure == "11f"] == before
+    assert {r.figure for r in after} == {"11f", "15a", "w1"}
+
+
+def test_the_command_fails_on_a_wrong_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BTreesSet, "__len__", lambda self: 3)
+    done = small("11f", tmp_path)
+    assert done.exit_code == 1
+    assert "btrees, insertion (11f at 2^8) holds 3 rows" in done.output
+
+
+def test_the_command_lists_the_figures() -> None:
+    done = command("--list")
+    assert done.exit_code == 0
+    for name, figure in FIGURES.items():
+        assert f"--figure {name}" in done.output
+        assert figure.about in done.output
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(package.__path__)])
+def test_examples_in_docstrings_are_right(name: str) -> None:
+    module = importlib.import_module(f"{package.__name__}.{name}")
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.slow
+def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
+    done = command("panjoin", "--scale", "0.01", "--output", str(tmp_path), "--plots")
+    assert done.exit_code == 0, done.output
+    results = PAPER.read(tmp_path / "panjoin-scale-0.01.csv")
+    assert {result.figure for result in results} == set(FIGURES)
+    assert [r.reason for r in results if not r.ran and r.structure != "bi-sort-opencl"] == []
+    for name in FIGURES:
+        assert (tmp_path / f"panjoin-scale-0.01-{name}.png").exists()
