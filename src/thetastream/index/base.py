@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -99,6 +99,12 @@ class Ranges:
     ids: tuple[Array, ...]
     keeps: object = None  # whatever has to live on so that ``ids`` stay as they are
 
+    @classmethod
+    def of(cls, starts: Array, stops: Array, ids: Sequence[Array], keeps: object = None) -> Ranges:
+        """Records of the ranges that hold a row; ``starts[run, box]`` and ``stops[run, box]``."""
+        boxes, runs = np.nonzero((starts < stops).T)
+        return cls(boxes, runs, starts[runs, boxes], stops[runs, boxes], tuple(ids), keeps)
+
     def __len__(self) -> int:
         """How many records there are."""
         return self.boxes.size
@@ -110,9 +116,8 @@ class Ranges:
 
     def counts(self, boxes: int) -> Array:
         """The number of matches of each of ``boxes`` boxes. O(records + boxes)."""
-        counts = np.zeros(boxes, np.int64)
-        np.add.at(counts, self.boxes, self.stops - self.starts)
-        return counts
+        totals = np.concatenate([[0], np.cumsum(self.stops - self.starts)])
+        return np.diff(totals[np.searchsorted(self.boxes, np.arange(boxes + 1))])
 
     def pairs(self, limit: int = CHUNK) -> Iterator[tuple[Array, Array]]:
         """The pairs behind the records, as ``(positions, ids)``, at most ``limit`` at a time.

@@ -327,23 +327,16 @@ class Chain(Index):
     def _ranges(self, lows: Array, highs: Array) -> Ranges:
         """Records of all subwindows, where these keep sorted arrays."""
         low, high = self._matrix(lows)[0], self._matrix(highs)[0]
-        records: list[tuple[Array, ...]] = []
-        held: list[Array] = []
         views = self._views()
-        for _, view, share in views:
+        starts, stops = (np.empty((len(views), low.size), np.int64) for _ in range(2))
+        held: list[Array] = []
+        for at, (_, view, share) in enumerate(views):
             assert isinstance(view.view, SortedView)
-            starts, stops, ids = view.view.live(low, high)
-            full = np.flatnonzero(starts < stops)
-            records.append((full, np.full(full.size, len(held)), starts[full], stops[full]))
+            starts[at], stops[at], ids = view.view.live(low, high)
             held.append(ids)
-            self.observed.add(low.size, share, int((stops - starts).sum()))
-        if not records:
-            nothing = np.empty(0, np.int64)
-            return Ranges(nothing, nothing, nothing, nothing, ())
-        boxes, runs, starts, stops = (np.concatenate(c) for c in zip(*records, strict=True))
-        order = np.argsort(boxes, kind="stable")
+            self.observed.add(low.size, share, int((stops[at] - starts[at]).sum()))
         # The views live on with the answer: while they do, no array is merged where it lies.
-        return Ranges(boxes[order], runs[order], starts[order], stops[order], tuple(held), views)
+        return Ranges.of(starts, stops, held, views)
 
     # --- Facts ----------------------------------------------------------------------------------
 

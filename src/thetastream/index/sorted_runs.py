@@ -52,10 +52,14 @@ from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
 from thetastream.index.run import Live, Run, sorted_rows
 from thetastream.kernels import prepare
+from thetastream.kernels.bisort import find_ranges
 from thetastream.kernels.merge import merge, merge_columns, merge_to_back, merge_to_front
+from thetastream.kernels.rap import BLOCK
 from thetastream.kernels.search import probe_boxes, probe_run
 
 __all__ = ["SortedRuns"]
+
+_STEP = 64  # keys between two that a search of ranges looks at first
 
 
 @register
@@ -193,13 +197,15 @@ class SortedRuns(Index):
             return super().ranges(lows, highs)
         low, high = self._matrix(lows)[0], self._matrix(highs)[0]
         live = [self._live_rows(at) for at in range(len(self._runs))]
-        starts, stops = (np.empty((low.size, len(live)), np.int64) for _ in range(2))
+        starts, stops = (np.empty((len(live), low.size), np.int64) for _ in range(2))
+        prepare("subwindows")
+        scratch = np.empty(BLOCK, np.int64)
         for at, (run, rows) in enumerate(zip(self._runs, live, strict=True)):
-            starts[:, at] = rows.places(np.searchsorted(run.keys[0], low, "left"))
-            stops[:, at] = rows.places(np.searchsorted(run.keys[0], high, "right"))
-        boxes, runs = np.nonzero(starts < stops)
-        records = (starts[boxes, runs], stops[boxes, runs])
-        found = Ranges(boxes, runs, *records, tuple(rows.ids for rows in live))
+            keys = run.keys[0]
+            found_at = (low, high, starts[at], stops[at], scratch)
+            find_ranges(keys, keys.size, keys[::_STEP].copy(), _STEP, *found_at)
+            starts[at], stops[at] = rows.places(starts[at]), rows.places(stops[at])
+        found = Ranges.of(starts, stops, [rows.ids for rows in live])
         self._answers.add(found)
         return found
 
