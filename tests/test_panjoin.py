@@ -151,7 +151,7 @@ def test_explain_lists_the_subwindows_and_the_rule() -> None:
     facts = join.explain().as_dict()
     plan = facts["plan"][0]
     assert plan["chosen"]["tactic"] == "panjoin"
-    assert [part["rows"] for part in plan["subwindows"]] == [8, 8, 8, 8, 8]
+    assert [part["rows"] for part in plan["subwindows"]] == [16, 16, 8]
     assert all(part["structure"] and part["why"] for part in plan["subwindows"])
     assert "bi-sort" in plan["rule"]
     assert json.loads(json.dumps(facts)) == facts

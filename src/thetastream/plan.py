@@ -32,6 +32,7 @@ from thetastream.cost import Cost, predict, priced
 from thetastream.errors import PredicateError
 from thetastream.index.base import defaults, structure
 from thetastream.index.base import names as index_names
+from thetastream.index.subwindow import SUBWINDOWS as CHAIN
 from thetastream.side import Side
 from thetastream.tactic import (
     SUBWINDOWS,
@@ -61,7 +62,7 @@ MATCH_NS = 12.0
 BATCH = 4096.0  # rows of an insert, before any is seen
 MERGE_NS = 1.5  # one step of a merge
 MERGE_STEPS = 12.0  # of a row in one run: the ratio of the sizes of neighbours
-SUBWINDOWS_HELD = 9.0  # of a chain: those that fill the window, and the oldest, half expired
+HELD = CHAIN + 1.0  # subwindows of a chain: those that fill the window, and the oldest
 SUBWINDOW_NS = 45.0  # one box in one subwindow
 PARTITION_NS = 25.0  # one row into its partition of a subwindow (RaP-Table, WiB⁺-Tree)
 STAY = 0.6  # a layout in use counts for less, as moving away from it costs something
@@ -293,7 +294,7 @@ def _estimate(
     if isinstance(layout, Scan) or layout.index == "nested-loop":
         return Estimate(layout, boxes, candidates, rows * boxes * 1.0 + matches * MATCH_NS)
     chained = "subwindows" in defaults(layout.index)
-    search = SUBWINDOWS_HELD * SUBWINDOW_NS if chained else RUNS * SEARCH_NS
+    search = HELD * SUBWINDOW_NS if chained else RUNS * SEARCH_NS
     insert = (_chain_insert if chained else _runs_insert)(max(rows, 1.0), max(batch, 1.0))
     cost = boxes * search + candidates * check + after + insert
     return Estimate(layout, boxes, candidates, cost, insert)
@@ -307,7 +308,7 @@ def _runs_insert(rows: float, batch: float) -> float:
 
 def _chain_insert(rows: float, batch: float) -> float:
     """Into the newest subwindow, half full: by a merge of the batch, or into partitions."""
-    held = rows / (SUBWINDOWS_HELD - 1) / 2
+    held = rows / (HELD - 1) / 2
     return min(PARTITION_NS, MERGE_NS * (1 + held / batch))
 
 

@@ -38,7 +38,7 @@ from thetastream.index.bi_sorted import BiSorted
 from thetastream.index.chain import Chain
 from thetastream.index.partitioned import ROWS_PER_PART
 from thetastream.index.procedure import pool
-from thetastream.index.subwindow import Subwindow
+from thetastream.index.subwindow import SUBWINDOWS, Subwindow
 
 __all__ = ["BUFFER", "BiSort", "check_partitions"]
 
@@ -57,7 +57,7 @@ class BiSort(Chain):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        subwindows: int = 8,
+        subwindows: int = SUBWINDOWS,
         partitions: int = 0,
         buffer: int = BUFFER,
         threads: int = 1,

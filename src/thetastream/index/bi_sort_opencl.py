@@ -48,6 +48,7 @@ import numpy as np
 from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
 from thetastream.index.run import Live, Run, sorted_rows
+from thetastream.index.subwindow import SUBWINDOWS
 from thetastream.opencl import MainArray, find
 
 __all__ = ["BiSortOpenCL"]
@@ -90,7 +91,7 @@ class BiSortOpenCL(Index):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        subwindows: int = 8,
+        subwindows: int = SUBWINDOWS,
         partitions: int = 0,
         buffer: int = 1024,
         device: str = "",

@@ -33,7 +33,7 @@ from thetastream.index.base import Array, register
 from thetastream.index.bi_sort import check_partitions
 from thetastream.index.chain import Chain
 from thetastream.index.partitioned import ROWS_PER_PART, Partitioned
-from thetastream.index.subwindow import Subwindow, sampled_splitters
+from thetastream.index.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
 
 __all__ = ["SIGMA", "LlatIndex"]
 
@@ -51,7 +51,7 @@ class LlatIndex(Chain):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        subwindows: int = 8,
+        subwindows: int = SUBWINDOWS,
         partitions: int = 0,
         sigma: float = SIGMA,
         domain: tuple[int, int] | None = None,

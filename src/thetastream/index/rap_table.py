@@ -38,7 +38,7 @@ from thetastream.errors import RegistryError
 from thetastream.index.base import Array, register
 from thetastream.index.llat import SIGMA, LlatIndex
 from thetastream.index.partitioned import Histograms, Partitioned, adjusted
-from thetastream.index.subwindow import Subwindow
+from thetastream.index.subwindow import SUBWINDOWS, Subwindow
 from thetastream.kernels import llat
 
 __all__ = ["OUTSIDE", "Adjusted", "RapTable", "splitter_error"]
@@ -64,7 +64,7 @@ class RapTable(LlatIndex):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        subwindows: int = 8,
+        subwindows: int = SUBWINDOWS,
         partitions: int = 0,
         sigma: float = SIGMA,
         memory: int = 1,

@@ -15,7 +15,10 @@ import numpy as np
 
 from thetastream.index.base import Array
 
-__all__ = ["Subwindow", "View", "chunks", "sampled_splitters"]
+__all__ = ["SUBWINDOWS", "Subwindow", "View", "chunks", "sampled_splitters"]
+
+SUBWINDOWS = 4
+"""Full subwindows that make up a window: a probe visits each, and rows expire with a whole one."""
 
 _FIRST_ROOM = 256
 _SAMPLES = 16  # sampled keys per splitter

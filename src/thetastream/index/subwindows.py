@@ -37,7 +37,7 @@ from thetastream.index.partitioned import ROWS_PER_PART
 from thetastream.index.procedure import pool
 from thetastream.index.rap_table import Adjusted, splitter_error
 from thetastream.index.scanned import Scanned
-from thetastream.index.subwindow import Subwindow, sampled_splitters
+from thetastream.index.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
 from thetastream.index.wib_tree import FANOUT
 from thetastream.index.wide_tree import WideTree
 
@@ -68,7 +68,7 @@ class Subwindows(Chain):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        subwindows: int = 8,
+        subwindows: int = SUBWINDOWS,
         inside: str = "auto",
         partitions: int = 0,
         threads: int = 1,

@@ -30,7 +30,7 @@ from thetastream.index.base import Array, register
 from thetastream.index.bi_sort import check_partitions
 from thetastream.index.chain import Chain
 from thetastream.index.partitioned import ROWS_PER_PART
-from thetastream.index.subwindow import Subwindow
+from thetastream.index.subwindow import SUBWINDOWS, Subwindow
 from thetastream.index.wide_tree import WideTree
 
 __all__ = ["FANOUT", "WibTree"]
@@ -49,7 +49,7 @@ class WibTree(Chain):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        subwindows: int = 8,
+        subwindows: int = SUBWINDOWS,
         partitions: int = 0,
         fanout: int = FANOUT,
         sorted_leaves: bool = False,
