@@ -36,6 +36,11 @@ def asked(index: Index, boxes: list[tuple[int, int]]) -> Ranges:
     return index.ranges(lows, highs)
 
 
+def counted(index: Index, boxes: list[tuple[int, int]]) -> list[int]:
+    lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
+    return index.counts(lows, highs).tolist()
+
+
 def read(ranges: Ranges, limit: int = 64) -> Counter:
     found: Counter = Counter()
     for positions, ids in ranges.pairs(limit):
@@ -92,6 +97,9 @@ def test_the_records_stand_for_the_matches(name: str, steps: list[list[int] | in
         counts = ranges.counts(len(BOXES))
         assert counts.tolist() == [sum(at == b for at, _ in matches) for b in range(len(BOXES))]
         assert ranges.matches == matches.total()
+        assert counted(index, BOXES) == counts.tolist()
+        few = BOXES[1:2]  # few matches: live rows are counted one by one
+        assert counted(index, few) == [expected(live, few).total()]
 
 
 @pytest.mark.parametrize("name", RANGED)

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError, suggest
+from thetastream.kernels.bisort import record
 
 __all__ = [
     "CHUNK",
@@ -102,8 +103,10 @@ class Ranges:
     @classmethod
     def of(cls, starts: Array, stops: Array, ids: Sequence[Array], keeps: object = None) -> Ranges:
         """Records of the ranges that hold a row; ``starts[run, box]`` and ``stops[run, box]``."""
-        boxes, runs = np.nonzero((starts < stops).T)
-        return cls(boxes, runs, starts[runs, boxes], stops[runs, boxes], tuple(ids), keeps)
+        columns = np.empty((4, starts.size), np.int64)
+        count = record(starts, stops, *columns)
+        boxes, runs, firsts, lasts = (column[:count].copy() for column in columns)
+        return cls(boxes, runs, firsts, lasts, tuple(ids), keeps)
 
     def __len__(self) -> int:
         """How many records there are."""
@@ -184,6 +187,10 @@ class Index(ABC):
             f"index {self.name!r}{one} keeps no sorted arrays, so it cannot answer with ranges; "
             f"use probe, or one of {', '.join(others)} with one key column"
         )
+
+    def counts(self, lows: Array, highs: Array) -> Array:
+        """How many rows each box holds. Of ``ranged`` structures with one key column only."""
+        return self.ranges(lows, highs).counts(np.shape(lows)[-1])
 
     @abstractmethod
     def expire(self, before: int) -> None:

@@ -78,6 +78,10 @@ class BiSort(Chain):
         """Two searches per box and subwindow; O(subwindow) more where rows of one have expired."""
         return self._ranges(lows, highs) if self.columns == 1 else super().ranges(lows, highs)
 
+    def counts(self, lows: Array, highs: Array) -> Array:
+        """Two searches per box and subwindow; where rows have expired, O(matches) or O(rows)."""
+        return self._counts(lows, highs) if self.columns == 1 else super().counts(lows, highs)
+
     @property
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters, "partitions": self.partitions, "buffer": self.buffer}

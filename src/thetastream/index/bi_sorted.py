@@ -197,6 +197,20 @@ class SortedView(View):
         living = np.concatenate([[0], np.cumsum(alive)])
         return living[starts], living[stops], ids[alive]
 
+    def count(self, lows: Array, highs: Array, counts: Array) -> int:
+        """Add the live rows inside each box to its count; gives how many there are."""
+        starts, stops, ids = self.found(lows, highs)
+        held = stops - starts
+        total = int(held.sum())
+        if self.before != _ALL and total < ids.size:
+            return bisort.count_live(starts, stops, ids, self.before, counts)
+        if self.before != _ALL:
+            starts, stops, _ = self.live(lows, highs)
+            held = stops - starts
+            total = int(held.sum())
+        counts += held
+        return total
+
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
         starts, stops, ids = self.found(lows, highs)
 

@@ -338,6 +338,15 @@ class Chain(Index):
         # The views live on with the answer: while they do, no array is merged where it lies.
         return Ranges.of(starts, stops, held, views)
 
+    def _counts(self, lows: Array, highs: Array) -> Array:
+        """Matches per box, where subwindows keep sorted arrays."""
+        low, high = self._matrix(lows)[0], self._matrix(highs)[0]
+        counts = np.zeros(low.size, np.int64)
+        for _, view, share in self._views():
+            assert isinstance(view.view, SortedView)
+            self.observed.add(low.size, share, view.view.count(low, high, counts))
+        return counts
+
     # --- Facts ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:

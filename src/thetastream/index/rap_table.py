@@ -10,7 +10,7 @@ subwindow opens, its splitters follow from the three histograms of its predecess
 algorithm (``kernels/rap.adjust``): where the prefix sum of the counts reaches a multiple of N / P,
 keys inside a partition being taken as evenly spread. A few adjustments turn any start into even
 partitions, at most ``ceil(log_P(range of keys))`` in the worst case (Figure 4). With ``memory``
-above 1 the new splitters are the middle of those of so many predecessors.
+above 1 the new splitters are those of so many predecessors together.
 
 Invariants (``check``): those of an LLAT; splitters ascend; every key lies between the splitters of
 its partition.

@@ -52,7 +52,7 @@ from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
 from thetastream.index.run import Live, Run, sorted_rows
 from thetastream.kernels import prepare
-from thetastream.kernels.bisort import find_ranges
+from thetastream.kernels.bisort import count_live, find_ranges
 from thetastream.kernels.merge import merge, merge_columns, merge_to_back, merge_to_front
 from thetastream.kernels.rap import BLOCK
 from thetastream.kernels.search import probe_boxes, probe_run
@@ -196,18 +196,42 @@ class SortedRuns(Index):
         if self.columns > 1:
             return super().ranges(lows, highs)
         low, high = self._matrix(lows)[0], self._matrix(highs)[0]
+        starts, stops = self._places(low, high)
         live = [self._live_rows(at) for at in range(len(self._runs))]
-        starts, stops = (np.empty((len(live), low.size), np.int64) for _ in range(2))
-        prepare("subwindows")
-        scratch = np.empty(BLOCK, np.int64)
-        for at, (run, rows) in enumerate(zip(self._runs, live, strict=True)):
-            keys = run.keys[0]
-            found_at = (low, high, starts[at], stops[at], scratch)
-            find_ranges(keys, keys.size, keys[::_STEP].copy(), _STEP, *found_at)
+        for at, rows in enumerate(live):
             starts[at], stops[at] = rows.places(starts[at]), rows.places(stops[at])
         found = Ranges.of(starts, stops, [rows.ids for rows in live])
         self._answers.add(found)
         return found
+
+    def counts(self, lows: Array, highs: Array) -> Array:
+        """O(runs) searches per box; where rows have expired O(matches), or O(n) if that is less."""
+        if self.columns > 1:
+            return super().counts(lows, highs)
+        low, high = self._matrix(lows)[0], self._matrix(highs)[0]
+        starts, stops = self._places(low, high)
+        counts = np.zeros(low.size, np.int64)
+        for at, run in enumerate(self._runs):
+            found = stops[at] - starts[at]
+            if run.first >= self._before:
+                counts += found
+            elif found.sum() < len(run):
+                count_live(starts[at], stops[at], run.ids, self._before, counts)
+            else:
+                rows = self._live_rows(at)
+                counts += rows.places(stops[at]) - rows.places(starts[at])
+        return counts
+
+    def _places(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Where each box begins and ends in each run."""
+        prepare("subwindows")
+        starts, stops = (np.empty((len(self._runs), low.size), np.int64) for _ in range(2))
+        scratch = np.empty(BLOCK, np.int64)
+        for at, run in enumerate(self._runs):
+            keys = run.keys[0]
+            edges = (low, high, starts[at], stops[at], scratch)
+            find_ranges(keys, keys.size, keys[::_STEP].copy(), _STEP, *edges)
+        return starts, stops
 
     def _live_rows(self, at: int) -> Live:
         """The live rows of a run; counted once between two changes."""

@@ -14,7 +14,7 @@ leaf lie above the bound before it, up to its own; only a leaf of one key has mo
 
 Cost: insert a step or two in the nodes of bounds for sorted batches, a write, and O(1) amortised
 for cuts; probe the same search, and a scan of the leaves it touches. Bytes: 16 per place; leaves
-are 69 % full on average; 16 per leaf for the bounds.
+are 69 % full on average, and there is room for some more; 16 per leaf for the bounds.
 
 Departures: a leaf is cut by selecting its median, not by sorting it: O(width). The number of
 entries grows on demand, as cuts depend on the keys; the LLAT's bound of 2 P is for given splitters.

@@ -15,13 +15,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.kernels._jit import inlined, kernel, prefetch
+from thetastream.kernels._jit import inlined, kernel, prefetch, vector
 from thetastream.kernels.llat import GROUP, N, V
 from thetastream.kernels.rap import BLOCK, rebound
 
-__all__ = ["co_rank", "expand", "find_ranges", "merge_in_place", "merge_piece"]
+__all__ = [
+    "co_rank",
+    "count_live",
+    "expand",
+    "find_ranges",
+    "merge_in_place",
+    "merge_piece",
+    "record",
+]
 
 Array = NDArray[np.int64]
+M = vector(2)
 
 
 @kernel((V, V, N, V, V), group=GROUP)
@@ -208,4 +217,36 @@ def expand(
             at = end
         box += 1
     cursor[0] = box
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@kernel((V, V, V, N, V), group=GROUP)
+def count_live(starts: Array, stops: Array, ids: Array, before: int, counts: Array) -> int:
+    """Add to each box the rows in its range that have not expired; gives how many there are."""
+    total = 0
+    for box in range(starts.size):
+        live = 0
+        for i in range(np.uint64(starts[box]), np.uint64(stops[box])):
+            live += ids[i] >= before
+        counts[box] += live
+        total += live
+    return total
+
+
+@kernel((M, M, V, V, V, V), group=GROUP)
+def record(
+    starts: Array, stops: Array, boxes: Array, runs: Array, firsts: Array, lasts: Array
+) -> int:
+    """Write down the ranges ``[starts[run, box], stops[run, box])`` that hold a row, box by box.
+
+    The arrays written to have room for all; gives how many records there are.
+    """
+    k = np.uint64(0)
+    for box in range(np.uint64(starts.shape[1])):
+        for run in range(np.uint64(starts.shape[0])):
+            boxes[k] = box
+            runs[k] = run
+            firsts[k] = starts[run, box]
+            lasts[k] = stops[run, box]
+            k += np.uint64(starts[run, box] < stops[run, box])
     return np.int64(k)  # type: ignore[return-value]
