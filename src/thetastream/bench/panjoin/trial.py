@@ -76,8 +76,14 @@ class Trial(ABC):
         return done
 
     def read(self, answer: Callable[[], Iterator[tuple[Array, Array]]]) -> Digest:
-        """Ask and read an answer to its end, while the clock runs; give its digest."""
+        """Ask and read an answer to its end, while the clock runs; give its digest.
+
+        The clock stands while a chunk is looked at, unless workers go on meanwhile: then all is
+        read first.
+        """
         chunks = self.timed(answer)
+        if dict(self.who.parameters).get("workers", 1) > 1:
+            chunks = iter(self.timed(lambda: list(chunks)))
         found = Digest(0, 0)
         while (chunk := self.timed(lambda: next(chunks, None))) is not None:
             found += pair_digest(*chunk)
