@@ -113,7 +113,7 @@ def ranges(keys: Sequence[int], spare: int, step: int, boxes: Sequence[Pair]) ->
     samples = array[: len(keys) : step].copy()
     lows, highs = int64([low for low, _ in boxes]), int64([high for _, high in boxes])
     starts, stops = np.full(len(boxes), -7), np.full(len(boxes), -7)
-    scratch = np.empty(BLOCK, np.int64)
+    scratch = np.empty(2 * BLOCK, np.int64)
     done = bisort.find_ranges(array, len(keys), samples, step, lows, highs, starts, stops, scratch)
     assert done == len(boxes)
     return list(zip(starts.tolist(), stops.tolist(), strict=True))

@@ -184,7 +184,7 @@ class SortedView(View):
         starts, stops = np.empty(lows.size, np.int64), np.empty(lows.size, np.int64)
         bisort.find_ranges(
             self._keys, self._count, self._samples, self._step, lows, highs, starts, stops,
-            np.empty(BLOCK, np.int64),
+            np.empty(2 * BLOCK, np.int64),
         )  # fmt: skip
         return starts, stops, self._ids[: self._count]
 

@@ -226,7 +226,7 @@ class SortedRuns(Index):
         """Where each box begins and ends in each run."""
         prepare("subwindows")
         starts, stops = (np.empty((len(self._runs), low.size), np.int64) for _ in range(2))
-        scratch = np.empty(BLOCK, np.int64)
+        scratch = np.empty(2 * BLOCK, np.int64)
         for at, run in enumerate(self._runs):
             keys = run.keys[0]
             edges = (low, high, starts[at], stops[at], scratch)

@@ -133,6 +133,14 @@ def halve(keys: Array, at: int, stop: int, bound: int) -> int:
     return at
 
 
+@inlined
+def ask_within(keys: Array, place: int, step: int) -> None:
+    """Ask the processor for the keys that halving a partition looks at first."""
+    prefetch(keys, np.uint64(place + (step >> 1)))
+    prefetch(keys, np.uint64(place + (step >> 2)))
+    prefetch(keys, np.uint64(place + step - (step >> 2)))
+
+
 @kernel((V, N, V, N, V, V, V, V, V), group=GROUP)
 def find_ranges(
     keys: Array, size: int, samples: Array, step: int, lows: Array, highs: Array, starts: Array,
@@ -140,30 +148,35 @@ def find_ranges(
 ) -> int:  # fmt: skip
     """The range ``[start, stop)`` of the main array inside each box. Fastest when lows ascend.
 
-    Like merging: a low edge is looked for from that of the box before, a high edge from its low.
+    Like merging: an edge is looked for from that of the box before, a high one that is near from
+    the low one. ``scratch`` has ``2 · BLOCK`` places.
     """
-    begin, at = 0, 0
+    begin, at, top = 0, 0, 0
     while begin < lows.size:
         count = min(BLOCK, lows.size - begin)
         for i in range(count):
-            low = lows[np.uint64(begin + i)]
+            low, high = lows[np.uint64(begin + i)], highs[np.uint64(begin + i)]
             at = rebound_below(samples, at, low)
             scratch[np.uint64(i)] = at
-            place = max(0, at - 1) * step
-            prefetch(keys, np.uint64(place + (step >> 1)))
-            prefetch(keys, np.uint64(place + (step >> 2)))
-            prefetch(keys, np.uint64(place + step - (step >> 2)))
+            ask_within(keys, max(0, at - 1) * step, step)
+            far = low <= high and at + 1 < samples.size and samples[np.uint64(at + 1)] <= high
+            if far:
+                # The high edge is a partition away at least: by the samples, like the low one.
+                top = rebound(samples, samples.size, top, high)
+                ask_within(keys, (top - 1) * step, step)
+            scratch[np.uint64(BLOCK + i)] = top if far else -1
         for i in range(count):
             box = np.uint64(begin + i)
             low, high = lows[box], highs[box]
-            # Samples below ``at`` are less than low, so its place is behind the last of them.
-            part = scratch[np.uint64(i)]
-            begins = max(0, part - 1) * step
-            start = halve(keys, begins, min(size, part * step), low)
+            # Samples below ``part`` are less than low, so its place is behind the last of them.
+            part, last = scratch[np.uint64(i)], scratch[np.uint64(BLOCK + i)]
+            start = halve(keys, max(0, part - 1) * step, min(size, part * step), low)
             stop = start
             if low <= high:
                 if high == _MOST:
                     stop = size
+                elif last >= 0:
+                    stop = halve(keys, (last - 1) * step, min(size, last * step), high + 1)
                 else:
                     stop = walk(keys, start, size, high + 1)
             starts[box] = start
