@@ -151,7 +151,7 @@ class Chain(Index):
         """A new subwindow; ``previous`` is the one just closed, ``keys`` the first to come."""
         raise NotImplementedError
 
-    def closed(self, inside: Subwindow, previous: Subwindow | None) -> None:
+    def closed(self, inside: Subwindow) -> None:
         """A subwindow is full: a chance to learn from it."""
 
     # --- Changing -------------------------------------------------------------------------------
@@ -189,8 +189,7 @@ class Chain(Index):
         self._send(newest, np.ascontiguousarray(matrix[:, now]), ids[now], close=True)
         self._feedback()
         newest.cut = self._newest_time
-        older = self._links[-2].part.inside if len(self._links) > 1 else None
-        self.closed(newest.part.inside, older)
+        self.closed(newest.part.inside)
         return np.ascontiguousarray(matrix[:, ~now]), ids[~now]
 
     def _newest(self, keys: Array) -> _Link:
@@ -350,8 +349,8 @@ class Chain(Index):
     # --- Facts ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Counted on demand, O(n)."""
-        return self.dump()[1].size
+        """O(rows) of the subwindows in which some have expired."""
+        return sum(part.living(self._before) for link in self._links for part in link.parts)
 
     @property
     def nbytes(self) -> int:

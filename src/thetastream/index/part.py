@@ -29,7 +29,8 @@ class Part:
 
     def __init__(self, inside: Subwindow, columns: int) -> None:
         self.inside = inside
-        self.last = -1  # the largest id
+        self.first = 2**63 - 1  # the least id
+        self.last = -1  # the largest one
         self._columns = columns
         self._ids = np.empty(0, np.int64)
         self._beside = np.empty((columns - 1, 0), np.int64)
@@ -41,6 +42,7 @@ class Part:
 
     def insert(self, matrix: Array, ids: Array) -> None:
         """Take rows, sorted by the first column, with ids above all before."""
+        self.first = min(self.first, int(ids.min()))
         self.last = max(self.last, int(ids.max()))
         rows = ids
         if self._columns > 1:
@@ -67,6 +69,12 @@ class Part:
             before, after = np.searchsorted(ids, [before, after]).tolist()
         return [PartView(view, ids, self._beside) for view in self.inside.views(before, after)]
 
+    def living(self, before: int) -> int:
+        """How many rows have an id of at least ``before``. O(rows) if some have not."""
+        if self.first >= before:
+            return self.rows
+        return int(np.count_nonzero(self.dump()[1] >= before))
+
     @property
     def nbytes(self) -> int:
         """Bytes held."""
@@ -83,7 +91,8 @@ class Part:
         """Assert every invariant."""
         self.inside.check()
         _, ids = self.dump()
-        assert ids.size == self.rows and (not ids.size or ids.max() == self.last)
+        assert ids.size == self.rows
+        assert not ids.size or (ids.min(), ids.max()) == (self.first, self.last)
         slots = self._ids[: self.rows] if self._columns > 1 else np.sort(ids)
         assert np.all(slots[:-1] < slots[1:]), "an id may occur once"
 

@@ -46,6 +46,8 @@ __all__ = ["OUTSIDE", "Adjusted", "RapTable", "splitter_error"]
 OUTSIDE = 0.25
 """Share of rows outside their predecessor's range from which values count as running away."""
 
+_KEPT = 1000  # subwindows whose figures are remembered
+
 
 class Adjusted(Partitioned):
     """A partitioned subwindow whose splitters come from its predecessors."""
@@ -92,15 +94,15 @@ class RapTable(LlatIndex):
         count = len(self._earlier)
         return Adjusted(size, together[count // 2 :: count].copy(), self.sigma)
 
-    def closed(self, inside: Subwindow, previous: Subwindow | None) -> None:
+    def closed(self, inside: Subwindow) -> None:
         """Learn how even the partitions came out, and whether keys have left their range."""
         assert isinstance(inside, Partitioned)
         if self._seen is not None:
             _, lows, highs = self._seen
             outside = llat.count_outside(inside.table, lows.min(), highs.max())
-            self.outside.append(outside / inside.rows)
+            self.outside = [*self.outside[-_KEPT:], outside / inside.rows]
         self._seen = inside.histograms()
-        self.errors.append(splitter_error(self._seen[0]))
+        self.errors = [*self.errors[-_KEPT:], splitter_error(self._seen[0])]
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class Subwindows(Chain):
         cuts = previous.splitters(parts) if previous else sampled_splitters(keys, parts)
         return Adjusted(size, cuts, SIGMA)
 
-    def closed(self, inside: Subwindow, previous: Subwindow | None) -> None:
+    def closed(self, inside: Subwindow) -> None:
         """See whether its keys were spread like those before."""
         keys = inside.dump()[0]
         sample = np.sort(keys[:: max(1, keys.size // _SAMPLE)])
