@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.index.bi_sort_opencl import BiSortOpenCL
-from thetastream.opencl import MainArray, find
 from thetastream.testing import JOIN_CHECKS, JoinCheck, make_join
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -123,56 +121,31 @@ def test_a_large_window_that_slides() -> None:
 
 def test_a_small_batch_waits_in_the_buffer_and_a_large_one_does_not() -> None:
     index = BiSortOpenCL(capacity=100, subwindows=1, buffer=4)
-    index.insert(np.arange(3), np.arange(3))
-    (newest,) = index._chain
-    assert newest.main is None
-    index.insert(np.array([1]), np.array([3]))  # now it is full
-    (newest,) = index._chain
-    assert (newest.main.rows.tolist(), newest.buffer.size) == ([[0, 1, 1, 2], [0, 1, 3, 2]], 0)
-    assert index.statistics["merges"] == 0, "the first main array is only moved"
-    index.insert(np.arange(5), np.arange(4, 9))
+    index.insert(np.arange(4), np.arange(4))
+    assert index.statistics["merges"] == 0
+    index.insert(np.array([1]), np.array([4]))  # now there are too many
     assert index.statistics["merges"] == 1
-    assert index.statistics["merged_rows"] == 9
+    index.insert(np.arange(5), np.arange(5, 10))
+    assert (index.statistics["merges"], index.statistics["merged_rows"]) == (2, 15)
     assert index.statistics["merge_seconds"] > 0
 
 
-def test_rows_go_to_subwindows_in_the_order_of_their_ids() -> None:
+def test_what_it_says_of_itself() -> None:
     index = BiSortOpenCL(capacity=6, subwindows=2, buffer=1)
-    index.insert(np.array([9]), np.array([0]))
-    ids = np.array([7, 1, 5, 3, 4, 2, 6])
-    index.insert(np.arange(7), ids)
-    assert [(held.first, held.last) for held in index._chain] == [(0, 2), (3, 5), (6, 7)]
-    assert index.details["subwindows"] == [
-        {"structure": "bi-sort-opencl", "rows": rows} for rows in (3, 3, 2)
+    index.insert(np.arange(7), np.arange(7))
+    held = index.details["subwindows"]
+    assert [(part["structure"], part["rows"]) for part in held] == [
+        ("bi-sort-opencl", rows) for rows in (3, 3, 1)
     ]
-    index.check()
-
-
-def test_a_subwindow_is_dropped_whole_and_filtered_until_then() -> None:
-    index = BiSortOpenCL(capacity=8, subwindows=2, buffer=2)
-    index.insert(np.arange(8), np.arange(8))
-    full = index.nbytes
-    kept = index._chain[1]
-    index.expire(3)
-    assert (len(index), index.nbytes) == (5, full), "filtered, not rewritten"
-    assert found(index, [(0, 9)]) == Counter((0, row) for row in range(3, 8))
-    index.expire(4)
-    assert index._chain == (kept,), "the other subwindow is not touched"
-    index.expire(3)
-    assert (len(index), index.statistics["runs"]) == (4, 1)
-    index.expire(8)
-    assert (len(index), index.nbytes, index.statistics["runs"]) == (0, 0, 0)
-    index.insert(np.arange(2), np.arange(6, 8))  # expired before it came
-    assert (len(index), index.nbytes) == (0, 0)
-    index.check()
+    assert index.details["device"]
 
 
 def test_bytes_are_those_of_the_arrays() -> None:
-    index = BiSortOpenCL(capacity=1000, subwindows=1, columns=2, partitions=10, buffer=100)
-    index.insert(np.zeros((2, 500), np.int64), np.arange(500))
-    assert index.nbytes == 8 * (3 * 500 + 10)
-    index.insert(np.zeros((2, 7), np.int64), np.arange(500, 507))
-    assert index.nbytes == 8 * (3 * 507 + 10)
+    index = BiSortOpenCL(capacity=1000, subwindows=1, partitions=10, buffer=100)
+    index.insert(np.zeros(500, np.int64), np.arange(500))
+    assert index.nbytes == 8 * (2 * 500 + 10)
+    index.insert(np.zeros(7, np.int64), np.arange(500, 507))
+    assert index.nbytes == 8 * (2 * 507 + 10)
 
 
 def test_the_caller_keeps_its_arrays() -> None:
@@ -191,31 +164,6 @@ def test_bad_parameters() -> None:
     index, box = create("bi-sort-opencl", columns=2), np.zeros((2, 1), np.int64)
     with pytest.raises(RegistryError, match="over 2 key columns keeps no sorted arrays"):
         index.ranges(box, box)
-
-
-def test_check_can_fail() -> None:
-    index = BiSortOpenCL(capacity=4, subwindows=2, buffer=1)
-    index.insert(np.array([1, 2, 5, 6]), np.arange(4))
-    index.check()
-    older, newer = index._chain
-    unsorted = MainArray.of(find(), np.array([[2, 1], [0, 1]]))
-    unsampled = MainArray.of(find(), np.array([[1, 2], [0, 1]]))
-    unsampled.index = np.array([7])
-    twice = MainArray.of(find(), np.array([[1, 2], [0, 0]]))
-    short = MainArray.of(find(), np.array([[1], [0]]))
-    left = replace(newer, main=None, buffer=np.array([[5, 6], [2, 3]]))
-    for message, chain in {
-        "keys must ascend": (replace(older, main=unsorted), newer),
-        "index must sample": (replace(older, main=unsampled), newer),
-        "a buffer must be merged": (older, left),
-        "only the newest": (replace(older, main=short), newer),
-        "ids of subwindows": (newer, older),
-        "an id may occur once": (replace(older, main=twice), newer),
-        "ids must lie between": (replace(older, last=0), newer),
-    }.items():
-        index._chain = chain
-        with pytest.raises(AssertionError, match=message):
-            index.check()
 
 
 @pytest.mark.parametrize(

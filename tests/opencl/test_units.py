@@ -122,8 +122,6 @@ def test_many_rows_by_many_units(group: int) -> None:
 def test_what_was_read_stays_when_the_main_array_goes() -> None:
     held = main_array(list(range(40)))
     rows = held.rows
-    with pytest.raises(ValueError, match="read-only"):
-        rows[0, 0] = 1
     del held
     for first in range(200):
         main_array([first] * 40)

@@ -80,6 +80,14 @@ class BiSorted(Subwindow):
 
     def _merge(self, keys: Array, ids: Array) -> None:
         started = time.perf_counter()
+        self._merge_into_main(keys, ids)
+        self._count += ids.size
+        self._merges += 1
+        self._merged_rows += self._count
+        self._merge_seconds += time.perf_counter() - started
+
+    def _merge_into_main(self, keys: Array, ids: Array) -> None:
+        """Make main and index array hold these rows too."""
         total = self._count + ids.size
         if self._pool is not None and total >= _ALONE:
             self._merge_in_pieces(keys, ids, total)
@@ -88,11 +96,7 @@ class BiSorted(Subwindow):
                 room = self.size if total <= self.size else total + total // 2
                 self._keys, self._ids = (_moved(a, self._count, room) for a in self._arrays)
             bisort.merge_in_place(self._keys, self._ids, self._count, keys, ids)
-        self._count = total
-        self._samples = self._keys[: self._count : self.step].copy()
-        self._merges += 1
-        self._merged_rows += total
-        self._merge_seconds += time.perf_counter() - started
+        self._samples = self._keys[: total : self.step].copy()
 
     def _merge_in_pieces(self, keys: Array, ids: Array, total: int) -> None:
         """As many pieces as threads, of equal size (Section III-G3)."""
@@ -122,13 +126,16 @@ class BiSorted(Subwindow):
         found = []
         before = before if before > self._least else _ALL
         if self._count:
-            main = (self._keys, self._ids, self._count, self._samples, self.step)
-            found.append(SortedView(before, after, *main))
+            found.append(self._main_view(before, after))
             self._views.add(found[0])
         keys, ids = self._waiting
         if ids.size:
             found.append(SortedView(before, after, keys, ids, ids.size, keys, 1))
         return found
+
+    def _main_view(self, before: int, after: int) -> SortedView:
+        main = (self._keys, self._ids, self._count, self._samples, self.step)
+        return SortedView(before, after, *main)
 
     def splitters(self, parts: int) -> Array:
         """Read off the main array."""

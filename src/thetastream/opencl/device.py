@@ -70,7 +70,7 @@ class Device:
         return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, 8 * size)
 
     def get(self, buffer: Any, *shape: int) -> Array:
-        """What a buffer holds, to be read only, when all that was started before is done.
+        """What a buffer holds, when all that was started before is done. Do not write to it.
 
         No copy where the device shares the host's memory. The buffer lives as long as the array.
         """
@@ -80,7 +80,6 @@ class Device:
             array, _ = self._cl.enqueue_map_buffer(
                 self._queue, buffer, flags, 0, shape, np.int64, order
             )
-        array.flags.writeable = False
         return array  # type: ignore[no-any-return]
 
     def check(self) -> None:
