@@ -91,15 +91,23 @@ def merge_piece(
     halving.
     """
     i = co_rank(old_keys, size, new_keys, start)
-    j = start - i
-    for k in range(start, stop):
-        if j == new_keys.size or (i < size and old_keys[np.uint64(i)] <= new_keys[np.uint64(j)]):
-            keys[np.uint64(k)] = old_keys[np.uint64(i)]
-            ids[np.uint64(k)] = old_ids[np.uint64(i)]
-            i += 1
-        else:
+    j, k = start - i, start
+    while k < stop:
+        # Old rows up to the next new one, as a block.
+        end = size
+        if j < new_keys.size:
+            end = rebound(old_keys, size, i, new_keys[np.uint64(j)])
+        end = min(end, i + stop - k)
+        for x in range(end - i):
+            keys[np.uint64(k + x)] = old_keys[np.uint64(i + x)]
+        for x in range(end - i):
+            ids[np.uint64(k + x)] = old_ids[np.uint64(i + x)]
+        k += end - i
+        i = end
+        if k < stop and j < new_keys.size:
             keys[np.uint64(k)] = new_keys[np.uint64(j)]
             ids[np.uint64(k)] = new_ids[np.uint64(j)]
+            k += 1
             j += 1
     return i
 
