@@ -43,6 +43,7 @@ __all__ = [
     "Index",
     "Ranges",
     "check_parameters",
+    "checked",
     "create",
     "defaults",
     "names",
@@ -289,6 +290,13 @@ def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
     make: Callable[..., Index] = structure(name)
     check_parameters(name, parameters)
     return make(capacity=capacity, **parameters)
+
+
+def checked(name: str, **least: tuple[float, float]) -> None:
+    """Raise for settings below their least value: ``slots=(value, least)``."""
+    for word, (value, bound) in least.items():
+        if value < bound:
+            raise RegistryError(f"{name}: {word} must be at least {bound}; got {value}")
 
 
 def defaults(name: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from thetastream.errors import RegistryError
-from thetastream.index.base import Array, Ranges, register
+from thetastream.index.base import Array, Ranges, checked, register
 from thetastream.index.bi_sorted import BiSorted
 from thetastream.index.chain import Chain
 from thetastream.index.partitioned import ROWS_PER_PART
@@ -65,8 +65,7 @@ class BiSort(Chain):
     ) -> None:
         super().__init__(capacity, columns, subwindows, threads, workers)
         check_partitions(self.name, partitions)
-        if buffer < 1:
-            raise RegistryError(f"{self.name}: buffer must be at least 1; got {buffer}")
+        checked(self.name, buffer=(buffer, 1))
         self.partitions = partitions
         self.buffer = buffer
 

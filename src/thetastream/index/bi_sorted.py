@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import ClassVar
 from weakref import WeakSet
 
 import numpy as np
 
 from thetastream.index.base import Array
+from thetastream.index.run import Live, count_matches
 from thetastream.index.subwindow import Subwindow, View, chunks
 from thetastream.kernels import bisort
 from thetastream.kernels.rap import BLOCK
@@ -200,23 +202,18 @@ class SortedView(View):
         starts, stops, ids = self.found(lows, highs)
         if self.before == _ALL:
             return starts, stops, ids
-        alive = ids >= self.before
-        living = np.concatenate([[0], np.cumsum(alive)])
-        return living[starts], living[stops], ids[alive]
+        rows = Live.of(ids, self.before)
+        return rows.places(starts), rows.places(stops), rows.ids
 
     def count(self, lows: Array, highs: Array, counts: Array) -> int:
         """Add the live rows inside each box to its count; gives how many there are."""
         starts, stops, ids = self.found(lows, highs)
-        held = stops - starts
-        total = int(held.sum())
-        if self.before != _ALL and total < ids.size:
-            return bisort.count_live(starts, stops, ids, self.before, counts)
-        if self.before != _ALL:
-            starts, stops, _ = self.live(lows, highs)
-            held = stops - starts
-            total = int(held.sum())
-        counts += held
-        return total
+        if self.before == _ALL:
+            found = stops - starts
+            counts += found
+            return int(found.sum())
+        live = partial(Live.of, ids, self.before)
+        return count_matches(starts, stops, ids, self.before, live, counts)
 
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
         starts, stops, ids = self.found(lows, highs)

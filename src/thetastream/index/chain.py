@@ -26,7 +26,7 @@ ascend; an id occurs once; a subwindow whose ids have all expired is gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,8 +36,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from thetastream.errors import RegistryError
-from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges
+from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, checked
 from thetastream.index.bi_sorted import BiSorted, SortedView
 from thetastream.index.part import Part, PartView
 from thetastream.index.procedure import (
@@ -127,7 +126,7 @@ class Chain(Index):
         self, capacity: int, columns: int, subwindows: int, threads: int, workers: int
     ) -> None:
         super().__init__(capacity, columns)
-        _at_least_one(self.name, subwindows=subwindows, threads=threads, workers=workers)
+        checked(self.name, subwindows=(subwindows, 1), threads=(threads, 1), workers=(workers, 1))
         prepare()
         prepare("subwindows")
         self.subwindows = subwindows
@@ -256,16 +255,12 @@ class Chain(Index):
         """O(subwindows): closed ones whose event times have all passed are dropped."""
         self._drop(lambda link: link.cut is not None and link.cut < time)
 
-    def _drop(self, gone: Any) -> None:
-        kept = [link for link in self._links if not gone(link)]
-        if len(kept) == len(self._links):
-            return
-        for link in self._links:
-            if gone(link):
-                self._pending.append(link.worker.send(Expire(link.key)))
-                for part in link.parts:
-                    self._dropped.update(part.inside.work)
-        self._links = kept
+    def _drop(self, gone: Callable[[_Link], bool]) -> None:
+        for link in [link for link in self._links if gone(link)]:
+            self._links.remove(link)
+            self._pending.append(link.worker.send(Expire(link.key)))
+            for part in link.parts:
+                self._dropped.update(part.inside.work)
         self._feedback()
 
     # --- Asking ---------------------------------------------------------------------------------
@@ -407,9 +402,3 @@ class Chain(Index):
         assert all(a <= b for a, b in pairwise(cuts)), "cuts ascend"
         _, ids = self.dump()
         assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
-
-
-def _at_least_one(name: str, **given: int) -> None:
-    for word, value in given.items():
-        if value < 1:
-            raise RegistryError(f"{name}: {word} must be at least 1; got {value}")

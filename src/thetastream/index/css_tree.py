@@ -22,9 +22,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array, checked, register
 from thetastream.index.pool import Recipe
-from thetastream.index.tree_index import TreeIndex, checked
+from thetastream.index.tree_index import TreeIndex
 from thetastream.kernels import css
 from thetastream.kernels import store as layout
 from thetastream.kernels.merge import merge

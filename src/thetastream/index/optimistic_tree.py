@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import register
+from thetastream.index.base import checked, register
 from thetastream.index.pool import Recipe
-from thetastream.index.tree_index import TreeIndex, checked
+from thetastream.index.tree_index import TreeIndex
 from thetastream.kernels import store as layout
 
 __all__ = ["OptimisticTree"]

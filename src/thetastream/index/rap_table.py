@@ -34,8 +34,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.errors import RegistryError
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array, checked, register
 from thetastream.index.llat import SIGMA, LlatIndex
 from thetastream.index.partitioned import Histograms, Partitioned, adjusted
 from thetastream.index.subwindow import SUBWINDOWS, Subwindow
@@ -75,8 +74,7 @@ class RapTable(LlatIndex):
         workers: int = 1,
     ) -> None:
         super().__init__(capacity, columns, subwindows, partitions, sigma, domain, threads, workers)
-        if memory < 1:
-            raise RegistryError(f"{self.name}: memory must be at least 1; got {memory}")
+        checked(self.name, memory=(memory, 1))
         self.memory = memory
         self.errors: list[float] = []
         self.outside: list[float] = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.index.base import Array
+from thetastream.kernels.bisort import count_live
 from thetastream.kernels.search import build_router
 
-__all__ = ["Live", "Run", "sorted_rows"]
+__all__ = ["Live", "Run", "count_matches", "sorted_rows"]
 
 _NO_ROUTER = np.empty(0, np.int32)
 
@@ -51,22 +53,35 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The rows of a run that have not expired, in key order, and how many lie before each place."""
+    """The rows of a sorted array that have not expired, and how many lie before each place."""
 
     ids: Array
     before: Array | None
 
     @classmethod
-    def of(cls, run: Run, before: int) -> Live:
-        """Those with an id of at least ``before``. O(1) when that is all of them, else O(n)."""
-        if run.first >= before:
-            return cls(run.ids, None)
-        live = run.ids >= before
-        return cls(run.ids[live], np.concatenate([[0], np.cumsum(live)]))
+    def of(cls, ids: Array, before: int) -> Live:
+        """Those with an id of at least ``before``, where some are below. O(n)."""
+        live = ids >= before
+        return cls(ids[live], np.concatenate([[0], np.cumsum(live)]))
 
     def places(self, at: Array) -> Array:
         """Places among the live rows, from places among all."""
         return at if self.before is None else self.before[at]
+
+
+def count_matches(
+    starts: Array, stops: Array, ids: Array, before: int, live: Callable[[], Live], counts: Array
+) -> int:
+    """Add to each box the rows in its range that have not expired; gives how many there are.
+
+    One by one if they are fewer than the rows of the array, else by ``live``.
+    """
+    if (stops - starts).sum() < ids.size:
+        return count_live(starts, stops, ids, before, counts)
+    rows = live()
+    found = rows.places(stops) - rows.places(starts)
+    counts += found
+    return int(found.sum())
 
 
 def sorted_rows(matrix: Array, ids: Array) -> tuple[Array, Array]:

@@ -50,9 +50,9 @@ import numpy as np
 
 from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
-from thetastream.index.run import Live, Run, sorted_rows
+from thetastream.index.run import Live, Run, count_matches, sorted_rows
 from thetastream.kernels import prepare
-from thetastream.kernels.bisort import count_live, find_ranges
+from thetastream.kernels.bisort import find_ranges
 from thetastream.kernels.merge import merge, merge_columns, merge_to_back, merge_to_front
 from thetastream.kernels.rap import BLOCK
 from thetastream.kernels.search import probe_boxes, probe_run
@@ -212,14 +212,11 @@ class SortedRuns(Index):
         starts, stops = self._places(low, high)
         counts = np.zeros(low.size, np.int64)
         for at, run in enumerate(self._runs):
-            found = stops[at] - starts[at]
             if run.first >= self._before:
-                counts += found
-            elif found.sum() < len(run):
-                count_live(starts[at], stops[at], run.ids, self._before, counts)
+                counts += stops[at] - starts[at]
             else:
-                rows = self._live_rows(at)
-                counts += rows.places(stops[at]) - rows.places(starts[at])
+                live = partial(self._live_rows, at)
+                count_matches(starts[at], stops[at], run.ids, self._before, live, counts)
         return counts
 
     def _places(self, low: Array, high: Array) -> tuple[Array, Array]:
@@ -236,7 +233,9 @@ class SortedRuns(Index):
     def _live_rows(self, at: int) -> Live:
         """The live rows of a run; counted once between two changes."""
         if at not in self._live:
-            self._live[at] = Live.of(self._runs[at], self._before)
+            run, before = self._runs[at], self._before
+            all_live = run.first >= before
+            self._live[at] = Live(run.ids, None) if all_live else Live.of(run.ids, before)
         return self._live[at]
 
     def _pairs(

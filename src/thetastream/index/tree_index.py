@@ -18,7 +18,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.invariants import check_pool
 from thetastream.index.pool import Pool, Recipe
@@ -321,10 +320,3 @@ class _Beside:
         """Forget rows below ``before``."""
         self._low = min(max(self._low, before), max(self._high, before))
         self._high = max(self._high, self._low)
-
-
-def checked(name: str, **least: tuple[float, float]) -> None:
-    """Raise for settings below their least value: ``slots=(value, least)``."""
-    for word, (value, bound) in least.items():
-        if value < bound:
-            raise RegistryError(f"{name}: {word} must be at least {bound}; got {value}")

@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.errors import RegistryError
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array, checked, register
 from thetastream.index.bi_sort import check_partitions
 from thetastream.index.chain import Chain
 from thetastream.index.partitioned import ROWS_PER_PART
@@ -58,8 +57,7 @@ class WibTree(Chain):
     ) -> None:
         super().__init__(capacity, columns, subwindows, threads, workers)
         check_partitions(self.name, partitions)
-        if fanout < 3:
-            raise RegistryError(f"{self.name}: fanout must be at least 3; got {fanout}")
+        checked(self.name, fanout=(fanout, 3))
         self.partitions = partitions
         self.fanout = fanout
         self.sorted_leaves = sorted_leaves
