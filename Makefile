@@ -39,8 +39,8 @@ java: $(STAMP)
 demo: $(STAMP) ## join two generated streams on Spark and check the answer (ARGS="--embedded")
 	$(BIN)/thetastream demo $(ARGS)
 
-test: $(STAMP) ## run the fast tests (ARGS="-k window")
-	$(PYTEST) -m "not slow" $(ARGS)
+test: $(STAMP) ## run the fast tests, in two processes (ARGS="-k window")
+	$(PYTEST) -m "not slow" --numprocesses 2 --dist loadgroup $(ARGS)
 
 test-slow: $(STAMP) ## run the slow tests, then the kernels as plain Python for coverage
 	$(PYTEST) -m slow $(ARGS)

@@ -28,8 +28,17 @@ settings.register_profile(
 settings.load_profile(os.environ.get("THETASTREAM_HYPOTHESIS", "ci"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of OpenCL need a device. PoCL comes with the packages, but needs a linker."""
+    """Tests that share a Spark session go to one process. Tests of OpenCL need a device."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    _skip_without_device(items)
+
+
+def _skip_without_device(items: list[pytest.Item]) -> None:
+    """PoCL comes with the packages, but needs a linker."""
     wanting = [item for item in items if "opencl" in item.nodeid]
     if not wanting:
         return
