@@ -45,7 +45,7 @@ def chosen(text: str, tactic: str = "auto", rows: float = 100_000.0) -> Choice:
         ("abs(l.x - r.x) <= 5 AND abs(l.y - r.y) <= 5", {"cells"}),
         ("abs(l.x - r.x) <= 5", {"ordered"}),
         ("l.x < r.x", {"ordered"}),
-        ("l.x < r.x AND l.y > r.y", {"ordered"}),
+        ("l.x < r.x AND l.y > r.y", {"spo-join"}),
         ("l.x != r.x", {"ordered"}),
         ("l.x * r.x > 10", {"nested-loop"}),
         ("l.s != r.s", {"nested-loop"}),
@@ -161,7 +161,7 @@ def test_a_layout_in_use_is_kept_unless_another_is_clearly_cheaper() -> None:
 
 
 def test_cells_are_left_when_keys_drift_off_their_end() -> None:
-    text = "l.k = r.k AND l.x < r.x"
+    text = "l.k = r.k AND l.x < r.x AND l.x + 9 > r.x"
     here = drawn(text, k=uniform(5), x=uniform(1000))
     first = choose(here[0], Side.LEFT, "cells", 1e6, *here[1:])
     assert isinstance(first.layout, Cells)

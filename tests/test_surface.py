@@ -83,8 +83,9 @@ def test_indexes() -> None:
     }
     assert ts.index.names() == [
         "b+tree", "bi-sort", "bi-sort-opencl", "chained", "css-tree", "im-tree", "llat",
-        "nested-loop", "optimistic-tree", "pim-tree", "rap-table", "round-robin", "sorted-runs",
-        "subwindows", "wib-tree",
+        "nested-loop", "optimistic-tree", "per-term", "pim-tree", "po-join", "rap-table",
+        "round-robin", "sorted-runs", "split-join", "spo-join", "subwindows", "wib-tree",
+        "zoned-runs",
     ]  # fmt: skip
     index = ts.index.create("sorted-runs")
     assert index.parameters["capacity"] == 1 << 20
@@ -101,7 +102,7 @@ def test_indexes() -> None:
 
 def test_tactics() -> None:
     assert ts.tactics() == [
-        *("auto", "ordered", "ibwj", "panjoin", "hash", "cells", "nested-loop"),
+        *("auto", "ordered", "ibwj", "panjoin", "spo-join", "hash", "cells", "nested-loop"),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from thetastream.ibwj import joinable
 from thetastream.kernels import prepare
 from thetastream.plan import _layouts, choose, sample
 from thetastream.predicate import Predicate
+from thetastream.selectivity import Selectivity
 from thetastream.side import Side
 from thetastream.tactic import (
     SUFFIX_BITS,
@@ -57,7 +59,11 @@ def bound(text: str, window: Window = COUNT) -> Binding:
 def layouts(binding: Binding, stored: Side, sample: Fresh | None = None) -> list[Layout]:
     """Every layout of every tactic."""
     fields = binding.fields(stored)
-    return [layout for name in tactics() for layout in _layouts(fields, name, sample)]
+    return [layout for name in tactics() for layout in offered(fields, name, sample)]
+
+
+def offered(fields: Sequence[Field], tactic: str, sample: Fresh | None = None) -> list[Layout]:
+    return _layouts(Selectivity(tuple(fields), sample, None), tactic, workers=1, slide=0)
 
 
 def keys_of(layout: Layout, fresh: Fresh) -> dict[Field, Any]:
@@ -228,24 +234,24 @@ def test_the_quantizer_tells_seen_keys_apart(seen: list[int]) -> None:
 def test_one_layout_per_term_that_can_drive() -> None:
     fields = bound("abs(l.x - r.x) <= 2 AND l.k = r.k AND l.y < r.y").fields(Side.RIGHT)
     for name in ts.index.names():
-        found = _layouts(fields, f"ibwj/{name}", None)
+        found = offered(fields, f"ibwj/{name}")
         assert [type(layout) for layout in found] == [Indexed] * 3
         assert {layout.index for layout in found} == {name}
         assert [layout.driver for layout in found] == list(fields)
         for layout in found:
             assert layout.checks == tuple(field for field in fields if field is not layout.driver)
-    assert _layouts([], "ibwj/pim-tree", None) == []
+    assert offered([], "ibwj/pim-tree") == []
 
 
 def test_without_a_name_all_that_take_single_rows_compete() -> None:
     fields = bound("abs(l.x - r.x) <= 2 AND l.k = r.k").fields(Side.RIGHT)
-    found = _layouts(fields, "ibwj", None)
+    found = offered(fields, "ibwj")
     assert found[0].index == "pim-tree", "the first of equals"
     kinds = {layout.index for layout in found}
     assert {"pim-tree", "im-tree", "b+tree", "chained"} <= kinds <= set(joinable())
     assert not {"nested-loop", "css-tree"} & kinds
     assert len(found) == 2 * len(kinds)
-    assert _layouts([], "ibwj", None) == []
+    assert offered([], "ibwj") == []
 
 
 @pytest.mark.parametrize("name", ["ibwj", *(f"ibwj/{name}" for name in ts.index.names())])
@@ -261,14 +267,14 @@ def test_the_choice_names_tactic_and_structure(name: str) -> None:
 
 
 def test_the_registered_tactics() -> None:
-    names = ["auto", "ordered", "ibwj", "panjoin", "hash", "cells", "nested-loop"]
+    names = ["auto", "ordered", "ibwj", "panjoin", "spo-join", "hash", "cells", "nested-loop"]
     assert tactics() == names == ts.tactics()
     assert all(tactic_summary(name) for name in tactics())
 
 
 def test_names_are_read() -> None:
     assert read_tactic("auto") == ("auto", None)
-    for family in ("ordered", "ibwj", "panjoin"):
+    for family in ("ordered", "ibwj", "panjoin", "spo-join"):
         assert read_tactic(family) == (family, None)
         for name in ts.index.names():
             assert read_tactic(f"{family}/{name}") == (family, name)
@@ -284,7 +290,7 @@ def test_names_are_read() -> None:
         ("ordered/sorted-run", r"no index 'sorted-run'; there are .*Did you mean 'sorted-runs'\?$"),
         (
             "hash/sorted-runs",
-            "only the tactics 'ordered', 'ibwj', 'panjoin' take an index, as in 'ordered/",
+            "only the tactics 'ordered', 'ibwj', 'panjoin', 'spo-join' take an index, as in 'ordered/",
         ),
     ],
 )

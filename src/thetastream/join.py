@@ -49,7 +49,8 @@ class StreamJoin:
     each row's matches.
 
     ``threads`` splits the matching of a push; the result is the same for any number, and so it is
-    for ``workers``, the threads that the subwindows of tactic ``panjoin`` are dealt to.
+    for ``workers``, the threads that the parts of a window are dealt to (tactics ``panjoin`` and
+    ``spo-join``).
 
     With ``collect`` or ``collect_time`` (a duration such as ``100 ms``) the rows of each side are
     collected, and processed together once there are so many or the first has waited for so long; a

@@ -1,15 +1,13 @@
 """Which tactic for which terms: estimates from observed keys, a cost per fresh row, the cheapest.
 
-The selectivity of a field is the share of stored rows inside a fresh row's interval. It is measured
-on samples of both sides: the stored sample is sorted, and the ranks of the interval's edges are
-interpolated, so that shares far below one sample row can still be told apart. Before any rows are
-known, shares typical of the kind of term are assumed.
-
-Costs are nanoseconds on one core, of the order of the figures in ``benchmarks/results``; only
-their ratios matter. A fresh row asks its boxes, and is then stored itself:
+How many rows a box holds is estimated by ``selectivity.py``. Costs are nanoseconds on one core, of
+the order of the figures in ``benchmarks/results``; only their ratios matter. A fresh row asks its
+boxes, and is then stored itself:
 
                    a box is searched in               a row is stored by
     sorted runs    a few runs                         merges: 12 steps in each run but the last
+    zoned runs     the same, blocks by their zones    the same merges, of several columns
+    permutations   a few structures (``spo-join``)    sorts and merges of every column
     subwindows     all of them (``panjoin``)          a merge into the newest, or a partition of it
 
 The structures of the index-based window join have a model of their own, with constants that can be
@@ -21,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,10 @@ from thetastream.errors import PredicateError
 from thetastream.index.base import defaults, structure
 from thetastream.index.base import names as index_names
 from thetastream.index.subwindow import SUBWINDOWS as CHAIN
+from thetastream.selectivity import Selectivity
 from thetastream.side import Side
 from thetastream.tactic import (
+    SPO,
     SUBWINDOWS,
     Cells,
     Hashed,
@@ -44,6 +45,7 @@ from thetastream.tactic import (
     PanJoin,
     Quantizer,
     Scan,
+    SpoJoin,
     read_tactic,
 )
 
@@ -51,6 +53,8 @@ __all__ = ["Choice", "Estimate", "Explanation", "choose", "sample"]
 
 Array = NDArray[np.int64]
 SAMPLE = 2048
+ZONED = "zoned-runs"
+PERMUTED = (SPO, "po-join")
 
 SEARCH_NS = 45.0  # one box in one run
 RUNS = 3.0
@@ -65,6 +69,18 @@ MERGE_STEPS = 12.0  # of a row in one run: the ratio of the sizes of neighbours
 HELD = CHAIN + 1.0  # subwindows of a chain: those that fill the window, and the oldest
 SUBWINDOW_NS = 45.0  # one box in one subwindow
 PARTITION_NS = 25.0  # one row into its partition of a subwindow (RaP-Table, WiB⁺-Tree)
+ZONE = 64.0  # rows of a block with a zone
+EDGE_NS = 15.0  # the high edge of a box in one run, which zones need
+SUPER_NS = 0.3  # one zone of 64 blocks
+BLOCK_NS = 15.0  # one block that is read
+ZONE_NS = 0.25  # one zone of a block
+BIT_NS = 1.0  # one bit of a sweep, set or cleared
+WORD_NS = 3.0  # 64 bits that are read
+OFFSET_NS = 40.0  # one box in one column of a structure
+SORT_NS = 25.0  # one row in one column of a batch
+PERMUTE_NS = 5.0  # one step of a merge in one column
+PERMUTED_STEPS = 4.0  # the ratio of the sizes of neighbouring structures
+PAIRED = 4  # fields of which two may be the columns of a permutation
 STAY = 0.6  # a layout in use counts for less, as moving away from it costs something
 
 
@@ -146,55 +162,44 @@ def choose(
     *,
     batch: float = BATCH,
     workers: int = 1,
+    slide: int = 0,
 ) -> Choice:
     """Pick the cheapest layout for the stored side that the tactic allows.
 
-    ``rows`` are in the window, ``batch`` of them come at a time. The layout of a ``current``
+    ``rows`` are in the window, ``batch`` of them come at a time and ``slide`` leave at a time, if
+    it has a slide. The layout of a ``current``
     choice is kept unless another is cheaper: clearly so, if it was itself chosen from observed
     keys.
     """
     fields = binding.fields(stored)
-    sampled = bool(
-        stored_sample is not None
-        and fresh_sample is not None
-        and _sampled_rows(stored_sample)
-        and _sampled_rows(fresh_sample)
-    )
-    shares = {
-        field: _share(field, stored_sample, fresh_sample) if sampled else _assumed(field)
-        for field in fields
-    }
-    arms = _arms(fields, fresh_sample) if sampled else dict.fromkeys(fields, 1.0)
-    layouts = _layouts(fields, tactic, stored_sample if sampled else None, workers)
+    known = Selectivity.of(fields, stored_sample, fresh_sample)
+    layouts = _layouts(known, tactic, workers, slide)
+    family, index = read_tactic(tactic)
+    if family == "spo-join" and len(fields) == 1 < len(binding.fields(stored.other)):
+        # Both terms read the same expression of this side: a point in an interval.
+        layouts = [Ordered(fields, fields[0], index or "sorted-runs")]
     if not layouts:
         raise PredicateError(
             f"tactic {tactic!r} cannot serve {binding.predicate}: "
-            f"{_NEEDS[read_tactic(tactic)[0]]}; use tactic='auto'",
+            f"{_NEEDS[family]}; use tactic='auto'",
             binding.predicate.text,
         )
-    estimates = [_estimate(layout, shares, arms, rows, batch) for layout in layouts]
+    estimates = [_estimate(layout, known, rows, batch) for layout in layouts]
     if current is not None:
-        estimates.insert(0, _again(current, shares, arms, rows, batch, stored_sample))
+        estimates.insert(0, _again(current, known, rows, batch))
     estimates.sort(key=lambda estimate: estimate.nanoseconds)
-    named = {str(field): float(f"{share:.3g}") for field, share in shares.items()}
-    return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, sampled)
+    named = {str(field): float(f"{share:.3g}") for field, share in known.shares.items()}
+    return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, known.sampled)
 
 
-def _again(
-    current: Choice,
-    shares: Mapping[Field, float],
-    arms: Mapping[Field, float],
-    rows: float,
-    batch: float,
-    stored: Fresh | None,
-) -> Estimate:
+def _again(current: Choice, known: Selectivity, rows: float, batch: float) -> Estimate:
     """The present layout by the new figures."""
     layout = current.layout
-    if isinstance(layout, Cells) and stored is not None:
+    lost = 0.0
+    if isinstance(layout, Cells) and known.stored is not None:
         # Keys that have drifted off the end of the suffix are no longer told apart.
-        lost = layout.quantizer.held(layout.suffix.keys(stored))
-        shares = {**shares, layout.suffix: max(shares[layout.suffix], lost)}
-    held = _estimate(layout, shares, arms, rows, batch)
+        lost = layout.quantizer.held(layout.suffix.keys(known.stored))
+    held = _estimate(layout, known, rows, batch, lost)
     return replace(held, nanoseconds=held.nanoseconds * STAY) if current.sampled else held
 
 
@@ -202,27 +207,28 @@ _NEEDS = {
     "ordered": "it has no term that can be indexed",
     "ibwj": "it has no term that can be indexed",
     "panjoin": "it has no term that can be indexed",
+    "spo-join": "it needs two terms that can be indexed",
     "hash": "it has no equality term",
     "cells": "it needs an equality or a bounded band, and a second term",
 }
 
 
-def _sampled_rows(rows: Fresh) -> int:
-    if rows.keys:
-        return int(rows.keys[0].size)
-    return 0 if rows.times is None else int(rows.times.size)
-
-
-def _layouts(
-    fields: Sequence[Field], tactic: str, stored: Fresh | None, workers: int = 1
-) -> list[Layout]:
+def _layouts(known: Selectivity, tactic: str, workers: int, slide: int) -> list[Layout]:
     family, index = read_tactic(tactic)
+    fields, stored = known.fields, known.stored
     found: list[Layout] = []
     points = [field for field in fields if field.is_point]
     if family in ("auto", "hash") and points:
         found.append(Hashed(fields, points))
     if family in ("auto", "ordered"):
-        found += [Ordered(fields, field, index or "sorted-runs") for field in fields]
+        kinds = [index] if index else ["sorted-runs", *([ZONED] if len(fields) > 1 else [])]
+        found += [Ordered(fields, field, kind) for kind in kinds for field in fields]
+    if family in ("auto", "spo-join"):
+        # Two columns are told apart by their order, further ones are checked.
+        found += [
+            SpoJoin(fields, first, second, index or SPO, workers, slide)
+            for first, second in permutations(_most_selective(known), 2)
+        ]
     if family in ("auto", "panjoin"):
         found += [PanJoin(fields, field, index or SUBWINDOWS, workers) for field in fields]
     if family == "ibwj":
@@ -233,6 +239,10 @@ def _layouts(
     if family == "nested-loop" or (family == "auto" and not fields):
         found.append(Scan(fields))
     return found
+
+
+def _most_selective(known: Selectivity) -> list[Field]:
+    return sorted(known.fields, key=lambda field: known.shares[field])[:PAIRED]
 
 
 _PREFERRED = "pim-tree"
@@ -266,12 +276,10 @@ def _cells(fields: Sequence[Field], points: list[Field], stored: Fresh | None) -
 
 
 def _estimate(
-    layout: Layout,
-    shares: Mapping[Field, float],
-    arms: Mapping[Field, float],
-    rows: float,
-    batch: float,
+    layout: Layout, known: Selectivity, rows: float, batch: float, lost: float = 0.0
 ) -> Estimate:
+    """What a layout costs; a share ``lost`` of the rows cannot be told apart by its suffix."""
+    shares, arms = known.shares, known.arms
     boxes = float(np.prod([arms[field] for field in layout.fields])) if layout.fields else 1.0
     share = 1.0
     if isinstance(layout, Ordered):
@@ -280,12 +288,16 @@ def _estimate(
         share = float(np.prod([shares[field] for field in layout.points]))
     elif isinstance(layout, Cells):
         share = float(np.prod([shares[field] for field in layout.points]))
-        share *= shares[layout.suffix]
+        share *= max(shares[layout.suffix], lost)
         if layout.band is not None:
             share *= min(1.0, shares[layout.band] * (1 + layout.multiple))
             boxes *= 1 + 1 / layout.multiple
     candidates = rows * share
-    matches = rows * float(np.prod(list(shares.values()))) if shares else rows
+    matches = rows * known.joint
+    if layout.index == ZONED and isinstance(layout, Ordered) and layout.checks:
+        return _zoned(layout, known, boxes, rows, batch)
+    if layout.index in PERMUTED and isinstance(layout, Ordered) and layout.checks:
+        return _permuted(layout, known, boxes, rows, batch)
     per_box = candidates / max(boxes, 1.0)
     check = SCAN_NS if per_box > LONG else CHECK_NS
     after = candidates * BESIDE_NS * len(layout.checks) + matches * MATCH_NS
@@ -298,6 +310,38 @@ def _estimate(
     insert = (_chain_insert if chained else _runs_insert)(max(rows, 1.0), max(batch, 1.0))
     cost = boxes * search + candidates * check + after + insert
     return Estimate(layout, boxes, candidates, cost, insert)
+
+
+def _zoned(
+    layout: Ordered, known: Selectivity, boxes: float, rows: float, batch: float
+) -> Estimate:
+    """Sorted runs with zone maps: of the rows in the driver's range only some blocks are read."""
+    within = rows * known.shares[layout.driver]
+    blocks = within / ZONE * min(known.met(layout.driver, f, rows) for f in layout.checks)
+    search = boxes * RUNS * (SEARCH_NS + EDGE_NS) + within / ZONE**2 * SUPER_NS + blocks * BLOCK_NS
+    insert = _runs_insert(max(rows, 1.0), max(batch, 1.0)) * (layout.columns + 1) / 2
+    cost = search + rows * known.joint * MATCH_NS + insert
+    return Estimate(layout, boxes, blocks * ZONE, cost, insert)
+
+
+def _permuted(
+    layout: Ordered, known: Selectivity, boxes: float, rows: float, batch: float
+) -> Estimate:
+    """Permutations: the narrower of two columns is scanned by zones, or one is swept.
+
+    A sweep sets every bit once for a batch of boxes.
+    """
+    pair = sorted((layout.driver, layout.checks[0]), key=lambda field: known.shares[field])
+    narrow = rows * known.shares[pair[0]]
+    met = known.met(pair[0], pair[1], rows)
+    blocks = narrow / ZONE * met
+    scan = narrow / ZONE * ZONE_NS + blocks * BLOCK_NS
+    sweep = rows / max(batch, 1.0) * BIT_NS + blocks * WORD_NS
+    levels = max(0.0, math.log(max(rows, 1.0) / max(batch, 1.0), PERMUTED_STEPS))
+    insert = layout.columns * (SORT_NS + PERMUTE_NS * PERMUTED_STEPS * levels)
+    search = boxes * (RUNS * layout.columns * OFFSET_NS) + min(scan, sweep)
+    cost = search + rows * known.joint * MATCH_NS + insert
+    return Estimate(layout, boxes, blocks * ZONE, cost, insert)
 
 
 def _runs_insert(rows: float, batch: float) -> float:
@@ -321,46 +365,6 @@ def _indexed(
     steps = replace(steps, search=boxes * steps.search)
     total = steps.total + after
     return Estimate(layout, boxes, candidates, total, steps=steps, constants=constants.source)
-
-
-def _assumed(field: Field) -> float:
-    if field.is_time:
-        return 0.7
-    if field.is_point:
-        return 1e-4
-    if field.width is not None:
-        return 1e-3
-    intervals = all(bound.term.is_interval for bound in field.terms)
-    return 0.4 if intervals else 0.9
-
-
-def _share(field: Field, stored: Fresh | None, fresh: Fresh | None) -> float:
-    """Mean share of the stored sample inside the intervals of the fresh sample."""
-    assert stored is not None and fresh is not None
-    keys = np.sort(field.keys(stored))
-    total = 0.0
-    for low, high in field.pieces(fresh):
-        inside = np.maximum(_rank(keys, high, "right") - _rank(keys, low, "left"), 0.0)
-        total += float(np.where(low <= high, inside, 0.0).mean())
-    return min(1.0, max(total / keys.size, 1e-9))
-
-
-def _rank(keys: Array, at: Array, side: str) -> NDArray[np.float64]:
-    """Rank among sorted keys, interpolated between neighbours."""
-    right = np.searchsorted(keys, at, side=side)  # type: ignore[call-overload]
-    below = keys[np.maximum(right - 1, 0)].astype(np.float64)
-    above = keys[np.minimum(right, keys.size - 1)].astype(np.float64)
-    gap = above - below
-    part = np.where(gap > 0, (at.astype(np.float64) - below) / np.where(gap > 0, gap, 1.0), 0.0)
-    return np.asarray(right + np.clip(part, 0.0, 1.0), np.float64)
-
-
-def _arms(fields: Sequence[Field], fresh: Fresh | None) -> dict[Field, float]:
-    assert fresh is not None
-    return {
-        field: max(1.0, sum(float((low <= high).mean()) for low, high in field.pieces(fresh)))
-        for field in fields
-    }
 
 
 # --- Explanations --------------------------------------------------------------------------------

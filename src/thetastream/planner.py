@@ -37,7 +37,8 @@ class Planner:
     def first(self, role: Side) -> Stored:
         """An empty index for rows in a role, before anything is known of them."""
         rows = self._expected(role, None)
-        choice = choose(self._binding, role, self._tactic, rows, workers=self._query.workers)
+        workers, slide = self._query.workers, self._slide
+        choice = choose(self._binding, role, self._tactic, rows, workers=workers, slide=slide)
         return Stored(choice, max(1, round(rows)))
 
     def look(self, fresh: dict[Side, Fresh]) -> None:
@@ -69,12 +70,19 @@ class Planner:
             stored.choice,
             batch=self._batches[role],
             workers=self._query.workers,
+            slide=self._slide,
         )
         if choice.layout is stored.choice.layout:
             stored.choice = choice
         else:
             stored.move(choice)
             self._counters.replans += 1
+
+    @property
+    def _slide(self) -> int:
+        """Rows that leave at a time; 0 where rows leave one by one, or by time."""
+        window = self._query.window
+        return (window.slide or 0) if isinstance(window, CountWindow) else 0
 
     def _expected(self, role: Side, stream: Stream | None) -> float:
         """Rows that the window will hold: known for counts, observed for times."""

@@ -13,10 +13,12 @@ from thetastream.index.base import defaults
 from thetastream.index.base import names as index_names
 from thetastream.predicate import Predicate
 from thetastream.side import How, Side
-from thetastream.tactic import SUBWINDOWS, read_tactic
+from thetastream.tactic import SPO, SUBWINDOWS, read_tactic
 from thetastream.window import CountWindow, TimeWindow, Window
 
 __all__ = ["Query", "patience"]
+
+_DEALT = {"panjoin": SUBWINDOWS, "spo-join": SPO}  # tactics over parts, and what they mean alone
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Query:
 
     ``partitioned``: this engine is one of several, which share the rows of the join. ``led``: a
     pair is given only where its row of that side is at home; None when pairs meet once anyway.
-    ``workers`` are the threads that subwindows are dealt to. ``collect`` rows, or those of
+    ``workers`` are the threads that parts of a window are dealt to. ``collect`` rows, or those of
     ``collect_time``, are processed together; None for no such limit. ``output`` is what is given
     for matches.
     """
@@ -71,15 +73,16 @@ class Query:
     def _check_workers(self, family: str, index: str | None) -> None:
         if self.workers == 1:
             return
-        chain = index or SUBWINDOWS
-        if family != "panjoin":
+        chosen = index or _DEALT.get(family, "")
+        if family not in _DEALT:
             raise StateError(
-                f"workers={self.workers} needs tactic='panjoin', whose subwindows are dealt to "
-                f"workers; got tactic={self.tactic!r}. Use threads= to share out the matching"
+                f"workers={self.workers} needs tactic='panjoin' or tactic='spo-join', whose parts "
+                f"are dealt to workers; got tactic={self.tactic!r}. Use threads= to share out the "
+                "matching"
             )
-        if "workers" not in defaults(chain):
+        if "workers" not in defaults(chosen):
             raise StateError(
-                f"index {chain!r} has no subwindows to deal to workers={self.workers}; use one of "
+                f"index {chosen!r} has no parts to deal to workers={self.workers}; use one of "
                 f"{', '.join(n for n in index_names() if 'workers' in defaults(n))}, or workers=1"
             )
 

@@ -11,6 +11,7 @@ A *layout* says what the first key column of an index is and which other columns
                       ··· 17 │ 17 │ 17 │ 18 │ …            a box asks [y - d, y + d] in two cells
 
     ibwj          like ordered, over a structure of the PIM-Tree paper: index-based window join
+    spo-join      like ordered, over permutations between the orders of two fields: SPO-Join
     panjoin       like ordered, over a chain of subwindows of the PanJoin paper, dealt to workers
     nested-loop   no order at all
 
@@ -32,6 +33,7 @@ from numpy.typing import NDArray
 
 from thetastream.binding import Field, Fresh
 from thetastream.errors import RegistryError, suggest
+from thetastream.index.base import defaults
 from thetastream.index.base import names as index_names
 from thetastream.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.kernels.hashing import mix, mix_into, unmix
@@ -47,6 +49,7 @@ __all__ = [
     "PanJoin",
     "Quantizer",
     "Scan",
+    "SpoJoin",
     "Tactic",
     "hashed",
     "read_tactic",
@@ -59,6 +62,7 @@ PREFIX_BITS = 23
 SUFFIX_BITS = 40
 _SUFFIX_TOP = np.int64((1 << SUFFIX_BITS) - 1)
 SUBWINDOWS = "subwindows"  # the chain that chooses the structure of every subwindow
+SPO = "spo-join"  # the structure that tactic ``spo-join`` means
 
 
 @dataclass(slots=True)
@@ -212,6 +216,38 @@ class PanJoin(Ordered):
         super().__init__(fields, driver, index)
         if workers > 1:
             self.parameters = {"workers": workers}
+
+
+class SpoJoin(Ordered):
+    """SPO-Join: two fields are kept in order, with permutations between them.
+
+    ``slide`` rows leave the window at a time, which is when fresh rows become a structure.
+    """
+
+    tactic = "spo-join"
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        driver: Field,
+        second: Field,
+        index: str,
+        workers: int = 1,
+        slide: int = 0,
+    ) -> None:
+        super().__init__(fields, driver, index)
+        self.second = second
+        known = defaults(index)
+        wanted = {"workers": workers if workers > 1 else 0, "slide": slide}
+        self.parameters = {w: value for w, value in wanted.items() if value and w in known}
+
+    @property
+    def checks(self) -> tuple[Field, ...]:
+        others = [f for f in self.fields if f is not self.driver and f is not self.second]
+        return (self.second, *others)
+
+    def describe(self) -> str:
+        return f"orders of {self.driver} and {self.second}"
 
 
 class Hashed(Layout):
@@ -403,13 +439,14 @@ _TACTICS = {
     "ordered": Tactic("ordered", "one term drives an ordered index, the others are checked"),
     "ibwj": Tactic("ibwj", "index-based window join: one term drives the cheapest tree"),
     "panjoin": Tactic("panjoin", "one term drives a chain of subwindows, dealt to workers"),
+    "spo-join": Tactic("spo-join", "two terms keep their orders, with permutations between them"),
     "hash": Tactic("hash", "equality terms by hash, the others are checked"),
     "cells": Tactic("cells", "equalities and the cell of a band, then the order of another term"),
     "nested-loop": Tactic("nested-loop", "every row against every row"),
 }
 
 
-_OVER_AN_INDEX = ("ordered", "ibwj", "panjoin")
+_OVER_AN_INDEX = ("ordered", "ibwj", "panjoin", "spo-join")
 
 
 def tactics() -> list[str]:

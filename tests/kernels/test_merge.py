@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from thetastream.kernels import prepare
-from thetastream.kernels.merge import merge, merge_columns, merge_to_back, merge_to_front
+from thetastream.kernels.merge import GROUP, merge, merge_columns, merge_to_back, merge_to_front
 
-prepare()
+prepare(GROUP)
 
 Row = tuple[int, int]  # key, id
+Array = NDArray[np.int64]
+Place = tuple[Array, Array, int, int]
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 FEW, MANY = st.lists(KEYS, max_size=4), st.lists(KEYS, max_size=30)
@@ -66,21 +68,43 @@ def test_long_and_short_runs(lengths: tuple[int, int]) -> None:
         assert found == expected(older, newer, before)
 
 
-@given(MANY, MANY, st.integers(0, 40), st.integers(1, 3))
-def test_columns_go_with_their_row(old: list[int], new: list[int], before: int, width: int) -> None:
+def matrix(rows: list[Row], width: int, gap: int) -> Place:
+    """Rows of ``width`` columns, with other things before and behind them."""
+    keys, ids = arrays(rows)
+    held, held_ids = np.full((width, len(rows) + 2 * gap), -7), np.full(len(rows) + 2 * gap, -7)
+    held[:, gap : gap + len(rows)] = np.stack([keys, *(ids * 10 + c for c in range(1, width))])
+    held_ids[gap : gap + len(rows)] = ids
+    return held, held_ids, gap, gap + len(rows)
+
+
+def agree(keys: Array, ids: Array, merged: list[Row]) -> None:
+    assert list(zip(keys[0].tolist(), ids.tolist(), strict=True)) == merged
+    for c, column in enumerate(keys[1:], 1):
+        assert column.tolist() == (ids * 10 + c).tolist()
+
+
+@given(MANY, st.one_of(FEW, MANY), st.integers(0, 40), st.integers(1, 5), st.integers(0, 2))
+def test_columns_go_with_their_row(
+    old: list[int], new: list[int], before: int, width: int, gap: int
+) -> None:
     older, newer = runs(old, new)
-
-    def matrix(rows: list[Row]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        keys, ids = arrays(rows)
-        return np.stack([keys, *(ids * 10 + c for c in range(1, width))]), ids
-
     total = len(old) + len(new)
     keys, ids = np.full((width, total), -7), np.full(total, -7)
-    size = merge_columns(*matrix(older), *matrix(newer), before, keys, ids)
-    found = list(zip(keys[0, :size].tolist(), ids[:size].tolist(), strict=True))
-    assert found == expected(older, newer, before)
-    for c in range(1, width):
-        assert keys[c, :size].tolist() == (ids[:size] * 10 + c).tolist()
+    places = (*matrix(older, width, gap), *matrix(newer, width, 2 - gap))
+    size = merge_columns(*places, before, keys, ids)
+    agree(keys[:, :size], ids[:size], expected(older, newer, before))
+
+
+@pytest.mark.parametrize("lengths", [(1000, 3), (100, 25), (100, 26), (40, 1000), (512, 512)])
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_long_and_short_runs_of_columns(width: int, lengths: tuple[int, int]) -> None:
+    random = np.random.default_rng(3)
+    older, newer = runs(*(random.integers(0, 300, length).tolist() for length in lengths))
+    for before in (0, 17, lengths[0], sum(lengths)):
+        keys, ids = np.empty((width, sum(lengths)), np.int64), np.empty(sum(lengths), np.int64)
+        places = (*matrix(older, width, 1), *matrix(newer, width, 0))
+        size = merge_columns(*places, before, keys, ids)
+        agree(keys[:, :size], ids[:size], expected(older, newer, before))
 
 
 @pytest.mark.parametrize("to_front", [True, False])
@@ -89,22 +113,22 @@ def test_columns_go_with_their_row(old: list[int], new: list[int], before: int, 
     st.lists(st.integers(-3, 3), max_size=6),
     st.integers(0, 18),
     st.integers(0, 3),
+    st.integers(1, 5),
 )
 def test_merging_in_place_gives_the_same_run(
-    to_front: bool, old: list[int], new: list[int], before: int, spare: int
+    to_front: bool, old: list[int], new: list[int], before: int, spare: int, width: int
 ) -> None:
-    old_keys, new_keys = np.array(sorted(old), np.int64), np.array(sorted(new), np.int64)
-    old_ids, new_ids = np.arange(len(old)), np.arange(len(new)) + len(old)
-    total = len(old) + len(new)
-    keys, ids = np.empty(total, np.int64), np.empty(total, np.int64)
-    length = merge(old_keys, old_ids, new_keys, new_ids, before, keys, ids)
+    older, newer = runs(old, new)
+    merged = expected(older, newer, before)
     gap = len(new) + spare
-    room, room_ids = np.full(gap + len(old), 99), np.full(gap + len(old), 99)
-    start = gap if to_front else 0
-    room[start : start + len(old)], room_ids[start : start + len(old)] = old_keys, old_ids
-    place = (room, room_ids, start, start + len(old), new_keys, new_ids, before)
-    first, size = (0, merge_to_front(*place)) if to_front else (merge_to_back(*place), length)
-    assert size == length
-    assert to_front or first == room.size - length
-    assert room[first : first + length].tolist() == keys[:length].tolist()
-    assert room_ids[first : first + length].tolist() == ids[:length].tolist()
+    held, held_ids, start, stop = matrix(older, width, gap)
+    if to_front:
+        keys, ids = np.ascontiguousarray(held[:, :stop]), held_ids[:stop].copy()
+        size = merge_to_front(keys, ids, start, stop, *matrix(newer, width, 1), before)
+        assert size == len(merged)
+        agree(keys[:, :size], ids[:size], merged)
+    else:
+        keys, ids = np.ascontiguousarray(held[:, start:]), held_ids[start:].copy()
+        first = merge_to_back(keys, ids, 0, len(old), *matrix(newer, width, 1), before)
+        assert ids.size - first == len(merged)
+        agree(keys[:, first:], ids[first:], merged)

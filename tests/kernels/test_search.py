@@ -180,7 +180,11 @@ def boxed(keys: Array, asked: list[Box], before: int, room: int) -> None:
     """Assert that the kernel finds what a nested loop finds."""
     keys = np.ascontiguousarray(keys[:, np.argsort(keys[0], kind="stable")])
     ids = np.arange(keys.shape[1])[::-1].copy()
-    run = (keys, ids, *router_of(keys[0], 8), *edges(asked, keys.shape[0]), before)
+    held, held_ids = np.full((keys.shape[0], ids.size + 5), HIGH), np.full(ids.size + 5, -1)
+    place = (3, 3 + ids.size)
+    held[:, slice(*place)], held_ids[slice(*place)] = keys, ids
+    router = router_of(keys[0], 8)
+    run = (held, held_ids, *place, *router, *edges(asked, keys.shape[0]), before)
     found = read(
         lambda cursor, positions, rows: probe_boxes(*run, cursor, 0, positions, rows),
         len(asked),

@@ -12,12 +12,17 @@ from thetastream.index import (  # noqa: F401  (registers them)
     llat,
     nested_loop,
     optimistic_tree,
+    per_term,
     pim_tree,
+    po_join,
     rap_table,
     round_robin,
     sorted_runs,
+    split_join,
+    spo_join,
     subwindows,
     wib_tree,
+    zoned_runs,
 )
 from thetastream.index.base import Index, create, names, register, structure
 

@@ -25,9 +25,9 @@ import numpy as np
 from thetastream.index.base import Array, checked, register
 from thetastream.index.pool import Recipe
 from thetastream.index.tree_index import TreeIndex
-from thetastream.kernels import css
+from thetastream.kernels import css, prepare
 from thetastream.kernels import store as layout
-from thetastream.kernels.merge import merge
+from thetastream.kernels.merge import GROUP, merge
 from thetastream.kernels.rows_in_trees import build_run
 
 __all__ = ["CssTree"]
@@ -45,6 +45,7 @@ class CssTree(TreeIndex):
         self, capacity: int = 1 << 20, columns: int = 1, leaf: int = 32, fanout: int = 16
     ) -> None:
         super().__init__(capacity, columns, leaf=leaf, fanout=fanout)
+        prepare(GROUP)
 
     @classmethod
     def recipe(cls, window: int, leaf: int = 32, fanout: int = 16, **settings: Any) -> Recipe:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,35 @@ from numpy.typing import NDArray
 from thetastream.index.base import Array
 from thetastream.kernels.bisort import count_live
 from thetastream.kernels.search import build_router
+from thetastream.kernels.zones import build_zones, zone_counts
 
-__all__ = ["Live", "Run", "count_matches", "sorted_rows"]
+__all__ = ["Live", "Run", "Zones", "argsorted", "count_matches", "sorted_rows"]
 
 _NO_ROUTER = np.empty(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """The least and the greatest key of every block and superblock, per column but the first.
+
+    Column ``c`` of the keys is row ``c - 1``; the blocks' zones come before the superblocks'.
+    """
+
+    least: Array
+    most: Array
+
+    @classmethod
+    def of(cls, keys: Array, start: int, stop: int) -> Zones:
+        """Zones of the rows ``[start, stop)`` of a key matrix. O(n)."""
+        shape = keys.shape[0] - 1, sum(zone_counts(keys.shape[1]))
+        least, most = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        build_zones(keys, start, stop, least, most)
+        return cls(least, most)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.least.nbytes + self.most.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +55,7 @@ class Run:
     low: int = 0
     shift: int = 0
     router: NDArray[np.int32] = field(default_factory=lambda: _NO_ROUTER)
+    zones: Zones | None = None
 
     def routed(self, slot: int) -> Run:
         """With a router of one entry per ``slot / 2`` to ``slot`` rows."""
@@ -38,8 +64,18 @@ class Run:
         shift = max(0, (high - low).bit_length() - max(1, column.size // slot).bit_length())
         router = np.empty(((high - low) >> shift) + 2, np.int32)
         build_router(column, low, shift, router)
-        place = (self.first, self.last, self.room, self.start)
-        return Run(self.keys, self.ids, *place, low, shift, router)
+        return replace(self, low=low, shift=shift, router=router)
+
+    def zoned(self) -> Run:
+        """With zone maps."""
+        keys, _, start, stop = self.place
+        return replace(self, zones=Zones.of(keys, start, stop))
+
+    @property
+    def place(self) -> tuple[Array, Array, int, int]:
+        """The arrays the rows lie in, unused room included, and where: ``[start, stop)``."""
+        keys, ids = (self.keys, self.ids) if self.room is None else self.room
+        return keys, ids, self.start, self.start + len(self)
 
     def __len__(self) -> int:
         return self.ids.size
@@ -47,8 +83,9 @@ class Run:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays, unused room included."""
-        held = self.room if self.room is not None else (self.keys, self.ids)
-        return held[0].nbytes + held[1].nbytes + self.router.nbytes
+        zones = 0 if self.zones is None else self.zones.nbytes
+        keys, ids, _, _ = self.place
+        return keys.nbytes + ids.nbytes + self.router.nbytes + zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +121,27 @@ def count_matches(
     return int(found.sum())
 
 
+def argsorted(keys: Array) -> tuple[Array, Array]:
+    """The order of keys, and the keys in that order.
+
+    Where key and position fit into one 63-bit number, that number is sorted: 5 ns per row instead
+    of 14, as NumPy sorts numbers in vector code.
+    """
+    bits = max(1, keys.size - 1).bit_length()
+    low = int(keys.min()) if keys.size else 0
+    span = int(keys.max()) - low if keys.size else 0
+    if span.bit_length() + bits > 63:
+        order = np.argsort(keys)
+        return order, keys[order]
+    packed = ((keys - np.int64(low)) << np.int64(bits)) | np.arange(keys.size)
+    packed.sort()
+    return packed & np.int64((1 << bits) - 1), (packed >> np.int64(bits)) + np.int64(low)
+
+
 def sorted_rows(matrix: Array, ids: Array) -> tuple[Array, Array]:
     """Rows in the order of the first column."""
-    order = np.argsort(matrix[0])
     keys = np.empty_like(matrix)
-    for column, target in zip(matrix, keys, strict=True):
+    order, keys[0] = argsorted(matrix[0])
+    for column, target in zip(matrix[1:], keys[1:], strict=True):
         column.take(order, out=target, mode="clip")
     return keys, np.ascontiguousarray(ids[order], dtype=np.int64)

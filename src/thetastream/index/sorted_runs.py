@@ -53,7 +53,7 @@ from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
 from thetastream.index.run import Live, Run, count_matches, sorted_rows
 from thetastream.kernels import prepare
 from thetastream.kernels.bisort import find_ranges
-from thetastream.kernels.merge import merge, merge_columns, merge_to_back, merge_to_front
+from thetastream.kernels.merge import GROUP, merge_columns, merge_to_back, merge_to_front
 from thetastream.kernels.rap import BLOCK
 from thetastream.kernels.search import probe_boxes, probe_run
 
@@ -83,6 +83,7 @@ class SortedRuns(Index):
         if ratio < 1 or slot < 1:
             raise RegistryError(f"ratio and slot must be at least 1; got {ratio} and {slot}")
         prepare()
+        prepare(GROUP)
         self.ratio = ratio
         self.slot = slot
         self._runs: tuple[Run, ...] = ()
@@ -121,14 +122,16 @@ class SortedRuns(Index):
             runs[at : at + 2] = [] if merged is None else [merged]
             self._runs = tuple(runs)
             at = min(at, len(runs) - 2)
-        self._runs = tuple([run if run.router.size else run.routed(self.slot) for run in runs])
+        self._runs = tuple([run if run.router.size else self._finished(run) for run in runs])
         self._merge_seconds += time.perf_counter() - started
+
+    def _finished(self, run: Run) -> Run:
+        """A run with all that a probe needs."""
+        return run.routed(self.slot)
 
     def _merged(self, older: Run, newer: Run) -> Run | None:
         self._merges += 1
         self._merged_rows += len(older) + len(newer)
-        if self.columns > 1:
-            return self._merged_columns(older, newer)
         if older.room is not None and len(older) >= 4 * len(newer) and not self._answers:
             found = self._merged_in_place(older.room, older, newer)
             if found is not None:
@@ -137,10 +140,8 @@ class SortedRuns(Index):
         # Room to merge in place later: plenty for short runs, which still grow; little for long
         # ones, as it is held all the time.
         size = max(total + total // 16, min(2 * total, self.capacity // 6))
-        room = np.empty((1, size), np.int64), np.empty(size, np.int64)
-        length = merge(
-            older.keys[0], older.ids, newer.keys[0], newer.ids, self._before, room[0][0], room[1]
-        )
+        room = np.empty((self.columns, size), np.int64), np.empty(size, np.int64)
+        length = merge_columns(*older.place, *newer.place, self._before, *room)
         return self._run_in(room, 0, length, older, newer)
 
     def _merged_in_place(
@@ -150,13 +151,12 @@ class SortedRuns(Index):
 
         Only when no answer is open: an answer reads runs as they were.
         """
-        keys, ids, stop = room[0][0], room[1], older.start + len(older)
-        rows = (newer.keys[0], newer.ids, self._before)
+        size, stop = room[1].size, older.start + len(older)
         if older.start >= len(newer):
-            return 0, merge_to_front(keys, ids, older.start, stop, *rows)
-        if ids.size - stop >= len(newer):
-            start = merge_to_back(keys, ids, older.start, stop, *rows)
-            return start, ids.size - start
+            return 0, merge_to_front(*older.place, *newer.place, self._before)
+        if size - stop >= len(newer):
+            start = merge_to_back(*older.place, *newer.place, self._before)
+            return start, size - start
         return None
 
     def _run_in(
@@ -172,17 +172,6 @@ class SortedRuns(Index):
         first = max(self._before, min(older.first, newer.first))
         last = max(older.last, newer.last)
         return Run(keys, ids, first, last, room, start)
-
-    def _merged_columns(self, older: Run, newer: Run) -> Run | None:
-        total = len(older) + len(newer)
-        keys, ids = np.empty((self.columns, total), np.int64), np.empty(total, np.int64)
-        size = merge_columns(older.keys, older.ids, newer.keys, newer.ids, self._before, keys, ids)
-        if size == 0:
-            return None
-        if size < total:
-            keys, ids = np.ascontiguousarray(keys[:, :size]), ids[:size].copy()
-        first = max(self._before, min(older.first, newer.first))
-        return Run(keys, ids, first, max(older.last, newer.last))
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
         """O(runs) look-ups per box, plus its matches, as they are read."""
@@ -247,19 +236,9 @@ class SortedRuns(Index):
         positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
         filled = 0
         for run in runs:
-            cursor = np.array([0, -1])
+            cursor = self._cursor()
             while cursor[0] < boxes:
-                found = (run.low, run.shift, run.router)
-                if self.columns == 1:
-                    filled = probe_run(
-                        run.keys[0], run.ids, *found, lows[0], highs[0], before,
-                        cursor, filled, positions, rows,
-                    )  # fmt: skip
-                else:
-                    filled = probe_boxes(
-                        run.keys, run.ids, *found, lows, highs, before,
-                        cursor, filled, positions, rows,
-                    )  # fmt: skip
+                filled = self._read(run, lows, highs, before, cursor, filled, positions, rows)
                 if filled == room:
                     yield positions, rows
                     room = min(limit, 2 * room)
@@ -267,6 +246,32 @@ class SortedRuns(Index):
                     filled = 0
         if filled:
             yield positions[:filled], rows[:filled]
+
+    def _cursor(self) -> Array:
+        """Where to begin reading a run: box 0, which is not begun."""
+        return np.array([0, -1])
+
+    def _read(
+        self,
+        run: Run,
+        lows: Array,
+        highs: Array,
+        before: int,
+        cursor: Array,
+        filled: int,
+        positions: Array,
+        rows: Array,
+    ) -> int:
+        """Append the pairs of one run from the cursor on; gives the new fill."""
+        router = (run.low, run.shift, run.router)
+        if self.columns == 1:
+            return probe_run(
+                run.keys[0], run.ids, *router, lows[0], highs[0], before,
+                cursor, filled, positions, rows,
+            )  # fmt: skip
+        return probe_boxes(
+            *run.place, *router, lows, highs, before, cursor, filled, positions, rows
+        )
 
     def expire(self, before: int) -> None:
         """O(runs); a run that is expired by half is rewritten without the expired rows."""

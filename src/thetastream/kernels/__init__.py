@@ -15,9 +15,15 @@ from thetastream.kernels import (  # noqa: F401
     ibwj,
     merge,
     pairs,
+    permute,
+    pojoin,
     rows_in_trees,
     search,
+    sweeping,
+    term_rows,
+    term_sets,
     wib,
+    zones,
 )
 from thetastream.kernels._jit import cache_folder, cache_root, prepare
 

@@ -37,8 +37,8 @@ from numba.core import config as _config
 from numba.extending import intrinsic
 
 __all__ = [
-    "ENABLED", "NUMBER", "cache_folder", "device", "inlined", "kernel", "named", "prefetch",
-    "prepare", "vector",
+    "ENABLED", "NUMBER", "cache_folder", "device", "inlined", "kernel", "lowest_bit", "named",
+    "prefetch", "prepare", "vector",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,6 +123,24 @@ def _no_prefetch(array: Any, position: Any) -> None:
 
 
 prefetch: Any = intrinsic(_prefetch) if ENABLED else _no_prefetch
+
+
+def _lowest_bit(typing: Any, word: Any) -> Any:
+    """Code that counts the zeros below the lowest bit that is set; the word must not be 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return types.uint64(types.uint64), generate
+
+
+def _lowest_bit_plain(word: Any) -> Any:
+    """The same without the compiler."""
+    number = int(word)
+    return np.uint64((number & -number).bit_length() - 1)
+
+
+lowest_bit: Any = intrinsic(_lowest_bit) if ENABLED else _lowest_bit_plain
 
 
 def prepare(group: str = "base") -> None:

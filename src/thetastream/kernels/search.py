@@ -171,11 +171,13 @@ def inside(keys: Array, at: np.uint64, lows: Array, highs: Array, box: np.uint64
     return True
 
 
-@kernel("i8(i8[:,::1], i8[::1], i8, i8, i4[::1], i8[:,::1], i8[:,::1], i8, i8[::1], i8,"
+@kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1], i8, i8[::1], i8,"
         " i8[::1], i8[::1])")  # fmt: skip
 def probe_boxes(
     keys: Array,
     ids: Array,
+    start: int,
+    end: int,
     low: int,
     shift: int,
     router: Router,
@@ -187,20 +189,21 @@ def probe_boxes(
     positions: Array,
     rows: Array,
 ) -> int:
-    """``probe_run`` with the other key columns checked.
+    """``probe_run`` with the other key columns checked, for the run at ``[start, end)``.
 
     Long intervals are tested in blocks on the second column first; only blocks with a hit are
     looked at row by row.
     """
-    first, second = keys[0], keys[1]
-    n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
+    first, second, own_ids = keys[0][start:end], keys[1][start:end], ids[start:end]
+    begin = np.uint64(start)
+    n, one, vector = np.uint64(end - start), np.uint64(1), np.uint64(_VECTOR)
     far = np.uint64(_WALK)
     room, k = np.uint64(positions.size), np.uint64(filled)
     starts, stops = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     box, resumed = cursor[0], cursor[1]
     while box < lows.shape[1]:
         count = min(_BLOCK, lows.shape[1] - box)
-        read_router(first, ids, low, shift, router, lows[0], box, count, starts, stops)
+        read_router(first, own_ids, low, shift, router, lows[0], box, count, starts, stops)
         for i in range(np.uint64(count)):
             own = np.uint64(box) + i
             bound, high, at = lows[0, own], highs[0, own], starts[i]
@@ -226,9 +229,9 @@ def probe_boxes(
                         cursor[0] = np.int64(own)
                         cursor[1] = np.int64(at)
                         return np.int64(k)  # type: ignore[return-value]
-                    if inside(keys, at, lows, highs, own) and ids[at] >= before:
+                    if inside(keys, begin + at, lows, highs, own) and own_ids[at] >= before:
                         positions[k] = own
-                        rows[k] = ids[at]
+                        rows[k] = own_ids[at]
                         k += one
                     at += one
                 checked += one
