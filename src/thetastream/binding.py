@@ -23,6 +23,7 @@ from thetastream.box import Pieces, band_interval, band_width, intervals, plain_
 from thetastream.errors import PredicateError, SchemaError, suggest
 from thetastream.evaluate import evaluate, true_mask, type_of
 from thetastream.expression import Call, Column, Expression, Function
+from thetastream.index.run import argsorted
 from thetastream.kernels.floats import NAN_KEY
 from thetastream.predicate import Predicate
 from thetastream.schema import Domain, Kind, common_domain, kind_of, tick, value_type
@@ -130,23 +131,6 @@ class Fresh:
             copies=None if self.copies is None else self.copies[keep],
             numbers=None if self.numbers is None else self.numbers[keep],
         )
-
-
-def argsorted(keys: Array) -> tuple[Array, Array]:
-    """The order of keys, and the keys in that order.
-
-    Where key and position fit into one 63-bit number, that number is sorted: 5 ns per row instead
-    of 14, as NumPy sorts numbers in vector code.
-    """
-    bits = max(1, keys.size - 1).bit_length()
-    low = int(keys.min()) if keys.size else 0
-    span = int(keys.max()) - low if keys.size else 0
-    if span.bit_length() + bits > 63:
-        order = np.argsort(keys)
-        return order, keys[order]
-    packed = ((keys - np.int64(low)) << np.int64(bits)) | np.arange(keys.size)
-    packed.sort()
-    return packed & np.int64((1 << bits) - 1), (packed >> np.int64(bits)) + np.int64(low)
 
 
 @dataclass(frozen=True, eq=False)

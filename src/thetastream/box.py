@@ -29,7 +29,7 @@ from thetastream.kernels.floats import (
 )
 from thetastream.schema import Domain, Kind
 from thetastream.side import Side
-from thetastream.term import Arm, Bound, Compare, Condition, Difference, Term, edges
+from thetastream.term import Arm, Bound, Compare, Condition, Constant, Difference, Term, edges
 from thetastream.window import saturating_add
 
 __all__ = ["Pieces", "band_interval", "band_width", "intervals", "plain_band"]
@@ -203,27 +203,22 @@ def _empty_if_above(piece: tuple[Array, Array], keys: Array, step: int) -> tuple
 
 
 def _float_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
-    values = keys_to_floats(keys)
     if isinstance(condition, Compare):
-        return _float_compare(condition, fresh, keys, values)
+        return _float_compare(condition, fresh, keys)
+    values = keys_to_floats(keys)
     if condition.minuend is fresh:
         return _float_difference_fresh(condition, values)
     return _float_difference_stored(condition, values)
 
 
-def _float_compare(condition: Compare, fresh: Side, keys: Array, values: Floats) -> Pieces:
+def _float_compare(condition: Compare, fresh: Side, keys: Array) -> Pieces:
     """``fl(u + stored shift) op w`` with ``w = fl(v + fresh shift)``."""
     op = condition.op if fresh is Side.RIGHT else condition.op.flip()
     stored, own = condition.shift(fresh.other), condition.shift(fresh)
-    with np.errstate(all="ignore"):
-        bound = values if own is None else values + float(own)  # type: ignore[arg-type]
-    if stored is None:
-        at = keys if own is None else float_keys(bound)
-        at_most, below = at, at - 1
+    if stored is None and own is None:
+        at_most, below = keys, keys - 1
     else:
-        shifts = np.full_like(bound, float(stored))  # type: ignore[arg-type]
-        at_most = _last(shifts, bound, strict=False)
-        below = _last(shifts, bound, strict=True)
+        at_most, below = _float_bounds(stored, own, keys_to_floats(keys))
     if op is Function.LE:
         return [_all_to(at_most)]
     if op is Function.LT:
@@ -235,6 +230,19 @@ def _float_compare(condition: Compare, fresh: Side, keys: Array, values: Floats)
     if op is Function.EQ:
         return [(below + 1, at_most)]
     return [_all_to(below), _all_from(at_most + 1)]
+
+
+def _float_bounds(
+    stored: Constant | None, own: Constant | None, values: Floats
+) -> tuple[Array, Array]:
+    """The last keys at most and below the bounds of values, where constants are added."""
+    with np.errstate(all="ignore"):
+        bound = values if own is None else values + float(own)  # type: ignore[arg-type]
+    if stored is None:
+        at = float_keys(bound)
+        return at, at - 1
+    shifts = np.full_like(bound, float(stored))  # type: ignore[arg-type]
+    return _last(shifts, bound, strict=False), _last(shifts, bound, strict=True)
 
 
 def _last(shifts: Floats, bounds: Floats, *, strict: bool) -> Array:

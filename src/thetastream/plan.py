@@ -71,9 +71,8 @@ SUBWINDOW_NS = 45.0  # one box in one subwindow
 PARTITION_NS = 25.0  # one row into its partition of a subwindow (RaP-Table, WiB⁺-Tree)
 ZONE = 64.0  # rows of a block with a zone
 EDGE_NS = 15.0  # the high edge of a box in one run, which zones need
-SUPER_NS = 0.3  # one zone of 64 blocks
-BLOCK_NS = 15.0  # one block that is read
-ZONE_NS = 0.25  # one zone of a block
+SUPER_NS = 0.3  # one zone of 64 blocks that is passed over
+BLOCK_NS = 20.0  # one block that is read
 BIT_NS = 1.0  # one bit of a sweep, set or cleared
 WORD_NS = 3.0  # 64 bits that are read
 OFFSET_NS = 40.0  # one box in one column of a structure
@@ -185,11 +184,16 @@ def choose(
             binding.predicate.text,
         )
     estimates = [_estimate(layout, known, rows, batch) for layout in layouts]
-    if current is not None:
+    if current is not None and not _unfitted(current, known):
         estimates.insert(0, _again(current, known, rows, batch))
     estimates.sort(key=lambda estimate: estimate.nanoseconds)
     named = {str(field): float(f"{share:.3g}") for field, share in known.shares.items()}
     return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, known.sampled)
+
+
+def _unfitted(current: Choice, known: Selectivity) -> bool:
+    """Whether the steps of the suffix were laid before any key was seen, and can be fitted now."""
+    return isinstance(current.layout, Cells) and known.sampled and not current.sampled
 
 
 def _again(current: Choice, known: Selectivity, rows: float, batch: float) -> Estimate:
@@ -269,7 +273,7 @@ def _cells(fields: Sequence[Field], points: list[Field], stored: Fresh | None) -
             if suffix in points or suffix is band:
                 continue
             keys = suffix.keys(stored) if stored is not None else np.empty(0, np.int64)
-            for multiple in (1, 2, 4) if band is not None else (1,):
+            for multiple in (1, 2, 4, 8) if band is not None else (1,):
                 quantizer = Quantizer.fit(keys)
                 found.append(Cells(fields, points, band, multiple, suffix, quantizer))
     return found
@@ -299,7 +303,7 @@ def _estimate(
     if layout.index in PERMUTED and isinstance(layout, Ordered) and layout.checks:
         return _permuted(layout, known, boxes, rows, batch)
     per_box = candidates / max(boxes, 1.0)
-    check = SCAN_NS if per_box > LONG else CHECK_NS
+    check = SCAN_NS if per_box > LONG or layout.index == ZONED else CHECK_NS
     after = candidates * BESIDE_NS * len(layout.checks) + matches * MATCH_NS
     if isinstance(layout, Indexed) and layout.index in priced():
         return _indexed(layout, boxes, candidates, rows, after)
@@ -335,7 +339,7 @@ def _permuted(
     narrow = rows * known.shares[pair[0]]
     met = known.met(pair[0], pair[1], rows)
     blocks = narrow / ZONE * met
-    scan = narrow / ZONE * ZONE_NS + blocks * BLOCK_NS
+    scan = narrow / ZONE**2 * SUPER_NS + blocks * BLOCK_NS
     sweep = rows / max(batch, 1.0) * BIT_NS + blocks * WORD_NS
     levels = max(0.0, math.log(max(rows, 1.0) / max(batch, 1.0), PERMUTED_STEPS))
     insert = layout.columns * (SORT_NS + PERMUTE_NS * PERMUTED_STEPS * levels)

@@ -16,6 +16,7 @@ from thetastream.answer import opposite
 from thetastream.binding import Binding, Fresh
 from thetastream.expression import Column
 from thetastream.index.base import Index, Ranges
+from thetastream.index.run import argsorted
 from thetastream.kernels.pairs import keep_within
 from thetastream.metrics import Counters
 from thetastream.rows import RowsView
@@ -85,8 +86,9 @@ class Probe:
             boxes = self.layout.boxes(rows)
         if not self.layout.ordered and len(boxes) >= _SORT_FROM:
             with self.counters.timed("sort"):
-                order = np.argsort(boxes.lows[0])
-                boxes = Boxes(boxes.lows[:, order], boxes.highs[:, order], boxes.owners[order])
+                order, _ = argsorted(boxes.lows[0])
+                lows, highs = (np.take(edge, order, axis=1) for edge in (boxes.lows, boxes.highs))
+                boxes = Boxes(lows, highs, boxes.owners[order])
         if at.size < len(self.fresh) or self.layout.ordered:
             boxes.owners = at[boxes.owners]
         return boxes

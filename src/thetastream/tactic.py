@@ -35,7 +35,7 @@ from thetastream.binding import Field, Fresh
 from thetastream.errors import RegistryError, suggest
 from thetastream.index.base import defaults
 from thetastream.index.base import names as index_names
-from thetastream.kernels.cells import cells_of_floats, cells_of_integers
+from thetastream.kernels.cells import cell_ranges, cells_of_floats, cells_of_integers, quantize
 from thetastream.kernels.hashing import mix, mix_into, unmix
 from thetastream.schema import Kind
 
@@ -60,7 +60,6 @@ __all__ = [
 Array = NDArray[np.int64]
 PREFIX_BITS = 23
 SUFFIX_BITS = 40
-_SUFFIX_TOP = np.int64((1 << SUFFIX_BITS) - 1)
 SUBWINDOWS = "subwindows"  # the chain that chooses the structure of every subwindow
 SPO = "spo-join"  # the structure that tactic ``spo-join`` means
 
@@ -139,8 +138,11 @@ class Layout(ABC):
         if not self.checks:
             return Boxes(first.lows.reshape(1, -1), first.highs.reshape(1, -1), first.owners)
         at = first.owners
-        lows = np.stack([first.lows, *(pieces[field][0][at] for field in self.checks)])
-        highs = np.stack([first.highs, *(pieces[field][1][at] for field in self.checks)])
+        edges = [pieces[field] for field in self.checks]
+        if at is not owners or at.size < count:  # else every row has one box
+            edges = [(low[at], high[at]) for low, high in edges]
+        lows = np.stack([first.lows, *(low for low, _ in edges)])
+        highs = np.stack([first.highs, *(high for _, high in edges)])
         return Boxes(lows, highs, at)
 
     def field_keys(self, matrix: Array) -> dict[Field, Array]:
@@ -284,38 +286,45 @@ class Hashed(Layout):
 
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """Fits keys into 40 bits: subtract, shift, hold at the ends. Never falls when the key grows."""
+    """Fits keys into few steps: subtract, shift, hold at the ends. Never falls when the key grows.
+
+    No more steps than are needed: keys of one prefix then lie close to those of the next, and the
+    router of a run finds its way among them.
+    """
 
     base: int
     shift: int
+    steps: int = 1 << SUFFIX_BITS
 
     @classmethod
     def fit(cls, keys: Array) -> Quantizer:
-        """Leave room for twice the observed range on either side."""
+        """Leave room for half the observed range on either side."""
         if not keys.size:
             return cls(0, 16)
         low, high = int(keys.min()), int(keys.max())
-        span = max(high - low, 1)
-        shift = max(0, (5 * span).bit_length() - SUFFIX_BITS)
-        return cls(max(low - 2 * span, -(2**63)), shift)
+        room = (high - low) // 2 + 1
+        base = max(low - room, -(2**63))
+        span = high + room - base
+        shift = max(0, span.bit_length() - SUFFIX_BITS)
+        return cls(base, shift, (span >> shift) + 1)
 
     def held(self, keys: Array) -> float:
         """The share of keys that fall off either end; they are all rounded to one value."""
         steps = self.apply(keys)
-        return float(np.mean((steps == 0) | (steps == _SUFFIX_TOP))) if keys.size else 0.0
+        return float(np.mean((steps == 0) | (steps == self.steps - 1))) if keys.size else 0.0
 
     def apply(self, keys: Array) -> Array:
         """The rounded keys."""
-        above = np.maximum(keys, np.int64(self.base)).view(np.uint64)
-        steps = (above - np.uint64(self.base % 2**64)) >> np.uint64(self.shift)
-        held: Array = np.minimum(steps, np.uint64(_SUFFIX_TOP)).view(np.int64)
-        return held
+        rounded = np.empty(keys.size, np.int64)
+        quantize(np.ascontiguousarray(keys), self.base, self.shift, self.steps, rounded)
+        return rounded
 
 
 class Cells(Layout):
     """A composite key: equalities and the cell of a band in front, the order of a field behind."""
 
     tactic = "cells"
+    index = "zoned-runs"
 
     def __init__(
         self,
@@ -357,9 +366,15 @@ class Cells(Layout):
         return cells
 
     def _composite(self, prefix: Sequence[Array], suffix: Array) -> Array:
-        hashes = hashed(prefix)
-        top = (hashes >> np.int64(64 - PREFIX_BITS)) & np.int64((1 << PREFIX_BITS) - 1)
-        return (top << np.int64(SUFFIX_BITS)) | suffix
+        """Prefixes that are equal stay equal; others may become so, as all is checked again.
+
+        Cells alone keep their order, so that those of a stream fill a short range of numbers.
+        """
+        if self.points:
+            top = hashed(prefix) >> np.int64(64 - PREFIX_BITS)
+        else:
+            top = prefix[0] + np.int64(1 << (PREFIX_BITS - 1))  # 0 and -1 stay neighbours
+        return (top & np.int64((1 << PREFIX_BITS) - 1)) * np.int64(self.quantizer.steps) + suffix
 
     def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
         prefix = [keys[field] for field in self.points]
@@ -368,6 +383,8 @@ class Cells(Layout):
         return self._composite(prefix, self.quantizer.apply(keys[self.suffix]))
 
     def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        if not self.points:
+            return self._cell_ranges(pieces, owners)
         prefix = [pieces[field][0] for field in self.points]
         if self.band is not None:
             low, high = pieces[self.band]
@@ -376,9 +393,20 @@ class Cells(Layout):
         else:
             prefix = [part[owners] for part in prefix]
         low, high = pieces[self.suffix]
-        lows = self._composite(prefix, self.quantizer.apply(low[owners]))
-        highs = lows - self.quantizer.apply(low[owners]) + self.quantizer.apply(high[owners])
-        return Boxes(lows, highs, owners)
+        bottoms = self.quantizer.apply(low[owners])
+        lows = self._composite(prefix, bottoms)
+        return Boxes(lows, lows - bottoms + self.quantizer.apply(high[owners]), owners)
+
+    def _cell_ranges(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        """Without equalities: a range in every cell that the band of a row touches."""
+        assert self.band is not None
+        low, high = pieces[self.band]
+        first, last = self._cells(low[owners]), self._cells(high[owners])
+        bottoms, tops = (np.ascontiguousarray(edge) for edge in pieces[self.suffix])
+        made = np.empty((3, int((last - first).sum()) + owners.size), np.int64)
+        fit = (self.quantizer.base, self.quantizer.shift, self.quantizer.steps)
+        cell_ranges(owners, first, last, bottoms, tops, *fit, 1 << PREFIX_BITS, *made)
+        return Boxes(*made)
 
     def describe(self) -> str:
         parts = [str(field) for field in self.points]

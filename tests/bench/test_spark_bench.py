@@ -32,7 +32,7 @@ from thetastream.bench.spark.result import SparkResult, read, write
 from thetastream.bench.spark.score import scores
 from thetastream.bench.spark.table import main, markdown
 from thetastream.cli.bench import register
-from thetastream.errors import DataError, RegistryError
+from thetastream.errors import DataError
 from thetastream.side import Side
 
 TINY = Sizes(
@@ -41,7 +41,7 @@ TINY = Sizes(
     rows=160,
     slow_rows=80,
     w2_window=50,
-    w2_batch=40,
+    w2_batches=(40, 20),
     w2_rows=80,
     w2_slow_rows=40,
     windows=(30,),
@@ -213,35 +213,6 @@ def test_a_packed_row_has_the_bytes_of_its_columns() -> None:
     assert Feed.of(Shape("W2", 5000, 100, 1, fill=True)).packed_bytes == pytest.approx(24, rel=0.05)
 
 
-# --- Plans ---------------------------------------------------------------------------------------
-
-
-def test_the_full_plan_is_the_workload_that_was_asked_for() -> None:
-    found = measurements(plan.FULL)
-    home = [one for one in found if one.part == "join"]
-    for name in (HOME, plan.FILES):
-        own = [one for one in home if one.contestant == name]
-        assert [(one.window, one.batch, one.timed * one.batch) for one in own] == [
-            (500_000, 500_000, 5_000_000),
-            (500_000, 2_500_000, 5_000_000),
-        ]
-    assert all(one.untimed == 2 and one.fill for one in home)
-    assert {one.part for one in found} == set(plan.PARTS)
-    skipped = [one for one in found if one.skipped]
-    assert [(one.contestant, one.batch) for one in skipped] == [("bucketed-rocksdb", 2_500_000)]
-    restart = next(one for one in found if one.part == "restart")
-    assert (restart.untimed - 2) * restart.batch >= 2 * restart.window, "the window is full"
-
-
-def test_parts_can_be_chosen_and_ratios_bring_the_join_along() -> None:
-    assert {one.part for one in measurements(TINY, ["empty"])} == {"join", "empty"}
-    assert {one.part for one in measurements(TINY, ["w2"])} == {"w2"}
-    with pytest.raises(RegistryError, match="Did you mean 'restart'"):
-        measurements(TINY, ["restrat"])
-    small = plan.FULL.with_rows(1000)
-    assert all(one.timed <= 2 for one in measurements(small) if one.part != "restart")
-
-
 # --- Runs ----------------------------------------------------------------------------------------
 
 
@@ -348,7 +319,11 @@ def test_scores_stand_beside_their_limits() -> None:
     assert found["against hand-made buckets, micro-batches of 40"].value == pytest.approx(1.0)
     assert found["against hand-made buckets, micro-batches of 40"].verdict == "MISSED"
     assert found["against an empty joiner, micro-batches of 80"].verdict == "aim reached"
-    assert found["W2 against foreachBatch"].verdict == "reported"
+    rejoined = found["W2 against foreachBatch, micro-batches of 40"]
+    assert (rejoined.must, rejoined.aim, rejoined.verdict) == (20, 50, "MISSED")
+    assert rejoined.value == pytest.approx(1.0)
+    assert found["W2 against foreachBatch, micro-batches of 20"].verdict == "reported"
+    assert found["… that joins by hand-made blocks, micro-batches of 40"].verdict == "reported"
     assert found["restart, run files lost: slower by"].verdict == "aim reached"
     state = found["state bytes written, micro-batches of 40"]
     assert (state.must, state.aim, state.more) == (3, 1.5, False)

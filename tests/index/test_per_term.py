@@ -258,10 +258,10 @@ def test_a_tree_keeps_its_arrays() -> None:
 
 
 def test_leaves_are_longer_unless_given() -> None:
-    assert PerTerm().parameters["options"] == {"slots": 64}
+    assert PerTerm().parameters["options"] is None
     assert PerTerm(options={"slots": 8}).parameters["options"] == {"slots": 8}
-    assert PerTerm(inner="css-tree").parameters["options"] == {}
     assert PerTerm(columns=2)._inner[1].parameters["slots"] == 64
+    assert PerTerm(columns=2, options={"slots": 8})._inner[1].parameters["slots"] == 8
 
 
 # --- Present ------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ def test_ids_too_far_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings() -> None:
     index = create("per-term", capacity=9, columns=2, inner="css-tree", intersect="hash")
     assert index.parameters == {
-        "capacity": 9, "columns": 2, "inner": "css-tree", "intersect": "hash", "options": {},
+        "capacity": 9, "columns": 2, "inner": "css-tree", "intersect": "hash", "options": None,
     }  # fmt: skip
     with pytest.raises(RegistryError, match=r"no index 'b\+trees'.* Did you mean 'b\+tree'\?"):
         create("per-term", inner="b+trees")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from thetastream.batch import float_keys
 from thetastream.kernels import prepare
-from thetastream.kernels.cells import cells_of_floats, cells_of_integers
+from thetastream.kernels.cells import cell_ranges, cells_of_floats, cells_of_integers, quantize
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
@@ -53,3 +53,38 @@ def test_ends_are_held_inside_int64_and_nan_is_apart() -> None:
     assert found[0] == found[1] == -found[4] == -found[5]
     assert found[2] == found[3] == 0
     assert found[6] > found[5] > 0
+
+
+@given(st.lists(INTEGERS), INTEGERS, st.integers(0, 63), st.integers(1, 2**40))
+def test_steps_are_held_at_the_ends(keys: list[int], base: int, shift: int, steps: int) -> None:
+    found = np.empty(len(keys), np.int64)
+    numbers = (np.int64(base), np.int64(shift), np.int64(steps))
+    quantize(np.array(keys, np.int64), *numbers, found)
+    above = [(max(key, base) - base) >> shift for key in keys]
+    assert found.tolist() == [min(step, steps - 1) for step in above]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-5, 5), st.integers(0, 3), INTEGERS, INTEGERS, st.booleans()),
+    )
+)
+def test_a_range_in_every_cell(asked: list[tuple[int, int, int, int, bool]]) -> None:
+    rows = [i for i, row in enumerate(asked) if row[4]]
+    first = [asked[i][0] for i in rows]
+    last = [asked[i][0] + asked[i][1] for i in rows]
+    bottoms, tops = ([row[at] for row in asked] for at in (2, 3))
+    base, shift, steps, prefixes = -40, 1, 50, 8
+    expected = [
+        (((cell + 4) % 8) * steps + low, ((cell + 4) % 8) * steps + high, i)
+        for i, a, z in zip(rows, first, last, strict=True)
+        for low, high in [
+            [min((max(key, base) - base) >> shift, steps - 1) for key in (bottoms[i], tops[i])]
+        ]
+        for cell in range(a, z + 1)
+    ]
+    made = np.full((3, len(expected)), -7)
+    arrays = [np.array(part, np.int64) for part in (rows, first, last, bottoms, tops)]
+    fit = (np.int64(base), np.int64(shift), np.int64(steps), np.int64(prefixes))
+    assert cell_ranges(*arrays, *fit, *made) == len(expected)
+    assert list(zip(*made.tolist(), strict=True)) == expected

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from thetastream.kernels import prepare
-from thetastream.kernels.search import build_router, probe_boxes, probe_run, scan
+from thetastream.kernels.search import SCAN, build_router, probe_boxes, probe_run, scan
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 prepare()
+prepare(SCAN)
 
 Array = NDArray[np.int64]
 Pair = tuple[int, int]

@@ -14,7 +14,7 @@ from thetastream.index.pool import Pool, Recipe
 from thetastream.kernels import prepare
 from thetastream.kernels import store as layout
 from thetastream.kernels.rows_in_trees import archive, insert_rows, merge_side
-from thetastream.kernels.term_rows import collect_term, least_id, meet_term
+from thetastream.kernels.term_rows import collect_term, least_id, meet_term, parts_of
 from thetastream.kernels.term_sets import (
     AND,
     AND_NOT,
@@ -198,7 +198,7 @@ def test_a_term_is_met(
     live = {70 + at for at in range(len(keys)) if 70 + at >= base}
     bits, spare = bits_of([live] * len(boxes), base, 2), np.zeros((1, 3), np.uint64)
     opened, tally = np.ones(len(boxes), np.int64), np.zeros(3, np.int64)
-    left = meet_term(pool.store, 0, lows, highs, 1, base, clean, opened, bits, spare, tally)
+    left = meet_term(*parts_of(pool.store), lows, highs, 1, base, clean, opened, bits, spare, tally)
     assert left == opened.sum()
     assert not spare[0, :-1].any()
     for i, (low, high) in enumerate(boxes):
@@ -214,7 +214,9 @@ def test_the_smaller_side_is_set(kind: str) -> None:
     spare, opened = np.zeros((1, 2), np.uint64), np.ones(1, np.int64)
     for low, high, most in [(0, 3, 4), (2, HIGH, 8), (LOW, 30, 10), (1, 34, 8), (LOW, HIGH, 0)]:
         bits, tally = bits_of([set(range(36))], 0, 1), np.zeros(3, np.int64)
-        meet_term(pool.store, 0, int64(low), int64(high), 0, 0, 1, opened, bits, spare, tally)
+        meet_term(
+            *parts_of(pool.store), int64(low), int64(high), 0, 0, 1, opened, bits, spare, tally
+        )
         assert sets_of(bits, 0) == [set(range(max(0, low), min(35, high) + 1))]
         assert tally[FILLED] <= most
 
@@ -223,17 +225,20 @@ def test_closed_boxes_are_passed_over() -> None:
     pool, tally = filled("b+tree", [1, 2], 0), np.zeros(3, np.int64)
     bits, opened = bits_of([{0, 1}], 0, 1), np.zeros(1, np.int64)
     spare = np.zeros((1, 2), np.uint64)
-    assert meet_term(pool.store, 0, int64(5), int64(9), 0, 0, 1, opened, bits, spare, tally) == 0
+    assert (
+        meet_term(*parts_of(pool.store), int64(5), int64(9), 0, 0, 1, opened, bits, spare, tally)
+        == 0
+    )
     assert sets_of(bits, 0) == [{0, 1}]
     assert not tally.any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_least_id_may_have_expired(kind: str) -> None:
-    assert least_id(filled(kind, [], 5).store, 0) == HIGH
+    assert least_id(*parts_of(filled(kind, [], 5).store)) == HIGH
     pool = filled(kind, [3, 1, 2] * 7, 5)
     pool.side(0)[layout.BEFORE] = 9
-    assert least_id(pool.store, 0) == 5
+    assert least_id(*parts_of(pool.store)) == 5
 
 
 # --- Lists --------------------------------------------------------------------------------------
@@ -249,7 +254,7 @@ def test_lists_hold_the_live_rows_of_open_boxes(
     boxes = [(min(box), max(box)) for box in boxes]
     lows, highs = edges([(0, 0), *boxes])
     ends, ids = np.empty(len(boxes), np.int64), np.empty(len(keys) * len(boxes) + 1, np.int64)
-    count = collect_term(pool.store, 0, lows, highs, 1, before, opened, ends, ids)
+    count = collect_term(*parts_of(pool.store), lows, highs, 1, before, opened, ends, ids)
     assert count == ends[-1]
     start = 0
     for (low, high), stop, wanted in zip(boxes, ends.tolist(), opened, strict=True):

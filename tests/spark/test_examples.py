@@ -15,6 +15,7 @@ ANSWERS: dict[str, Any] = {
     "batch_backfill": [("door", None), ("fan", "belt"), ("pump", "oil")],
     "console": 3,
     "count_window": [(1, 2), (3, 2), (3, 4), (3, 6), (5, 8)],
+    "data_centres": [(1, 2), (3, 1), (4, 4)],
     "files_to_files": [("A", "C"), ("B", "C")],
     "json_files": [("a", 1, "too warm")],
     "outer_join_watermark": [(10.0, 10.2), (20.0, 20.1), (50.0, None)],

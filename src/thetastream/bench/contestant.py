@@ -28,6 +28,7 @@ __all__ = [
     "Contestant",
     "MissingPackage",
     "Stopwatch",
+    "Unavailable",
     "optional",
     "pairs",
     "parse_spec",
@@ -40,6 +41,10 @@ PHASES = ("keys", "sort", "probe", "insert", "merge", "expire", "gather")
 
 class MissingPackage(ThetastreamError, ImportError):
     """A peer's package is not installed."""
+
+
+class Unavailable(ThetastreamError):
+    """A contestant cannot be run here, for the reason given."""
 
 
 class Contestant(Protocol):

@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import typer
 
 from thetastream.bench.contestant import optional
 from thetastream.bench.figure import Figure, Line, Paper, power, tick
 from thetastream.bench.plots import COLOURS, MARKERS, legend
 
-__all__ = ["plot"]
+__all__ = ["command", "plot"]
 
 _WIDE = 30  # a spread of values above which the vertical axis is logarithmic
 
@@ -30,6 +32,22 @@ def plot(paper: Paper[R], results: Sequence[R], folder: Path, name: str) -> list
         if own:
             files.append(_drawn(paper, folder / f"{name}-{figure.name}.png", figure, own))
     return files
+
+
+def command(paper: Paper[R]) -> Callable[..., None]:
+    """A command that draws the plots of a paper's result file."""
+
+    def main(
+        file: Annotated[Path, typer.Argument(help="A result file.")],
+        output: Annotated[
+            Path | None, typer.Option(help="Folder; default: beside the file.")
+        ] = None,
+    ) -> None:
+        """Draw the plots of a result file."""
+        for path in plot(paper, paper.read(file), output or file.parent, file.stem):
+            typer.echo(path)
+
+    return main
 
 
 def _drawn(paper: Paper[R], path: Path, figure: Figure[Any], results: Sequence[R]) -> Path:

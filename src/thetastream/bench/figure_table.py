@@ -7,15 +7,17 @@ and the plot when there is one. A figure without results keeps what it has.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import typer
 
 from thetastream.bench.figure import Figure, Line, Paper, tick
 from thetastream.bench.table import insert
 from thetastream.errors import DataError
 
-__all__ = ["SCORES", "filled", "marks", "written"]
+__all__ = ["SCORES", "command", "filled", "marks", "written"]
 
 SCORES = "scores"
 
@@ -44,6 +46,23 @@ def written(paper: Paper[R], file: Path, page: Path) -> str:
     text = filled(paper, page.read_text("utf-8"), paper.read(file), pictures)
     page.write_text(text, "utf-8")
     return f"wrote the tables of {file} into {page}"
+
+
+def command(paper: Paper[R]) -> Callable[..., None]:
+    """A command that writes the tables of a paper's result file into its page."""
+
+    def main(
+        file: Annotated[Path, typer.Argument(help="A result file.")] = Path(
+            f"benchmarks/results/{paper.name}.csv"
+        ),
+        page: Annotated[Path, typer.Option(help="The page to write the tables into.")] = Path(
+            f"docs/{paper.name}-benchmarks.md"
+        ),
+    ) -> None:
+        """Write the tables of a result file into a page, between their marks."""
+        typer.echo(written(paper, file, page))
+
+    return main
 
 
 def filled(paper: Paper[R], page: str, results: Sequence[R], pictures: dict[str, str]) -> str:

@@ -25,7 +25,7 @@ from thetastream.bench.feed import Feed
 from thetastream.bench.query import Op, Query, Term, Values
 from thetastream.side import Side
 
-__all__ = ["expanded", "matches", "reference"]
+__all__ = ["candidates", "expanded", "matches", "reference"]
 
 _CANDIDATES = 1 << 22
 _STRETCH = 1 << 16
@@ -67,7 +67,7 @@ def matches(feed: Feed, side: Side, first: int, last: int) -> Iterator[tuple[Ids
     fresh = _columns(feed, side, int(fresh_ids[0]), int(fresh_ids[-1]) + 1)
     stored = _columns(feed, side.other, begin, end)
     terms = query.terms_for(side)
-    for rows, found in _candidates(query, terms, fresh, stored):
+    for rows, found in candidates(query, terms, fresh, stored):
         ids, before = found + begin, seen[rows]
         keep = (ids < before) & (ids >= before - query.window)
         for term in terms:
@@ -92,7 +92,7 @@ def _columns(feed: Feed, side: Side, begin: int, end: int) -> dict[str, Values]:
     return {name: rows.column(name).to_numpy() for name in feed.query.columns}
 
 
-def _candidates(
+def candidates(
     query: Query, terms: tuple[Term, ...], fresh: dict[str, Values], stored: dict[str, Values]
 ) -> Iterator[tuple[Ids, Ids]]:
     """Yield positions of fresh and stored rows whose boxes may meet, in bounded pieces."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "register"]
 
-SPARK, PIM, PANJOIN = "spark", "pim", "panjoin"
+SPARK, PIM, PANJOIN, SPO = "spark", "pim", "panjoin", "spo"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
 
 
@@ -49,11 +49,11 @@ def bench(
     rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="Pim, panjoin: only this figure of the paper, as in 9c."),
+        typer.Option(help="Pim, panjoin, spo: only this figure of the paper, as in 9c."),
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="Pim, panjoin: factor of window sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="Pim, panjoin, spo: factor of window sizes; 0.01 to try."),
     ] = 1.0,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
@@ -74,7 +74,14 @@ def bench(
     if name == SPARK:
         from thetastream.cli.bench_spark import bench_spark
 
-        bench_spark(quick=quick, only=only or (), rows=rows, output=output, plots=plots)
+        bench_spark(
+            quick=quick,
+            only=only or (),
+            contestants=contestant or (),
+            rows=rows,
+            output=output,
+            plots=plots,
+        )
         return
     if name == PIM:
         from thetastream.cli.bench_pim import bench_pim
@@ -87,6 +94,11 @@ def bench(
         bench_panjoin(
             figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots
         )
+        return
+    if name == SPO:
+        from thetastream.cli.bench_spo import bench_spo
+
+        bench_spo(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
         return
     chosen = experiments.experiment(name).narrowed(
         workloads=workload or (),
@@ -129,10 +141,12 @@ def _list(console: Console) -> None:
     from thetastream.bench.peers import PEERS
     from thetastream.bench.pim.paper import PAPER as PIM_PAPER
     from thetastream.bench.spark.plan import PARTS
+    from thetastream.bench.spo.paper import PAPER as SPO_PAPER
     from thetastream.cli.bench_figures import list_figures
     from thetastream.cli.bench_panjoin import ABOUT as ABOUT_PANJOIN
     from thetastream.cli.bench_pim import ABOUT as ABOUT_PIM
     from thetastream.cli.bench_spark import ABOUT
+    from thetastream.cli.bench_spo import ABOUT as ABOUT_SPO
 
     for found in EXPERIMENTS.values():
         console.print(f"[bold]{found.name}[/]  {found.about}", highlight=False)
@@ -142,6 +156,8 @@ def _list(console: Console) -> None:
     list_figures(console, PIM_PAPER)
     console.print(f"[bold]{PANJOIN}[/]  {ABOUT_PANJOIN}", highlight=False)
     list_figures(console, PANJOIN_PAPER)
+    console.print(f"[bold]{SPO}[/]  {ABOUT_SPO}", highlight=False)
+    list_figures(console, SPO_PAPER)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)
 
 

@@ -21,7 +21,13 @@ ABOUT = "the Spark operator beside hand-made buckets and an empty joiner (about 
 
 
 def bench_spark(
-    *, quick: bool, only: Sequence[str], rows: int | None, output: Path, plots: bool
+    *,
+    quick: bool,
+    only: Sequence[str],
+    contestants: Sequence[str],
+    rows: int | None,
+    output: Path,
+    plots: bool,
 ) -> None:
     """Measure, write the result file, show the scores; what failed has a line and exit code 1."""
     from rich.console import Console
@@ -33,7 +39,7 @@ def bench_spark(
     sizes = plan.QUICK if quick else plan.FULL
     sizes = sizes if rows is None else sizes.with_rows(rows)
     names = [name.strip() for text in only for name in text.split(",") if name.strip()]
-    found = plan.measurements(sizes, names)
+    found = plan.measurements(sizes, names, contestants)
     name = "spark-quick" if quick else "spark"
     path = output / f"{name}.csv"
     results: list[SparkResult] = []

@@ -3,6 +3,8 @@
 - key columns: :data:`DISTRIBUTIONS` and the functions in it, :func:`correlated`;
 - match rates: :func:`band_width`, :func:`inequality_offset`, :func:`measured_match_rate`;
 - benchmark workloads: :data:`WORKLOADS`, :func:`w1`, :func:`w2`, :func:`w3`;
+- the queries of the SPO-Join paper: :data:`QUERIES`, :func:`q1`, :func:`q1_equal`, :func:`q2`,
+  :func:`q3`; over real taxi trips :func:`taxi_q2`, :func:`taxi_q3`;
 - realistic streams: :func:`trades_quotes`, :func:`power_cooling`, :func:`trips`;
 - real data, from the folder ``THETASTREAM_DATA``: the ``load_…`` functions;
 - batches: :func:`cut`, :func:`interleave`.
@@ -27,6 +29,7 @@ from thetastream.datasets.keys import (
     uniform,
     zipf,
 )
+from thetastream.datasets.queries import QUERIES, q1, q1_equal, q2, q3, taxi_q2, taxi_q3
 from thetastream.datasets.rates import (
     Shape,
     band_width,
@@ -51,6 +54,7 @@ from thetastream.datasets.workloads import WORKLOADS, Workload, w1, w2, w3
 __all__ = [
     "DISTRIBUTIONS",
     "DOMAIN",
+    "QUERIES",
     "WORKLOADS",
     "Distribution",
     "Shape",
@@ -75,6 +79,12 @@ __all__ = [
     "load_trades",
     "measured_match_rate",
     "power_cooling",
+    "q1",
+    "q1_equal",
+    "q2",
+    "q3",
+    "taxi_q2",
+    "taxi_q3",
     "trades_quotes",
     "trips",
     "uniform",

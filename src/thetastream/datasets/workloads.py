@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from thetastream.datasets.rates import pair_chance, uniform_band_width
 from thetastream.errors import DataError
 
-__all__ = ["WORKLOADS", "Workload", "w1", "w2", "w3"]
+__all__ = ["WORKLOADS", "Workload", "numbered", "seeded", "w1", "w2", "w3"]
 
 DOMAIN = 1 << 31
 
@@ -58,9 +59,9 @@ def w1(window: int, rows: int, *, match_rate: float = 2.0, seed: int = 0) -> Wor
     >>> w1(1 << 20, 10).predicate
     'abs(l.x - r.x) <= 2048'
     """
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     width = uniform_band_width(DOMAIN, window=window, match_rate=match_rate)
-    left, right = (_table(x=rng.integers(0, DOMAIN, rows)) for _ in range(2))
+    left, right = (numbered(x=rng.integers(0, DOMAIN, rows)) for _ in range(2))
     return Workload("W1", f"abs(l.x - r.x) <= {width}", window, match_rate, False, left, right)
 
 
@@ -76,14 +77,14 @@ def w2(window: int, rows: int, *, match_rate: float = 10.0, seed: int = 0) -> Wo
     Rates above ``window / 8`` (small windows in tests) keep ``s = 1`` and shift the left keys by
     an offset, ``a - c`` and ``b + c``, found by bisection over the exact chance.
     """
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     chance = pair_chance(window, match_rate)
     spread = 2 - 2 * math.sqrt(1 - 6 * chance) if chance < 1 / 8 else 1.0
     left, right = (_correlated(rng, rows, spread) for _ in range(2))
     if chance > 1 / 8:
         shift = _shift(chance)
         left = (left[0] - shift, left[1] + shift)
-    tables = [_table(a=a, b=b) for a, b in (left, right)]
+    tables = [numbered(a=a, b=b) for a, b in (left, right)]
     return Workload("W2", "l.a < r.a AND l.b > r.b", window, match_rate, False, *tables)
 
 
@@ -94,12 +95,12 @@ def w3(window: int, rows: int, *, match_rate: float = 5.0, seed: int = 0) -> Wor
     uniform in ``[0, 2**31)``. A matching pair of rows gives two matches, ``(l, r)`` and ``(r, l)``,
     so a rate of 5 means 2.5 neighbours in the window.
     """
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     width = uniform_band_width(
         DOMAIN, window=window, match_rate=match_rate, columns=2, self_join=True
     )
     predicate = f"abs(l.x - r.x) <= {width} AND abs(l.y - r.y) <= {width}"
-    left = _table(x=rng.integers(0, DOMAIN, rows), y=rng.integers(0, DOMAIN, rows))
+    left = numbered(x=rng.integers(0, DOMAIN, rows), y=rng.integers(0, DOMAIN, rows))
     return Workload("W3", predicate, window, match_rate, True, left, None)
 
 
@@ -107,7 +108,8 @@ WORKLOADS: dict[str, Callable[..., Workload]] = {"W1": w1, "W2": w2, "W3": w3}
 """Every workload by name; call with ``(window, rows, match_rate=…, seed=…)``."""
 
 
-def _generator(rows: int, seed: int) -> np.random.Generator:
+def seeded(rows: int, seed: int) -> np.random.Generator:
+    """Give the random numbers of a workload of so many rows."""
     if rows < 0:
         raise DataError(f"rows must not be negative; got {rows}.")
     return np.random.default_rng(seed)
@@ -139,6 +141,7 @@ def _shift(chance: float) -> float:
     return high
 
 
-def _table(**columns: NDArray[np.int64] | NDArray[np.float64]) -> pa.Table:
+def numbered(**columns: NDArray[Any]) -> pa.Table:
+    """Give a table of key columns, and ``id``."""
     rows = len(next(iter(columns.values())))
     return pa.table({**columns, "id": np.arange(rows, dtype=np.int64)})

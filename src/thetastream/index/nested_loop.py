@@ -18,7 +18,7 @@ import numpy as np
 
 from thetastream.index.base import CHUNK, Answer, Array, Index, register
 from thetastream.kernels import prepare
-from thetastream.kernels.search import scan
+from thetastream.kernels.search import SCAN, scan
 
 __all__ = ["NestedLoop"]
 
@@ -33,6 +33,7 @@ class NestedLoop(Index):
     def __init__(self, capacity: int = 1 << 20, columns: int = 1) -> None:
         super().__init__(capacity, columns)
         prepare()
+        prepare(SCAN)
         self._keys = np.empty((columns, 0), np.int64)
         self._ids = np.empty(0, np.int64)
 

@@ -46,12 +46,13 @@ from thetastream.index.tree_index import TreeIndex
 from thetastream.kernels import prepare
 from thetastream.kernels import store as layout
 from thetastream.kernels.rows_in_trees import dump_rows
-from thetastream.kernels.term_rows import least_id
+from thetastream.kernels.term_rows import least_id, parts_of
 from thetastream.kernels.term_sets import FILLED, HASHED, SCANNED
 
 __all__ = ["PerTerm"]
 
 _KEPT = 1 << 18  # pairs of an open answer that are computed and kept; above, the rows are copied
+_ROOM = 2048  # pairs of the first chunk, at least
 _WAYS = ("bits", "prefixes", "hash")
 _MANY = 32  # boxes at a time for which prefixes are made: they cost what 20 boxes cost without
 _SLOTS = 64  # rows of a tree's leaf
@@ -82,7 +83,8 @@ class PerTerm(Index):
         prepare()
         prepare("terms")
         self.inner, self.intersect = inner, intersect
-        self.options = _options(inner, options or {})
+        self.options = dict(options) if options else None
+        self._settings = _options(inner, options or {})
         self._tally = np.zeros(3, np.int64)
         self._scratch: list[Scratch] = []
         self._open: WeakSet[_Question] = WeakSet()
@@ -92,7 +94,7 @@ class PerTerm(Index):
 
     def _begin(self) -> None:
         if not self._inner or not all(map(_emptied, self._inner)):
-            make = partial(create, self.inner, capacity=self.capacity, **self.options)
+            make = partial(create, self.inner, capacity=self.capacity, **self._settings)
             self._inner = [make() for _ in range(self.columns)]
         self._present = Present(self._oldest)
         self._seen: View | None = None
@@ -171,7 +173,7 @@ class PerTerm(Index):
         least = 2**63 - 1
         for inner in self._inner:
             if isinstance(inner, TreeIndex) and _stored(inner) and not inner.deletes:
-                least = min(least, int(least_id(inner._pool.store, 0)))
+                least = min(least, int(least_id(*parts_of(inner._pool.store))))
         return least
 
     def _terms(self) -> Iterator[Term]:
@@ -320,7 +322,10 @@ class _Question:
     def read(self) -> Iterator[tuple[Array, Array]]:
         """The chunks. Readers that were under way when chunks were kept go on with those."""
         scratches = self._index._scratch
-        scratch = scratches.pop() if scratches else Scratch()
+        try:
+            scratch = scratches.pop()
+        except IndexError:  # another thread may have taken the last one
+            scratch = Scratch()
         try:
             reader = self._index._reader(self._lows, self._highs, scratch)
             yield from self._chunks_of(reader)
@@ -328,7 +333,7 @@ class _Question:
             scratches.append(scratch)
 
     def _chunks_of(self, reader: Reader) -> Iterator[tuple[Array, Array]]:
-        given, room = 0, min(self._limit, max(256, 4 * self._lows.shape[1]))
+        given, room = 0, min(self._limit, max(_ROOM, 4 * self._lows.shape[1]))
         while self._chunks is None:
             view = self.view or self._index._view(self._lows.shape[1])
             positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)

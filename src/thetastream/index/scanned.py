@@ -12,7 +12,8 @@ import numpy as np
 
 from thetastream.index.base import Array
 from thetastream.index.subwindow import Subwindow, View, sampled_splitters
-from thetastream.kernels.search import scan
+from thetastream.kernels import prepare
+from thetastream.kernels.search import SCAN, scan
 
 __all__ = ["Scanned"]
 
@@ -24,6 +25,7 @@ class Scanned(Subwindow):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
+        prepare(SCAN)
         self._keys = np.empty((1, size), np.int64)
         self._ids = np.empty(size, np.int64)
 

@@ -30,7 +30,7 @@ import numpy as np
 from thetastream.index.base import CHUNK, Answer, Array, Index, checked, register
 from thetastream.index.procedure import pool
 from thetastream.kernels import prepare
-from thetastream.kernels.search import scan
+from thetastream.kernels.search import SCAN, scan
 
 __all__ = ["SplitJoin"]
 
@@ -52,6 +52,7 @@ class SplitJoin(Index):
         super().__init__(capacity, columns)
         checked(self.name, workers=(workers, 1))
         prepare()
+        prepare(SCAN)
         self.workers = workers
         self._parts = [_Part(columns) for _ in range(workers)]
         self._dealt = 0

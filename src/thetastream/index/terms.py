@@ -14,14 +14,16 @@ A ``View`` is what a reader sees (``index/term_reader.py``): terms, and the bits
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.index.base import Array, Index
 from thetastream.kernels.store import Store
-from thetastream.kernels.term_rows import collect_term, meet_term
+from thetastream.kernels.term_rows import collect_term, meet_term, parts_of
 from thetastream.kernels.term_sets import (
     AND,
     AND_NOT,
@@ -83,7 +85,9 @@ class StoredTerm(Term):
     """Trees and runs in the arrays of a store."""
 
     def __init__(self, store: Store, *, live: bool) -> None:
-        self._store = store
+        parts = parts_of(store)
+        self._meet: Callable[..., int] = partial(meet_term, *parts)
+        self._collect: Callable[..., int] = partial(collect_term, *parts)
         self._live = live  # whether it holds no row that has expired
 
     def meet(
@@ -91,14 +95,14 @@ class StoredTerm(Term):
         spare: Words, tally: Array,
     ) -> int:  # fmt: skip
         place = (first, view.base, int(view.clean))
-        return meet_term(self._store, 0, *edges, *place, opened, bits, spare, tally)
+        return self._meet(*edges, *place, opened, bits, spare, tally)
 
     def collect(
         self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
         room: Array,
     ) -> Array:  # fmt: skip
         before = _LOW if self._live else view.before
-        count = collect_term(self._store, 0, *edges, first, before, opened, ends, room)
+        count = self._collect(*edges, first, before, opened, ends, room)
         return room[:count]
 
 

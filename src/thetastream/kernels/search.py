@@ -27,12 +27,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.kernels._jit import device, kernel, prefetch
+from thetastream.kernels._jit import device, inlined, kernel, lowest_bit, prefetch
 
-__all__ = ["build_router", "probe_boxes", "probe_run", "scan"]
+__all__ = ["SCAN", "build_router", "probe_boxes", "probe_run", "scan"]
 
 Array = NDArray[np.int64]
 Router = NDArray[np.int32]
+SCAN = "scan"  # the group of the nested loop, which allocates nothing
 _WALK = 24
 _BLOCK = 64
 _VECTOR = 64
@@ -162,6 +163,21 @@ def any_inside(column: Array, at: np.uint64, low: int, high: int) -> bool:
     return bool(hits != 0)
 
 
+@inlined
+def rows_inside(column: Array, at: np.uint64, count: np.uint64, low: int, high: int) -> np.uint64:
+    """Which of ``count`` values from ``at`` on, at most 64, lie in ``[low, high]``: a bit each."""
+    base = np.uint64(low)
+    span = np.uint64(high) - base
+    bits = np.uint64(0)
+    if count == np.uint64(_VECTOR):  # a fixed number of rounds: vector code
+        for i in range(at, at + np.uint64(_VECTOR)):
+            bits |= np.uint64(np.uint64(column[i]) - base <= span) << (i - at)
+    else:
+        for i in range(at, at + count):
+            bits |= np.uint64(np.uint64(column[i]) - base <= span) << (i - at)
+    return bits
+
+
 @device
 def inside(keys: Array, at: np.uint64, lows: Array, highs: Array, box: np.uint64) -> bool:
     """Whether a stored row lies inside the box in all columns but the first."""
@@ -241,7 +257,8 @@ def probe_boxes(
     return np.int64(k)  # type: ignore[return-value]
 
 
-@kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1], i8[::1])")
+@kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1], i8[::1])",
+        group=SCAN)  # fmt: skip
 def scan(
     keys: Array,
     ids: Array,
@@ -252,28 +269,38 @@ def scan(
     positions: Array,
     rows: Array,
 ) -> int:
-    """Test every stored row against every box: the nested loop. ``cursor`` starts at (0, 0)."""
-    first = keys[0]
+    """Test every stored row against every box: the nested loop. ``cursor`` starts at (0, 0).
+
+    Blocks of 64 rows are tested column by column, in vector code, for as long as some are inside.
+    """
     n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
     room, k = np.uint64(positions.size), np.uint64(filled)
     box, at = np.uint64(cursor[0]), np.uint64(cursor[1])
     while box < np.uint64(lows.shape[1]):
-        low, high = lows[0, box], highs[0, box]
-        while at < n and k < room:
-            if at + vector <= n and (low > high or not any_inside(first, at, low, high)):
-                at += vector
-                continue
-            stop = min(n, at + vector)
-            while at < stop and k < room:
-                if low <= first[at] <= high and inside(keys, at, lows, highs, box):
-                    positions[k] = box
-                    rows[k] = ids[at]
-                    k += one
-                at += one
-        if at < n:
-            break
+        empty = False
+        for c in range(np.uint64(lows.shape[0])):
+            empty |= lows[c, box] > highs[c, box]
+        if empty:
+            at = n
+        while at < n:
+            count = min(vector, n - at)
+            hits = rows_inside(keys[0], at, count, lows[0, box], highs[0, box])
+            for c in range(np.uint64(1), np.uint64(keys.shape[0])):
+                if hits == 0:
+                    break
+                hits &= rows_inside(keys[c], at, count, lows[c, box], highs[c, box])
+            while hits != 0:
+                if k == room:
+                    cursor[0] = np.int64(box)
+                    cursor[1] = np.int64(at + lowest_bit(hits))
+                    return np.int64(k)  # type: ignore[return-value]
+                positions[k] = box
+                rows[k] = ids[at + lowest_bit(hits)]
+                k += one
+                hits &= hits - one
+            at += count
         box += one
         at = np.uint64(0)
     cursor[0] = np.int64(box)
-    cursor[1] = np.int64(at)
+    cursor[1] = 0
     return np.int64(k)  # type: ignore[return-value]

@@ -181,22 +181,23 @@ def ask_for(column: Array, start: np.uint64, stop: np.uint64) -> None:
 @inlined
 def note(
     keys: Array, ids: Array, own: np.uint64, start: np.uint64, stop: np.uint64,
-    inner: np.uint64, until: np.uint64, noted: Array, count: np.uint64,
+    inner: np.uint64, until: np.uint64, apart: bool, noted: Array, count: np.uint64,
 ) -> None:  # fmt: skip
-    """Take note of rows to be read for a box, and ask for them.
+    """Take note of rows to be read for a box; ask for them, if they lie apart from the last ones.
 
-    If some lie outside ``[inner, until)`` all have to be tested in the first column, too: 128 is
-    added to their number.
+    (Of neighbours the processor has already thought.) If some lie outside ``[inner, until)`` all
+    have to be tested in the first column, too: 128 is added to their number.
     """
     edge = start < inner or stop > until
     noted[count] = np.int64(own)
     noted[count + np.uint64(_NOTED)] = np.int64(start)
     noted[count + np.uint64(2 * _NOTED)] = np.int64(stop - start) + (np.int64(edge) << 7)
-    for c in range(1, keys.shape[0]):
-        ask_for(keys[c], start, stop)
-    if edge:
-        ask_for(keys[0], start, stop)
-    ask_for(ids, start, stop)
+    if apart:
+        for c in range(1, keys.shape[0]):
+            ask_for(keys[c], start, stop)
+        if edge:
+            ask_for(keys[0], start, stop)
+        ask_for(ids, start, stop)
 
 
 @inlined
@@ -224,13 +225,13 @@ def find_pieces(
         resumed = np.uint64(0)
         if start >= stop:
             continue
-        last = stop - _ONE
+        last, after = stop - _ONE, np.uint64(0)
         if last - start <= _LAST:
             if count == np.uint64(_NOTED):
                 walk[0] = np.int64(own)
                 walk[1] = np.int64(start)
                 return count
-            note(keys, ids, own, start, stop, inner, until, noted, count)
+            note(keys, ids, own, start, stop, inner, until, True, noted, count)
             count += _ONE
             continue
         for group in range(start >> _EIGHTEEN, (last >> _EIGHTEEN) + _ONE):
@@ -252,7 +253,9 @@ def find_pieces(
                         return count
                     bits &= bits - _ONE
                     ends = min(block + _LAST, last) + _ONE
-                    note(keys, ids, own, max(block, start), ends, inner, until, noted, count)
+                    place = max(block, start)
+                    note(keys, ids, own, place, ends, inner, until, block != after, noted, count)
+                    after = block + np.uint64(64)
                     count += _ONE
     walk[0] = lows.shape[1]
     return count

@@ -45,7 +45,8 @@ STREAMS: dict[str, _Contestant] = {
     "empty": partial(echo, copies=1),
     "empty-double": partial(echo, copies=2),
 }
-REJOIN = "foreachBatch"
+REJOINS = {"foreachBatch": False, "foreachBatch-blocks": True}
+"""Whether they find pairs by blocks."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Job:
     """What to run: a contestant, its input, and where to put things."""
 
     contestant: str
+    """Its name; options of ``theta_join`` follow, as in ``theta_join:tactic=spo-join``."""
     source: str
     """Folder with the folders ``left`` and ``right``."""
     files: int
@@ -73,20 +75,18 @@ class Job:
 
 def measure(job: Job) -> dict[str, Any]:
     """Run a contestant and tell what happened."""
-    if job.contestant not in (*STREAMS, REJOIN):
-        known = ", ".join((*STREAMS, REJOIN))
-        raise RegistryError(f"contestant must be one of {known}; got {job.contestant!r}.")
+    name, options = _read(job.contestant)
     started = time.perf_counter()
     spark = _session(job)
     try:
         ready = time.perf_counter()
         left, right = (_stream(spark, job, side) for side in ("left", "right"))
-        path = f"{job.scratch}/state" if job.contestant == FILES else None
-        task = Task(job.on, job.width, job.window, job.partitions, path)
-        if job.contestant == REJOIN:
+        path = f"{job.scratch}/state" if name == FILES else None
+        task = Task(job.on, job.width, job.window, job.partitions, path, **options)
+        if name in REJOINS:
             query, answers = _rejoin(left, right, task, job)
         else:
-            query, answers = _join(STREAMS[job.contestant](left, right, task), job)
+            query, answers = _join(STREAMS[name](left, right, task), job)
         return {
             "batches": [_progress(json.loads(found.json)) for found in query.recentProgress],
             "answers": answers,
@@ -99,6 +99,25 @@ def measure(job: Job) -> dict[str, Any]:
         }
     finally:
         spark.stop()
+
+
+def _read(contestant: str) -> tuple[str, dict[str, str]]:
+    """Name and options of a contestant.
+
+    >>> _read("theta_join:tactic=spo-join")
+    ('theta_join', {'tactic': 'spo-join'})
+    """
+    name, _, text = contestant.partition(":")
+    options = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    known = (*STREAMS, *REJOINS)
+    if name not in known or (
+        text and (STREAMS.get(name) is not theta or set(options) != {"tactic"})
+    ):
+        raise RegistryError(
+            f"contestant must be one of {', '.join(known)}; theta_join may have a tactic, as in "
+            f"theta_join:tactic=ordered; got {contestant!r}."
+        )
+    return name, options
 
 
 def _session(job: Job) -> SparkSession:
@@ -145,7 +164,7 @@ def _rejoin(
     both = left.withColumn("side", F.lit("left")).unionByName(
         right.withColumn("side", F.lit("right"))
     )
-    rejoin = Rejoin(task, job.checksum)
+    rejoin = Rejoin(task, job.checksum, blocks=REJOINS[job.contestant])
     writer = both.writeStream.foreachBatch(rejoin).option("checkpointLocation", job.checkpoint)
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()

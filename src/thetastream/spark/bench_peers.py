@@ -13,13 +13,23 @@ the columns of both sides, the right ones with the suffix ``_right``.
     neither the report column of ``theta_join`` nor its metrics. Copies that a band sends to a
     neighbour cell travel, but are not given back.
 ``rejoin``
-    A ``foreachBatch`` that keeps the rows of the window and joins them anew: batch × window.
+    A ``foreachBatch`` that keeps the rows of the window and joins them anew: batch × window. Spark
+    compares all pairs (``BroadcastNestedLoopJoin``), about 9 ns of a core each. Broadcasting the
+    fresh rows, which are fewer, saved a tenth of that. What was tried without effect: sorting
+    either side or both, the terms in another order, the time condition first, columns that are not
+    nullable, more partitions. Slower, by four times: ``CartesianProduct``, no code generation.
+``rejoin`` by blocks
+    The same by hand-made zone maps: the right rows are cut into blocks of neighbouring first keys,
+    a left row is joined with the blocks whose largest first and least second key let it in, and
+    then by equality on the block, with the exact terms. That helps where the keys are correlated,
+    as in W2. ``BLOCKS`` per key domain, which is taken to be [0, 1): the fastest of 64 to 4,096.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pandas as pd
@@ -44,6 +54,7 @@ from thetastream.window import TimeWindow
 __all__ = ["Rejoin", "Task", "bucketed", "echo", "theta"]
 
 BUCKET_BANDS = 4
+BLOCKS = 1024
 _ROWS = 65_536
 
 
@@ -60,6 +71,8 @@ class Task:
     partitions: int
     state_path: str | None = None
     """Where runs go, if not to the state store."""
+    tactic: str = "auto"
+    """Tactic of ``theta_join``."""
 
 
 def theta(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:
@@ -70,6 +83,7 @@ def theta(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:
         right,
         task.on,
         window=window,
+        tactic=task.tactic,
         partitions=task.partitions,
         state_path=task.state_path,
     )
@@ -187,47 +201,73 @@ class Echo(StatefulProcessor):
 
 
 class Rejoin:
-    """Joins every batch with the window, in Spark SQL, inside ``foreachBatch``."""
+    """Joins every batch with the window, in Spark SQL, inside ``foreachBatch``.
 
-    def __init__(self, task: Task, checksum: str) -> None:
+    Micro-batches stay cached until their last row has left the window. ``blocks`` says whether
+    pairs are found by blocks or by comparing them all.
+    """
+
+    def __init__(self, task: Task, checksum: str, *, blocks: bool = False) -> None:
         self._task = task
         self._checksum = checksum
-        self._kept: dict[Side, DataFrame] = {}
+        self._pairs = self._by_blocks if blocks else self._compared
+        self._kept: list[tuple[int, DataFrame]] = []
         self.answers: list[tuple[int, int]] = []
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Join a micro-batch; ``side`` tells of which stream a row is."""
-        batch = batch.persist()
-        fresh = {side: batch.where(F.col("side") == side.value).drop("side") for side in Side}
+        fresh = batch.persist()
+        tops = fresh.groupBy("side").agg(F.max("t").alias("top")).collect()
+        stored = reduce(DataFrame.unionByName, (rows for _, rows in self._kept), fresh)
+        answer = self._pairs(_of(Side.LEFT, fresh), _of(Side.RIGHT, stored), Side.LEFT)
         if self._kept:
-            left, right = self._kept[Side.LEFT], self._kept[Side.RIGHT]
-            answer = self._pairs(fresh[Side.LEFT], right.unionByName(fresh[Side.RIGHT]))
-            answer = answer.unionByName(self._pairs(left, fresh[Side.RIGHT]))
-        else:
-            answer = self._pairs(fresh[Side.LEFT], fresh[Side.RIGHT])
+            old = reduce(DataFrame.unionByName, (rows for _, rows in self._kept))
+            more = self._pairs(_of(Side.LEFT, old), _of(Side.RIGHT, fresh), Side.RIGHT)
+            answer = answer.unionByName(more)
         seen = Observation()
         answer.observe(
             seen, F.count(F.lit(1)).alias("count"), F.expr(self._checksum).alias("sum")
         ).write.format("noop").mode("overwrite").save()
         self.answers.append((int(seen.get["count"]), int(seen.get["sum"] or 0)))
-        self._keep(fresh)
-        batch.unpersist()
+        self._keep(fresh, [row["top"] for row in tops])
 
-    def _pairs(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        near = f"r.t BETWEEN l.t - {self._task.window} AND l.t + {self._task.window}"
-        pairs = left.alias("l").join(right.alias("r"), F.expr(f"({self._task.on}) AND {near}"))
-        return pairs.selectExpr(
-            *(f"l.{name}" for name in left.columns),
-            *(f"r.{name} AS {name}_right" for name in right.columns),
+    def _compared(self, left: DataFrame, right: DataFrame, fresh: Side) -> DataFrame:
+        """All pairs; the side that is fresh is broadcast."""
+        if fresh is Side.LEFT:
+            left = F.broadcast(left)
+        else:
+            right = F.broadcast(right)
+        return self._joined(left, right, self._exact)
+
+    def _by_blocks(self, left: DataFrame, right: DataFrame, fresh: Side) -> DataFrame:
+        """For ``l.a < r.a AND l.b > r.b``."""
+        right = right.withColumn("block", F.expr(f"floor(a * {BLOCKS})"))
+        zones = right.groupBy("block").agg(F.max("a").alias("top"), F.min("b").alias("bottom"))
+        near = left.join(F.broadcast(zones), F.expr("a < top AND b > bottom"))
+        near = near.drop("top", "bottom")
+        return self._joined(near, right, f"l.block = r.block AND {self._exact}")
+
+    @property
+    def _exact(self) -> str:
+        window = self._task.window
+        return f"({self._task.on}) AND r.t BETWEEN l.t - {window} AND l.t + {window}"
+
+    def _joined(self, left: DataFrame, right: DataFrame, on: str) -> DataFrame:
+        names = [name for name in left.columns if name != "block"]
+        return (
+            left.alias("l")
+            .join(right.alias("r"), F.expr(on))
+            .selectExpr(
+                *(f"l.{name}" for name in names), *(f"r.{name} AS {name}_right" for name in names)
+            )
         )
 
-    def _keep(self, fresh: dict[Side, DataFrame]) -> None:
-        """Keep the rows that a later one can meet, with their history cut off."""
-        for side in Side:
-            rows = fresh[side]
-            if side in self._kept:
-                rows = self._kept[side].unionByName(rows)
-            top = rows.agg(F.max("t")).first()
-            assert top is not None
-            kept = rows.where(F.col("t") > top[0] - self._task.window).coalesce(2)
-            self._kept[side] = kept.localCheckpoint()
+    def _keep(self, fresh: DataFrame, tops: list[int]) -> None:
+        """Keep what a later row can meet; times rise from one micro-batch to the next."""
+        self._kept.append((max(tops), fresh))
+        while self._kept[0][0] <= min(tops) - self._task.window:
+            self._kept.pop(0)[1].unpersist()
+
+
+def _of(side: Side, rows: DataFrame) -> DataFrame:
+    return rows.where(F.col("side") == side.value).drop("side")

@@ -1,18 +1,23 @@
 """The right answers, found in another way than any structure's: a sorted copy and prefix sums.
 
-The checksum of an answer is the sum over its pairs of ``weight(box) × hash(id)`` modulo 2^64, with
-well-mixed factors. A missing, extra, doubled or swapped pair changes it. With the hashes of all
-rows in key order added up once, the right checksum of a box is a difference of two sums: the
-reference costs two binary searches per box, however many rows a box holds.
+With the hashes of all rows in key order added up once, the right checksum of a box (see
+:mod:`thetastream.bench.box_digest`) is a difference of two sums: the reference costs two binary
+searches per box, however many rows a box holds.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream.bench.box_digest import (
+    Sums,
+    check_pairs,
+    pair_digest,
+    row_hash,
+    weighed,
+    weights,
+)
 from thetastream.bench.digest import Digest
 from thetastream.bench.panjoin.structures import Structure
 from thetastream.bench.runner import VerificationError
@@ -29,12 +34,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.int64]
-Sums = NDArray[np.uint64]
 
-_BOX = np.uint64(0x9E3779B97F4A7C15)
-_ROW = np.uint64(0xC2B2AE3D27D4EB4F)
-_ODD = np.uint64(1)
-_SHIFT = np.uint64(32)
 _LEAST, _MOST = -(1 << 62), 1 << 62
 _COVER = 1 << 12  # boxes that together cover all keys
 _FEW = 4  # as many as that for a structure that scans
@@ -48,7 +48,7 @@ class Truth:
         self._keys = keys[order]
         order += first
         self._sums = np.zeros(keys.size + 1, np.uint64)
-        np.cumsum(_row_hash(order), out=self._sums[1:])
+        np.cumsum(row_hash(order), out=self._sums[1:])
 
     @property
     def nbytes(self) -> int:
@@ -65,21 +65,6 @@ class Truth:
         """Matches per box, and the digest of the whole answer."""
         counts, sums = self.boxes(lows, highs)
         return counts, Digest(int(counts.sum()), weighed(np.arange(lows.size), sums))
-
-
-def pair_digest(positions: Array, ids: Array) -> Digest:
-    """The digest of pairs of a box and a row."""
-    return Digest(positions.size, weighed(positions, _row_hash(ids)))
-
-
-def check_pairs(who: str, batch: int, found: Digest, right: Digest) -> None:
-    """Raise unless an answer is right."""
-    if found != right:
-        raise VerificationError(
-            f"{who} gave a wrong answer in batch {batch}: expected {right.matches:,} matches with "
-            f"checksum {right.checksum:016x}, got {found.matches:,} with {found.checksum:016x}. "
-            "No result was written for this cell."
-        )
 
 
 def check_ranges(
@@ -138,23 +123,3 @@ def check_stored(who: str, index: Structure, keys: Array, *, scans: bool, exact:
         stored, ids = index.dump()
         if not (np.array_equal(stored[0], keys) and np.array_equal(ids, np.arange(keys.size))):
             raise VerificationError(f"{who} does not hold the rows that were inserted.")
-
-
-def weighed(positions: Array, sums: NDArray[Any]) -> int:
-    """The sum of what boxes hold, each times the weight of its box, modulo 2^64."""
-    return int((weights(positions) * sums.astype(np.uint64, copy=False)).sum(dtype=np.uint64))
-
-
-def weights(positions: Array) -> Sums:
-    """A well-mixed number per box."""
-    found = (positions.astype(np.uint64) * _BOX) | _ODD
-    found ^= found >> _SHIFT
-    return found
-
-
-def _row_hash(ids: Array) -> Sums:
-    mixed = ids.astype(np.uint64) * _ROW + _ODD
-    mixed ^= mixed >> _SHIFT
-    mixed *= _BOX
-    mixed ^= mixed >> _SHIFT
-    return mixed

@@ -22,13 +22,13 @@ from thetastream.bench.panjoin.splitters import WORST, adjusted
 from thetastream.bench.panjoin.stock import Stock
 from thetastream.bench.panjoin.structures import BTREES, Maker, Unavailable, make
 from thetastream.bench.panjoin.trial import Insertion, Probing, Trial
+from thetastream.bench.trial import take_turns
 from thetastream.kernels import prepare
 
 __all__ = ["run"]
 
 Progress = Callable[[str], None]
 
-_TURNS = 3
 _LARGE = 1 << 18  # rows that are worth looking for after a cell
 _PACKAGES = ("thetastream", "numpy", "numba")
 _EXTRA = {BTREES: ("BTrees",), "bi-sort-opencl": ("pyopencl",)}
@@ -83,10 +83,11 @@ class _Race:
             enter = self._structure
         entered = [self._entered(who, enter) for who in self._cell.contestants]
         trials = [trial for trial in entered if isinstance(trial, Trial)]
-        for turn in range(_TURNS):
-            for trial in trials:
-                self._progress(f"{self._cell.label}: {trial.who.label}, turn {turn + 1}")
-                trial.advance(self._seconds * (turn + 1) / _TURNS)
+        take_turns(
+            trials,
+            self._seconds,
+            lambda trial, turn: self._progress(f"{trial.name}: turn {turn}"),
+        )
         self._progress(f"{self._cell.label}: checking answers")
         for trial in trials:
             trial.finish()

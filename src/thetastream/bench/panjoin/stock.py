@@ -7,16 +7,16 @@ reference, until there is too much of it; what was not used for the longest time
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from thetastream.bench.digest import Digest
 from thetastream.bench.panjoin.load import Asked, Load, Rows
 from thetastream.bench.panjoin.plan import Contestant
 from thetastream.bench.panjoin.reference import Truth
 from thetastream.bench.panjoin.structures import Maker, Structure
+from thetastream.bench.shelf import Shelf
 
 __all__ = ["Filled", "Stock"]
 
@@ -24,8 +24,6 @@ _STRUCTURES = 5 << 29  # bytes
 _ROWS = 1 << 30
 _FILL = 1 << 16  # rows per insertion while filling
 _TAIL = 16
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -54,9 +52,9 @@ class Stock:
 
     def __init__(self, make: Maker) -> None:
         self.make = make
-        self._loads = _Shelf[Load](_ROWS)
-        self._truths = _Shelf[Truth](_ROWS)
-        self._filled = _Shelf[Filled](_STRUCTURES)
+        self._loads = Shelf[Load](_ROWS)
+        self._truths = Shelf[Truth](_ROWS)
+        self._filled = Shelf[Filled](_STRUCTURES)
         self._digests: dict[tuple[Asked, int], Digest] = {}
 
     def load(self, rows: Rows) -> Load:
@@ -108,45 +106,6 @@ class Stock:
         made.fill(rows.count - who.tail)
         made.fill(rows.count, _TAIL)
         return made
-
-
-class _Shelf(Generic[T]):
-    """Things by key with their bytes; those unused for the longest go when there are too many."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._held: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
-        """What is there, or what is made now."""
-        if key not in self._held:
-            made = make()
-            self._held[key] = made, size(made)
-            self._trim()
-            return made
-        self._held.move_to_end(key)
-        return self._held[key][0]
-
-    def peek(self, key: Hashable) -> T | None:
-        """What is there, or None."""
-        return self._held[key][0] if key in self._held else None
-
-    def weigh(self, key: Hashable, size: int) -> None:
-        """Something has become larger."""
-        self._held[key] = self._held[key][0], size
-        self._trim()
-
-    def drop(self, key: Hashable) -> None:
-        """Forget something."""
-        del self._held[key]
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._held.clear()
-
-    def _trim(self) -> None:
-        while len(self._held) > 1 and sum(size for _, size in self._held.values()) > self._room:
-            self._held.popitem(last=False)
 
 
 def _recipe(who: Contestant) -> tuple[Any, ...]:

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.bench.contestant import MissingPackage, optional
+from thetastream.bench.contestant import MissingPackage, Unavailable, optional
 from thetastream.bench.panjoin.plan import Contestant
-from thetastream.errors import RegistryError, ThetastreamError
+from thetastream.errors import RegistryError
 from thetastream.index import create, names
 from thetastream.index.base import Ranges
 
@@ -22,10 +22,6 @@ Pairs = Iterator[tuple[Array, Array]]
 BTREES = "btrees"
 _BITS = 32
 _LAST = (1 << _BITS) - 1
-
-
-class Unavailable(ThetastreamError):
-    """A contestant cannot be run here, for the reason given."""
 
 
 class Structure(Protocol):

@@ -5,26 +5,12 @@ python -m thetastream.bench.panjoin.table
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from thetastream.bench.figure_table import written
+from thetastream.bench.figure_table import command
 from thetastream.bench.panjoin.paper import PAPER
 
-
-def main(
-    file: Annotated[Path, typer.Argument(help="A result file.")] = Path(
-        "benchmarks/results/panjoin.csv"
-    ),
-    page: Annotated[Path, typer.Option(help="The page to write the tables into.")] = Path(
-        "docs/panjoin-benchmarks.md"
-    ),
-) -> None:
-    """Write the tables of a result file into a page, between their marks."""
-    typer.echo(written(PAPER, file, page))
-
+main = command(PAPER)
 
 if __name__ == "__main__":
     typer.run(main)

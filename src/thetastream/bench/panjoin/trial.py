@@ -1,28 +1,18 @@
-"""A contestant at work: batch after batch, each timed and checked.
-
-The clock runs while the structure works and stands while answers are checked and the next batch is
-made. An answer of pairs is read to its end, chunk by chunk.
-"""
+"""Insertion into a subwindow, and probing of a full one; see :mod:`thetastream.bench.trial`."""
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TypeVar
-
 import numpy as np
 
-from thetastream.bench.digest import Digest
 from thetastream.bench.panjoin.load import Array, boxes_of, rows_of
 from thetastream.bench.panjoin.plan import Contestant
 from thetastream.bench.panjoin.reference import (
     check_pairs,
     check_ranges,
     check_stored,
-    pair_digest,
 )
 from thetastream.bench.panjoin.stock import Filled, Stock
+from thetastream.bench.trial import Clocked
 
 __all__ = ["Insertion", "Probing", "Trial"]
 
@@ -33,65 +23,14 @@ _MATERIALISED = 1 << 22  # pairs of ranges that are compared one by one in the f
 _SAMPLED = 1 << 16  # … and in others; the number per box always is
 _EXACT = 1 << 20  # rows of a subwindow that are compared one by one after insertion
 
-T = TypeVar("T")
 
-
-class Trial(ABC):
+class Trial(Clocked):
     """What one contestant does in a cell."""
 
     def __init__(self, who: Contestant, label: str) -> None:
+        several = dict(who.parameters).get("workers", 1) > 1
+        super().__init__(f"{who.label} ({label})", several=several)
         self.who = who
-        self.name = f"{who.label} ({label})"
-        self.steps = 0
-        self.tuples = 0
-        self.seconds = 0.0
-        self.cpu = 0.0
-        self.pairs = 0
-        self.checked = 0
-        """Tuples whose effect was compared with the reference, untimed ones included."""
-
-    @abstractmethod
-    def step(self) -> bool:
-        """Do and check one batch; False when this turn cannot go on."""
-
-    def advance(self, seconds: float) -> None:
-        """Work until so many seconds have been timed in all; at least one batch."""
-        while (not self.steps or self.seconds < seconds) and self.step():
-            self.steps += 1
-
-    def finish(self) -> None:  # noqa: B027  (not every trial has something left)
-        """Check what was not checked batch by batch."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the structure that was measured; 0 where they are not known."""
-        return 0
-
-    def timed(self, work: Callable[[], T]) -> T:
-        """Let the clock run."""
-        cpu, start = time.process_time(), time.perf_counter()
-        done = work()
-        self.seconds += time.perf_counter() - start
-        self.cpu += time.process_time() - cpu
-        return done
-
-    def read(self, answer: Callable[[], Iterator[tuple[Array, Array]]]) -> Digest:
-        """Ask and read an answer to its end, while the clock runs; give its digest.
-
-        The clock stands while a chunk is looked at, unless workers go on meanwhile: then all is
-        read first.
-        """
-        chunks = self.timed(answer)
-        if dict(self.who.parameters).get("workers", 1) > 1:
-            chunks = iter(self.timed(lambda: list(chunks)))
-        found = Digest(0, 0)
-        while (chunk := self.timed(lambda: next(chunks, None))) is not None:
-            found += pair_digest(*chunk)
-        return found
-
-    def restart(self) -> None:
-        """Set the clock to zero, after a rehearsal."""
-        self.seconds = self.cpu = 0.0
 
 
 class Insertion(Trial):

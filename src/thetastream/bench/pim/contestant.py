@@ -9,20 +9,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.bench.contestant import MissingPackage
+from thetastream.bench.contestant import MissingPackage, Unavailable
 from thetastream.bench.pim.ordered import KINDS, OrderedSetJoin
 from thetastream.bench.pim.stream import Shape, Stream
-from thetastream.errors import ThetastreamError
 from thetastream.ibwj import IndexJoin, joinable
 
 __all__ = ["Contestant", "Indexed", "Joiner", "Unavailable", "make"]
 
 Array = NDArray[np.int64]
 _RATIO = 1 / 16  # the merge ratio of the merge trees, unless a parameter says otherwise
-
-
-class Unavailable(ThetastreamError):
-    """A contestant cannot be run here, for the reason given."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Names of parts (``--only``):
 ``join``        ``theta_join`` on W1, micro-batches of both sizes, runs in state store or files
 ``bucketed``    the hand-bucketed equi-join, in memory and in RocksDB
 ``empty``       the pipeline with an empty joiner, rows given once and twice
-``w2``          two inequalities: ``theta_join`` and ``foreachBatch``
+``w2``          two inequalities: ``theta_join``, and ``foreachBatch`` in two forms
 ``restart``     from a checkpoint, with run files lost and kept
 ``windows``     ``theta_join`` over window sizes
 ``partitions``  ``theta_join`` over numbers of partitions
@@ -27,6 +27,7 @@ PARTS = ("join", "bucketed", "empty", "w2", "restart", "windows", "partitions")
 STORES = ("bucketed-memory", "bucketed-rocksdb")
 EMPTY = ("empty", "empty-double")
 REJOIN = "foreachBatch"
+BLOCKS = "foreachBatch-blocks"
 LOST, KEPT = "restart, run files lost", "restart, run files kept"
 
 
@@ -42,9 +43,11 @@ class Sizes:
     slow_rows: int
     """Timed rows of the hand-bucketed join."""
     w2_window: int
-    w2_batch: int
+    w2_batches: tuple[int, ...]
+    """Sizes of micro-batches of W2, the most telling first."""
     w2_rows: int
     w2_slow_rows: int
+    """Timed rows of ``foreachBatch``; two micro-batches at most, as it is slow."""
     windows: tuple[int, ...]
     partitions: tuple[int, ...]
     memory: str
@@ -71,9 +74,9 @@ FULL = Sizes(
     rows=5_000_000,
     slow_rows=1_000_000,
     w2_window=50_000,
-    w2_batch=50_000,
-    w2_rows=300_000,
-    w2_slow_rows=100_000,
+    w2_batches=(100_000, 50_000),
+    w2_rows=1_000_000,
+    w2_slow_rows=200_000,
     windows=(50_000, 2_000_000),
     partitions=(1, 4),
     memory="6g",
@@ -87,9 +90,9 @@ QUICK = Sizes(
     rows=60_000,
     slow_rows=20_000,
     w2_window=2_000,
-    w2_batch=2_000,
-    w2_rows=6_000,
-    w2_slow_rows=2_000,
+    w2_batches=(4_000, 2_000),
+    w2_rows=8_000,
+    w2_slow_rows=4_000,
     windows=(5_000,),
     partitions=(1,),
     memory="1g",
@@ -137,11 +140,16 @@ class Measurement:
         )
 
 
-def measurements(sizes: Sizes, only: Sequence[str] = ()) -> list[Measurement]:
+def measurements(
+    sizes: Sizes, only: Sequence[str] = (), contestants: Sequence[str] = ()
+) -> list[Measurement]:
     """Give what is measured; ratios need ``theta_join``, so it comes with ``bucketed``, ``empty``.
 
-    >>> [found.contestant for found in measurements(QUICK, ["w2"])]
-    ['theta_join', 'foreachBatch']
+    ``contestants``, if there are any: only these. Options may follow the name of one, as in
+    ``theta_join:tactic=ordered``.
+
+    >>> [found.contestant for found in measurements(QUICK, ["w2"])][:3]
+    ['theta_join', 'foreachBatch', 'foreachBatch-blocks']
     """
     for name in only:
         if name not in PARTS:
@@ -153,7 +161,26 @@ def measurements(sizes: Sizes, only: Sequence[str] = ()) -> list[Measurement]:
     if wanted & {"bucketed", "empty"}:
         wanted.add("join")
     made = [*_streams(sizes), *_w2(sizes), *_restart(sizes), *_series(sizes)]
-    return [replace(found, seed=sizes.seed) for found in made if found.part in wanted]
+    found = [replace(one, seed=sizes.seed) for one in made if one.part in wanted]
+    return _chosen(found, contestants) if contestants else found
+
+
+def _chosen(found: Sequence[Measurement], contestants: Sequence[str]) -> list[Measurement]:
+    """Measurements of the wanted contestants, with their options."""
+    names = list(dict.fromkeys(one.contestant for one in found))
+    for wanted in contestants:
+        name = wanted.partition(":")[0]
+        if name not in names:
+            raise RegistryError(
+                f"a contestant here must be one of {', '.join(names)}; got {name!r}."
+                f"{suggest(name, names)}"
+            )
+    return [
+        replace(one, contestant=wanted)
+        for one in found
+        for wanted in contestants
+        if wanted.partition(":")[0] == one.contestant
+    ]
 
 
 def _streams(sizes: Sizes) -> list[Measurement]:
@@ -173,12 +200,19 @@ def _streams(sizes: Sizes) -> list[Measurement]:
 
 
 def _w2(sizes: Sizes) -> list[Measurement]:
-    window, batch = sizes.w2_window, sizes.w2_batch
-    fast, slow = _count(sizes.w2_rows, batch), _count(sizes.w2_slow_rows, batch)
-    return [
-        Measurement("w2", HOME, "W2", window, batch, fast, 2, sizes.cores),
-        Measurement("w2", REJOIN, "W2", window, batch, slow, 1, sizes.cores),
-    ]
+    """Two inequalities. Micro-batches are short, so Spark's own code takes many to be compiled."""
+    found = []
+    for batch in sizes.w2_batches:
+        fast = _count(sizes.w2_rows, batch)
+        warm = 2 + fast // 2
+        home = Measurement("w2", HOME, "W2", sizes.w2_window, batch, fast, warm, sizes.cores)
+        slow = min(2, _count(sizes.w2_slow_rows, batch))
+        found += [
+            home,
+            replace(home, contestant=REJOIN, timed=slow, untimed=1),
+            replace(home, contestant=BLOCKS),
+        ]
+    return found
 
 
 def _restart(sizes: Sizes) -> list[Measurement]:

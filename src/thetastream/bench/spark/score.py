@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from thetastream.bench.score import Score
-from thetastream.bench.spark.plan import FILES, HOME, KEPT, LOST, REJOIN, STORES
+from thetastream.bench.spark.plan import BLOCKS, FILES, HOME, KEPT, LOST, REJOIN, STORES
 from thetastream.bench.spark.result import SparkResult
 
 __all__ = ["scores"]
@@ -66,8 +66,18 @@ def _state(home: SparkResult) -> Score:
 def _w2(results: Sequence[SparkResult], ran: Sequence[SparkResult]) -> list[Score]:
     if not _asked(results, "w2"):
         return []
-    ratio = _ratio(_one(ran, "w2", HOME), _one(ran, "w2", REJOIN))
-    return [Score("W2 against foreachBatch", ratio, "×", None, 5)]
+    found = []
+    batches = dict.fromkeys(result.batch for result in results if result.part == "w2")
+    for place, batch in enumerate(batches):
+        cell = [result for result in ran if result.batch == batch]
+        home = _one(cell, "w2", HOME)
+        where = f"micro-batches of {batch:,}"
+        ratio = _ratio(home, _one(cell, "w2", REJOIN))
+        limits = (None, None) if place else (20, 50)
+        found.append(Score(f"W2 against foreachBatch, {where}", ratio, "×", *limits))
+        ratio = _ratio(home, _one(cell, "w2", BLOCKS))
+        found.append(Score(f"… that joins by hand-made blocks, {where}", ratio, "×"))
+    return found
 
 
 def _restart(results: Sequence[SparkResult], ran: Sequence[SparkResult]) -> list[Score]:
@@ -92,8 +102,9 @@ def _asked(results: Iterable[SparkResult], part: str) -> bool:
 
 
 def _one(results: Iterable[SparkResult], part: str, contestant: str) -> SparkResult | None:
+    """The first of a contestant; options after its name do not matter."""
     for result in results:
-        if (result.part, result.contestant) == (part, contestant):
+        if (result.part, result.contestant.partition(":")[0]) == (part, contestant):
             return result
     return None
 
