@@ -38,21 +38,18 @@ KEYS = st.one_of(st.integers(0, 5), st.sampled_from([LEAST, LEAST + 1, MOST - 1,
 @example([MOST], [LEAST, MOST])
 @example([LEAST], [LEAST, MOST])
 def test_offsets_count_the_keys_before_an_edge(keys: list[int], edges: list[int]) -> None:
-    held = np.sort(np.array(keys, np.int64))
-    asked, found = np.array(edges, np.int64), np.empty(len(edges), np.int64)
-    offsets(held, asked, 0, found)
-    assert found.tolist() == np.searchsorted(held, asked, "left").tolist()
-    offsets(held, asked, 1, found)
-    assert found.tolist() == np.searchsorted(held, asked, "right").tolist()
+    held, asked = np.sort(np.array([keys], np.int64)), np.array([edges], np.int64)
+    starts, stops = np.empty_like(asked), np.empty_like(asked)
+    offsets(held, asked, asked, starts, stops)
+    assert starts[0].tolist() == np.searchsorted(held[0], asked[0], "left").tolist()
+    assert stops[0].tolist() == np.searchsorted(held[0], asked[0], "right").tolist()
 
 
 def intervals(
     one: Permuted, lows: NDArray[np.int64], highs: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     starts, stops = np.empty_like(lows), np.empty_like(lows)
-    for c in range(len(lows)):
-        offsets(one.keys[c], lows[c], 0, starts[c])
-        offsets(one.keys[c], highs[c], 1, stops[c])
+    offsets(one.keys, lows, highs, starts, stops)
     return starts, stops
 
 

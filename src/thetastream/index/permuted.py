@@ -211,9 +211,7 @@ class Permuted:
     ) -> Iterator[Pair]:
         """Fill the chunk with pairs of box and id; give its pairs whenever it is full."""
         starts, stops = np.empty_like(lows), np.empty_like(lows)
-        for c in range(len(lows)):
-            offsets(self.keys[c], lows[c], 0, starts[c])
-            offsets(self.keys[c], highs[c], 1, stops[c])
+        offsets(self.keys, lows, highs, starts, stops)
         way = self.way(starts, stops, probing)
         state = np.zeros(STATE, np.int64)
         state[AT] = -1

@@ -76,6 +76,7 @@ class SpoJoin(PoJoin):
         whole = slide or -(-capacity // _SLIDES)
         self.threshold = -(-whole // (elements or -(-whole // _ENOUGH)))
         self._mutable = self._empty()
+        self._first_mutable = 0  # the first id in the mutable part
         self._frozen: PerTerm | None = None  # what is being merged
         self._pending: Future[Structures] | None = None
 
@@ -97,6 +98,8 @@ class SpoJoin(PoJoin):
             self._merge()
             self._start(lambda: (Permuted.build(matrix, ids),))
             return
+        if not len(self._mutable):
+            self._first_mutable = int(ids.min())
         self._mutable.insert(matrix, ids)
         if len(self._mutable) >= self.threshold:
             self._merge()
@@ -141,7 +144,8 @@ class SpoJoin(PoJoin):
             super().expire(before)
         self._before = before
         self._structures = tuple(one for one in self._structures if one.last >= before)
-        self._mutable.expire(before)
+        if before > self._first_mutable:  # as a rule, rows expire long after they were merged
+            self._mutable.expire(before)
 
     # --- Probing --------------------------------------------------------------------------------
 

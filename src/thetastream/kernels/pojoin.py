@@ -92,14 +92,9 @@ def halve_together(
             found[i] += ahead(keys[np.uint64(found[i])], edges[i], closed)
 
 
-@kernel("i8(i8[::1], i8[::1], i8, i8[::1])", group=GROUP)
-def offsets(keys: Array, edges: Array, closed: int, found: Array) -> int:
-    """The offset of each edge: how many sorted keys lie before it (Algorithm 3).
-
-    Low edges of intervals go before equal keys, high edges (``closed``) behind them: that settles
-    strict and non-strict operators, and duplicates. Open edges need no search. O(log n) per edge,
-    and less where edges are nearly in order.
-    """
+@inlined
+def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
+    """The offset of each edge: how many sorted keys lie before it. Open edges need no search."""
     openness, far = _MOST if closed else _LEAST, keys.size if closed else 0
     begin = 0
     while begin < edges.size:
@@ -109,9 +104,21 @@ def offsets(keys: Array, edges: Array, closed: int, found: Array) -> int:
             found[i] = far
             some = some or edges[i] != openness
         if some:
-            halve_together(keys, edges, begin, count, closed != 0, found)
+            halve_together(keys, edges, begin, count, closed, found)
         begin += count
-    return edges.size
+
+
+@kernel("i8(i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1])", group=GROUP)
+def offsets(keys: Array, lows: Array, highs: Array, starts: Array, stops: Array) -> int:
+    """Intervals of ranks, from inclusive intervals of keys, in every column (Algorithm 3).
+
+    Low edges go before equal keys, high edges behind them: that settles strict and non-strict
+    operators, and duplicates. O(log n) per edge, and less where edges are nearly in order.
+    """
+    for c in range(np.uint64(keys.shape[0])):
+        find_offsets(keys[c], lows[c], False, starts[c])
+        find_offsets(keys[c], highs[c], True, stops[c])
+    return lows.shape[1]
 
 
 # --- Rows inside boxes ---------------------------------------------------------------------------
