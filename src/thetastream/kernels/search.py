@@ -164,17 +164,22 @@ def any_inside(column: Array, at: np.uint64, low: int, high: int) -> bool:
 
 
 @inlined
-def rows_inside(column: Array, at: np.uint64, count: np.uint64, low: int, high: int) -> np.uint64:
-    """Which of ``count`` values from ``at`` on, at most 64, lie in ``[low, high]``: a bit each."""
+def rows_inside(column: Array, at: np.uint64, low: int, high: int) -> np.uint64:
+    """Which of the 64 values from ``at`` on, or as many as there are, lie in ``[low, high]``.
+
+    A bit each. The interval must not be empty: one unsigned comparison per value then does. Those
+    who want fewer mask the others off: of a shorter loop the compiler makes 32 single steps.
+    """
     base = np.uint64(low)
     span = np.uint64(high) - base
     bits = np.uint64(0)
-    if count == np.uint64(_VECTOR):  # a fixed number of rounds: vector code
-        for i in range(at, at + np.uint64(_VECTOR)):
-            bits |= np.uint64(np.uint64(column[i]) - base <= span) << (i - at)
+    if at + np.uint64(_VECTOR) <= np.uint64(column.size):
+        block = column[at : at + np.uint64(_VECTOR)]
+        for i in range(np.uint64(_VECTOR)):
+            bits |= np.uint64(np.uint64(block[i]) - base <= span) << np.uint64(i)
     else:
-        for i in range(at, at + count):
-            bits |= np.uint64(np.uint64(column[i]) - base <= span) << (i - at)
+        for i in range(np.uint64(column.size) - at):
+            bits |= np.uint64(np.uint64(column[at + np.uint64(i)]) - base <= span) << np.uint64(i)
     return bits
 
 
@@ -283,12 +288,11 @@ def scan(
         if empty:
             at = n
         while at < n:
-            count = min(vector, n - at)
-            hits = rows_inside(keys[0], at, count, lows[0, box], highs[0, box])
+            hits = rows_inside(keys[0], at, lows[0, box], highs[0, box])
             for c in range(np.uint64(1), np.uint64(keys.shape[0])):
                 if hits == 0:
                     break
-                hits &= rows_inside(keys[c], at, count, lows[c, box], highs[c, box])
+                hits &= rows_inside(keys[c], at, lows[c, box], highs[c, box])
             while hits != 0:
                 if k == room:
                     cursor[0] = np.int64(box)
@@ -298,7 +302,7 @@ def scan(
                 rows[k] = ids[at + lowest_bit(hits)]
                 k += one
                 hits &= hits - one
-            at += count
+            at += vector
         box += one
         at = np.uint64(0)
     cursor[0] = np.int64(box)
