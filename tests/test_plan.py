@@ -13,6 +13,7 @@ import pytest
 import thetastream as ts
 from thetastream import plan as planning
 from thetastream.binding import Binding, bind
+from thetastream.cell_layout import Cells
 from thetastream.constants import CALIBRATED, Constants
 from thetastream.cost import Cost, predict
 from thetastream.errors import PredicateError
@@ -20,7 +21,7 @@ from thetastream.kernels import prepare
 from thetastream.plan import SAMPLE, Choice, Explanation, choose, sample
 from thetastream.predicate import Predicate
 from thetastream.side import Side
-from thetastream.tactic import Cells, Ordered, Scan
+from thetastream.tactic import Ordered, Scan
 
 prepare()
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream import oracle
 from thetastream.binding import Binding, Field, Fresh, bind
+from thetastream.cell_layout import SUFFIX_BITS, Cells, Quantizer
 from thetastream.errors import PredicateError, RegistryError
 from thetastream.ibwj import joinable
 from thetastream.kernels import prepare
@@ -23,13 +24,10 @@ from thetastream.predicate import Predicate
 from thetastream.selectivity import Selectivity
 from thetastream.side import Side
 from thetastream.tactic import (
-    SUFFIX_BITS,
-    Cells,
     Hashed,
     Indexed,
     Layout,
     Ordered,
-    Quantizer,
     Scan,
     read_tactic,
     tactic_summary,

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.binding import Binding, Field, Fresh
+from thetastream.cell_layout import Cells, Quantizer
 from thetastream.constants import Constants
 from thetastream.cost import Cost, predict, priced
 from thetastream.errors import PredicateError
@@ -37,13 +38,11 @@ from thetastream.side import Side
 from thetastream.tactic import (
     SPO,
     SUBWINDOWS,
-    Cells,
     Hashed,
     Indexed,
     Layout,
     Ordered,
     PanJoin,
-    Quantizer,
     Scan,
     SpoJoin,
     read_tactic,
