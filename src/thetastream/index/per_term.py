@@ -252,7 +252,7 @@ class PerTerm(Index):
 
     def _in_order(self, inner: Index) -> tuple[Array, Array]:
         if isinstance(inner, TreeIndex) and _stored(inner):
-            keys, ids = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
+            keys, ids = np.empty(len(inner), np.int64), np.empty(len(inner), np.int64)
             dump_rows(inner._pool.store, 0, keys, ids)
         else:
             matrix, ids = inner.dump()

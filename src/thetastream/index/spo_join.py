@@ -75,13 +75,24 @@ class SpoJoin(PoJoin):
         self.intersect, self.background = intersect, background
         whole = slide or -(-capacity // _SLIDES)
         self.threshold = -(-whole // (elements or -(-whole // _ENOUGH)))
-        self._mutable = self._empty()
+        self._mutable: PerTerm | None = (
+            None  # made when it is needed: its trees have room for δ rows
+        )
         self._first_mutable = 0  # the first id in the mutable part
         self._frozen: PerTerm | None = None  # what is being merged
         self._pending: Future[Structures] | None = None
 
-    def _empty(self) -> PerTerm:
-        return PerTerm(self.threshold, max(2, self.columns), "b+tree", self.intersect)
+    def _fresh(self, first: int) -> PerTerm:
+        """The part that takes rows; ``first`` is the id of the next one."""
+        if self._mutable is None:
+            columns = max(2, self.columns)
+            self._mutable = PerTerm(self.threshold, columns, "b+tree", self.intersect)
+            self._first_mutable = first
+        return self._mutable
+
+    @property
+    def _mutable_rows(self) -> int:
+        return 0 if self._mutable is None else len(self._mutable)
 
     # --- Rows come and go -----------------------------------------------------------------------
 
@@ -98,18 +109,16 @@ class SpoJoin(PoJoin):
             self._merge()
             self._start(lambda: (Permuted.build(matrix, ids),))
             return
-        if not len(self._mutable):
-            self._first_mutable = int(ids.min())
-        self._mutable.insert(matrix, ids)
-        if len(self._mutable) >= self.threshold:
+        self._fresh(int(ids.min())).insert(matrix, ids)
+        if self._mutable_rows >= self.threshold:
             self._merge()
 
     def _merge(self) -> None:
         """Make a structure of the mutable part."""
-        if len(self._mutable):
+        frozen = self._mutable
+        if frozen is not None and len(frozen):
             self._take_merged(wait=True)
-            self._frozen, self._mutable = self._mutable, self._empty()
-            frozen = self._frozen
+            self._frozen, self._mutable = frozen, None
             self._start(lambda: (Permuted.of_terms(frozen.sorted_terms()),))
 
     def _start(self, build: Callable[[], Structures]) -> None:
@@ -144,8 +153,8 @@ class SpoJoin(PoJoin):
             super().expire(before)
         self._before = before
         self._structures = tuple(one for one in self._structures if one.last >= before)
-        if before > self._first_mutable:  # as a rule, rows expire long after they were merged
-            self._mutable.expire(before)
+        if self._mutable is not None and before > self._first_mutable:
+            self._mutable.expire(before)  # rare: as a rule, rows are merged long before
 
     # --- Probing --------------------------------------------------------------------------------
 
@@ -184,12 +193,12 @@ class SpoJoin(PoJoin):
         return keys[: self.columns, live], ids[live]
 
     def __len__(self) -> int:
-        return super().__len__() + self._frozen_rows()[1].size + len(self._mutable)
+        return super().__len__() + self._frozen_rows()[1].size + self._mutable_rows
 
     @property
     def nbytes(self) -> int:
-        frozen = 0 if self._frozen is None else self._frozen.nbytes
-        return super().nbytes + frozen + self._mutable.nbytes
+        parts = (self._frozen, self._mutable)
+        return super().nbytes + sum(part.nbytes for part in parts if part is not None)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -204,29 +213,33 @@ class SpoJoin(PoJoin):
     @property
     def statistics(self) -> dict[str, float]:
         found = super().statistics
-        found["runs"] += (self._frozen is not None) + (len(self._mutable) > 0)
+        found["runs"] += (self._frozen is not None) + (self._mutable_rows > 0)
         return found
 
     @property
     def details(self) -> dict[str, Any]:
         return {
             "merge threshold": self.threshold,
-            "rows in the mutable part": self._frozen_rows()[1].size + len(self._mutable),
+            "rows in the mutable part": self._frozen_rows()[1].size + self._mutable_rows,
             "rows in structures": [len(one) for one in self._structures],
         }
 
     def dump(self) -> tuple[Array, Array]:
-        found = [super().dump(), self._frozen_rows(), self._mutable.dump()]
+        found = [super().dump(), self._frozen_rows()]
+        if self._mutable is not None:
+            found.append(self._mutable.dump())
         keys = np.concatenate([keys[: self.columns] for keys, _ in found], axis=1)
         return np.ascontiguousarray(keys), np.concatenate([ids for _, ids in found])
 
     def check(self) -> None:
         super().check()
-        self._mutable.check()
-        assert len(self._mutable) < self.threshold, "at δ rows they become a structure"
+        assert self._mutable_rows < self.threshold, "at δ rows they become a structure"
         assert (self._frozen is None) == (self._pending is None)
         parts = [one.ids for one in self._structures]
-        parts += [self._frozen_rows()[1], self._mutable.dump()[1]]
+        parts.append(self._frozen_rows()[1])
+        if self._mutable is not None:
+            self._mutable.check()
+            parts.append(self._mutable.dump()[1])
         held = [ids for ids in parts if ids.size]
         assert all(a.max() < b.min() for a, b in pairwise(held)), "parts must be in order of ids"
 
