@@ -49,7 +49,7 @@ from thetastream.kernels.rows_in_trees import dump_rows
 from thetastream.kernels.term_rows import least_id, parts_of
 from thetastream.kernels.term_sets import FILLED, HASHED, SCANNED
 
-__all__ = ["PerTerm"]
+__all__ = ["PerTerm", "check_way"]
 
 _KEPT = 1 << 18  # pairs of an open answer that are computed and kept; above, the rows are copied
 _ROOM = 2048  # pairs of the first chunk, at least
@@ -75,11 +75,7 @@ class PerTerm(Index):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(capacity, columns)
-        if intersect not in _WAYS:
-            raise RegistryError(
-                f"per-term: intersect must be one of {', '.join(_WAYS)}; got {intersect!r}."
-                f"{suggest(intersect, _WAYS)}"
-            )
+        check_way(self.name, intersect)
         prepare()
         prepare("terms")
         self.inner, self.intersect = inner, intersect
@@ -282,6 +278,15 @@ class PerTerm(Index):
             inner.check()
             assert np.array_equal(np.sort(own), ids), "all terms must hold the rows that live"
             assert np.all(keys[:-1] <= keys[1:]), "keys must ascend"
+
+
+def check_way(name: str, intersect: str) -> None:
+    """Raise for a way to intersect that there is not."""
+    if intersect not in _WAYS:
+        raise RegistryError(
+            f"{name}: intersect must be one of {', '.join(_WAYS)}; got {intersect!r}."
+            f"{suggest(intersect, _WAYS)}"
+        )
 
 
 def _options(inner: str, given: Mapping[str, Any]) -> dict[str, Any]:

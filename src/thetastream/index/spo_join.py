@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream.index.base import CHUNK, Answer, Array, checked, register
-from thetastream.index.per_term import PerTerm
+from thetastream.index.per_term import PerTerm, check_way
 from thetastream.index.permuted import Permuted
 from thetastream.index.po_join import PoJoin, Structures
 
@@ -71,6 +71,7 @@ class SpoJoin(PoJoin):
     ) -> None:
         super().__init__(capacity, columns, ratio, probing, workers)
         checked(self.name, slide=(slide, 0), elements=(elements, 0))
+        check_way(self.name, intersect)
         self.slide, self.elements = slide, elements
         self.intersect, self.background = intersect, background
         whole = slide or -(-capacity // _SLIDES)
