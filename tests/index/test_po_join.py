@@ -1,24 +1,39 @@
-"""PO-Join by itself: every way of probing, permutation and ranks, merges, expiry, bytes."""
+"""PO-Join by itself: every way of probing, permutation and ranks, answers, threads."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import islice, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError
 from thetastream.index import Index, create
 from thetastream.index.permuted import Permuted, Way
 
-Array = NDArray[np.int64]
-Rows = list[tuple[int, ...]]
-LOW, HIGH = -(2**63), 2**63 - 1
+sys.path.insert(0, str(Path(__file__).parent))
+
+from index_boxes import (
+    HIGH,
+    LOW,
+    boxed,
+    brute,
+    held,
+    inserted,
+    matrix,
+    pairs,
+    po_join,
+    random_boxes,
+    slide,
+    walk,
+)  # fmt: skip
+
 WAYS = ("auto", "fill", "sweep", "scan")
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
 PAIRS = st.tuples(KEYS, KEYS)
@@ -31,49 +46,6 @@ STEPS = st.lists(
     max_size=12,
 )
 BOXES = st.lists(st.tuples(PAIRS, PAIRS), min_size=1, max_size=6)
-
-
-def po_join(columns: int = 2, **parameters: Any) -> Index:
-    return create("po-join", capacity=64, columns=columns, **parameters)
-
-
-def matrix(rows: Any, columns: int = 2) -> Array:
-    """Rows as one array per column."""
-    return np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, columns).T)
-
-
-def pairs(index: Index, lows: Array, highs: Array, limit: int = 65_536) -> list[tuple[int, int]]:
-    """All pairs of an answer, in its order."""
-    given_: list[tuple[int, int]] = []
-    for positions, ids in index.probe(lows, highs, limit=limit):
-        assert 0 < positions.size == ids.size <= limit
-        given_ += zip(positions.tolist(), ids.tolist(), strict=True)
-    return given_
-
-
-def brute(keys: Array, ids: Array, lows: Array, highs: Array) -> list[tuple[int, int]]:
-    """All pairs, by every row against every box."""
-    inside = np.ones((lows.shape[1], ids.size), bool)
-    for key, low, high in zip(keys, lows, highs, strict=True):
-        inside &= (low[:, None] <= key) & (key <= high[:, None])
-    boxes, rows = np.nonzero(inside)
-    return sorted(zip(boxes.tolist(), ids[rows].tolist(), strict=True))
-
-
-def boxed(boxes: Any, columns: int = 2) -> tuple[Array, Array]:
-    """Lows and highs of boxes given as one (low, high) per column."""
-    edges = np.array(boxes, np.int64).reshape(-1, columns, 2)
-    return np.ascontiguousarray(edges[:, :, 0].T), np.ascontiguousarray(edges[:, :, 1].T)
-
-
-def random_boxes(random: Any, count: int, domain: int, columns: int = 2) -> tuple[Array, Array]:
-    """Boxes of all shapes: open on either side, on both, bands, points, empty ones."""
-    lows = random.integers(0, domain, (columns, count))
-    highs = lows + random.integers(-1, max(2, domain // 2), (columns, count))
-    shape = random.integers(0, 4, (columns, count))
-    lows[shape == 1] = LOW
-    highs[shape == 2] = HIGH
-    return lows, highs
 
 
 # --- Every way gives the same ---------------------------------------------------------------------
@@ -91,25 +63,7 @@ def random_boxes(random: Any, count: int, domain: int, columns: int = 2) -> tupl
 def test_every_step_is_that_of_a_list(
     ratio: int, probing: str, steps: list[Any], boxes: Any, limit: int
 ) -> None:
-    index = po_join(ratio=ratio, probing=probing)
-    rows: Rows = []
-    before = 0
-    lows, highs = boxed(boxes)
-    for step in steps:
-        if isinstance(step, list):
-            index.insert(matrix(step), np.arange(len(rows), len(rows) + len(step)))
-            rows += step
-        else:
-            before = min(before + step, len(rows))
-            index.expire(before)
-        index.check()
-        ids = np.arange(before, len(rows))
-        keys = matrix(rows)[:, before:]
-        assert len(index) == ids.size
-        assert sorted(pairs(index, lows, highs, limit)) == brute(keys, ids, lows, highs)
-        dumped = index.dump()
-        assert np.array_equal(dumped[0], keys)
-        assert np.array_equal(dumped[1], ids)
+    walk(po_join(ratio=ratio, probing=probing), steps, boxes, limit)
 
 
 @pytest.mark.parametrize("probing", WAYS)
@@ -149,7 +103,7 @@ def test_any_number_of_columns(probing: str, columns: int, data: st.DataObject) 
     inserts = data.draw(st.lists(st.lists(row, max_size=10), max_size=5))
     boxes = data.draw(st.lists(st.tuples(*[PAIRS] * columns), min_size=1, max_size=5))
     index = po_join(columns, ratio=data.draw(st.sampled_from([0, 2])), probing=probing)
-    rows: Rows = []
+    rows: list[tuple[int, ...]] = []
     for batch in inserts:
         ids = np.arange(len(rows), len(rows) + len(batch))
         index.insert(matrix(batch, columns), ids)
@@ -167,19 +121,7 @@ def test_a_window_that_slides(probing: str, columns: int) -> None:
     random = np.random.default_rng(4)
     for ratio, domain in product((0, 4), (3, 500)):
         index = po_join(columns, ratio=ratio, probing=probing)
-        keys, before = np.empty((columns, 0), np.int64), 0
-        for size in (1, 300, 70, 64, 2, 500, 128, 5, 90):
-            first = keys.shape[1]
-            fresh = random.integers(0, domain, (columns, size))
-            keys = np.concatenate([keys, fresh], axis=1)
-            index.insert(fresh, np.arange(first, first + size))
-            before = max(0, first + size - 400)
-            index.expire(before)
-            index.check()
-            ids = np.arange(before, keys.shape[1])
-            lows, highs = random_boxes(random, 50, domain, columns)
-            expected = brute(keys[:, before:], ids, lows, highs)
-            assert sorted(pairs(index, lows, highs)) == expected
+        slide(index, (1, 300, 70, 64, 2, 500, 128, 5, 90), random, domain, 50)
 
 
 @pytest.mark.parametrize("probing", WAYS)
@@ -313,180 +255,6 @@ def test_equal_keys_and_strict_edges(probing: str) -> None:
     for box, row in pairs(index, *boxed([*asked.values()])):
         found[box].append(row)
     assert [sorted(rows) for rows in found] == [[0, 4], [0, 2, 4], [2, 3], [], [0, 4]]
-
-
-# --- Work that is counted -------------------------------------------------------------------------
-
-
-def asked(probing: str, lows: Array, highs: Array, rows: int = 1000) -> dict[str, float]:
-    """What the statistics say after one probe of one structure of random rows."""
-    index = po_join(probing=probing)
-    index.insert(np.random.default_rng(8).integers(0, 10_000, (2, rows)), np.arange(rows))
-    pairs(index, lows, highs)
-    return index.statistics
-
-
-@pytest.mark.parametrize("probing", WAYS[1:])
-def test_boxes_are_counted_by_the_way_that_answers_them(probing: str) -> None:
-    lows, highs = random_boxes(np.random.default_rng(1), 70, 10_000)
-    counts = asked(probing, lows, highs)
-    assert {way: counts[f"{way}s"] for way in WAYS[1:]} == {
-        **dict.fromkeys(WAYS[1:], 0),
-        probing: 70,
-    }
-    assert counts["words_scanned"] > 0
-    assert (counts["bits_set"] > 0) == (probing != "scan")
-
-
-def test_auto_answers_every_box_once() -> None:
-    lows, highs = random_boxes(np.random.default_rng(1), 70, 10_000)
-    counts = asked("auto", lows, highs)
-    assert counts["fills"] + counts["sweeps"] + counts["scans"] == 70
-
-
-@pytest.mark.parametrize("rows", [100, 1000])
-@pytest.mark.parametrize("column", [0, 1])
-def test_a_sweep_of_one_sided_boxes_sets_every_bit_once(rows: int, column: int) -> None:
-    """All boxes together: at most n bits, where fills set some of them for every box."""
-    random = np.random.default_rng(9)
-    lows, highs = np.full((2, 300), LOW), np.full((2, 300), HIGH)
-    highs[column] = random.integers(0, 10_000, 300)
-    lows[1 - column] = random.integers(0, 10_000, 300)
-    swept, filled = (asked(way, lows, highs, rows) for way in ("sweep", "fill"))
-    assert 0 < swept["bits_set"] <= rows
-    assert filled["bits_set"] > 10 * rows
-
-
-def test_a_fill_sets_the_narrower_interval_only() -> None:
-    """As many bits as rows lie in the narrower of the two intervals."""
-    keys = np.stack([np.arange(1000), np.random.default_rng(3).permutation(1000)])
-    index = po_join(probing="fill")
-    index.insert(keys, np.arange(1000))
-    boxes = [((10, 19), (0, 899)), ((0, 899), (10, 14)), ((0, 499), (0, 499)), ((0, 9), (5, 4))]
-    before = 0.0
-    for box, bits in zip(boxes, (10, 5, 500, 0), strict=True):
-        pairs(index, *boxed([box]))
-        assert index.statistics["bits_set"] - before == bits
-        before = index.statistics["bits_set"]
-
-
-def test_a_scan_reads_no_block_whose_zone_is_outside() -> None:
-    """Keys that rise together: of a thousand rows in the interval of one, one block is read."""
-    index = po_join(probing="scan")
-    index.insert(np.stack([np.arange(1000), np.arange(1000)]), np.arange(1000))
-    assert len(pairs(index, *boxed([((LOW, 990), (988, HIGH))]))) == 3
-    assert index.statistics["words_scanned"] == 1
-
-
-def test_few_boxes_are_not_swept() -> None:
-    lows, highs = random_boxes(np.random.default_rng(1), 1, 10_000)
-    assert asked("auto", lows, highs)["sweeps"] == 0
-
-
-# --- The list -------------------------------------------------------------------------------------
-
-
-def held(index: Index) -> list[int]:
-    """Rows of each structure, expired ones included."""
-    return [len(one) for one in index._structures]  # type: ignore[attr-defined]
-
-
-def inserted(index: Index, *sizes: int) -> Index:
-    first = 0
-    for size in sizes:
-        index.insert(
-            np.stack([np.arange(size), np.arange(size)[::-1]]), np.arange(first, first + size)
-        )
-        first += size
-        index.check()
-    return index
-
-
-def test_without_a_ratio_every_insert_is_a_structure() -> None:
-    index = inserted(po_join(ratio=0), 5, 1, 1, 9)
-    assert held(index) == [5, 1, 1, 9]
-    assert (index.statistics["runs"], index.statistics["merges"]) == (4, 0)
-    assert index.statistics["merged_rows"] == 0
-
-
-def test_neighbours_of_like_size_are_merged() -> None:
-    index = inserted(po_join(ratio=2), 1, 1, 1)
-    assert held(index) == [3]  # 1 → 1 + 1 → 2 + 1
-    assert (index.statistics["merges"], index.statistics["merged_rows"]) == (2, 5)
-    assert index.statistics["merge_seconds"] > 0
-    index = inserted(po_join(ratio=2), 40, 9, 4)
-    assert held(index) == [40, 9, 4]
-    assert index.statistics["merges"] == 0
-    index.insert(np.zeros((2, 3), np.int64), np.arange(53, 56))
-    assert held(index) == [40, 16], "4 + 3, then 9"
-    index.check()
-
-
-@pytest.mark.parametrize("ratio", [2, 4])
-def test_structures_are_few(ratio: int) -> None:
-    """For batches of 16 in a window of 2,048 at most log(128) + 2, by the ratio."""
-    index = po_join(ratio=ratio)
-    most, random = 0.0, np.random.default_rng(1)
-    for first in range(0, 6400, 16):
-        index.insert(random.integers(0, 99, (2, 16)), np.arange(first, first + 16))
-        index.expire(first + 16 - 2048)
-        most = max(most, index.statistics["runs"])
-    index.check()
-    assert len(index) == 2048
-    assert 1 < most <= np.log(128) / np.log(ratio) + 2
-    per_row = index.statistics["merged_rows"] / 6400
-    assert 0 < per_row <= (ratio + 1) / 2 * (np.log(128) / np.log(ratio) + 2)
-
-
-@pytest.mark.parametrize("ratio", [0, 1, 4])
-def test_structures_leave_whole(ratio: int) -> None:
-    index = inserted(po_join(ratio=ratio), 80, 10)
-    kept = index._structures[1]  # type: ignore[attr-defined]
-    index.expire(80)
-    assert index._structures == (kept,), "the other is not touched"  # type: ignore[attr-defined]
-    assert index.statistics["merged_rows"] == 0
-    index.expire(90)
-    assert (len(index), index.nbytes, index.statistics["runs"]) == (0, 0, 0)
-    index.check()
-
-
-def test_expired_rows_are_passed_over_until_their_structure_leaves() -> None:
-    index = inserted(po_join(ratio=0), 10, 10)
-    index.expire(7)
-    index.check()
-    assert (len(index), held(index)) == (13, [10, 10])
-    assert sorted(row for _, row in pairs(index, *boxed([((0, 9), (0, 9))]))) == [*range(7, 20)]
-    index.expire(3)
-    assert len(index) == 13, "expiry never goes back"
-
-
-def test_half_expired_structures_are_written_anew() -> None:
-    index = inserted(po_join(ratio=4), 10)
-    full = index.nbytes
-    index.expire(5)
-    assert (len(index), held(index)) == (5, [10])
-    index.expire(6)
-    assert (len(index), held(index)) == (4, [4])
-    assert index.nbytes < full
-    index.check()
-
-
-def test_rows_that_expire_before_they_are_inserted_are_not_found() -> None:
-    index = po_join()
-    index.expire(5)
-    index.insert(np.zeros((2, 4), np.int64), np.arange(4))
-    assert len(index) == 0
-    index.insert(np.zeros((2, 4), np.int64), np.arange(4, 8))
-    index.check()
-    assert sorted(pairs(index, *boxed([((LOW, HIGH), (LOW, HIGH))]))) == [(0, 5), (0, 6), (0, 7)]
-
-
-@pytest.mark.parametrize(("columns", "most"), [(2, 34.0), (3, 51.0), (4, 68.0)])
-def test_bytes_per_row(columns: int, most: float) -> None:
-    """Keys, ids, ranks both ways, zones: well below the 40 that two columns may take."""
-    index = po_join(columns)
-    index.insert(np.random.default_rng(1).integers(0, 9, (columns, 1 << 14)), np.arange(1 << 14))
-    assert 16 * columns <= index.nbytes / (1 << 14) <= most
 
 
 # --- Answers --------------------------------------------------------------------------------------

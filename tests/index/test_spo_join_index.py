@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
 from thetastream.index import Index, create
 from thetastream.index import spo_join as spo_join_module
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
+sys.path.insert(0, str(Path(__file__).parent))
+
+from index_boxes import HIGH, LOW, brute, pairs, random_boxes, slide, walk
+
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
 PAIRS = st.tuples(KEYS, KEYS)
 SETTINGS: list[dict[str, Any]] = [
@@ -34,42 +37,6 @@ SETTINGS: list[dict[str, Any]] = [
 
 def spo_join(capacity: int = 64, columns: int = 2, **parameters: Any) -> Index:
     return create("spo-join", capacity=capacity, columns=columns, **parameters)
-
-
-def matrix(rows: Any, columns: int = 2) -> Array:
-    return np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, columns).T)
-
-
-def pairs(index: Index, lows: Array, highs: Array, limit: int = 65_536) -> list[tuple[int, int]]:
-    """All pairs of an answer, in its order."""
-    given_: list[tuple[int, int]] = []
-    for positions, ids in index.probe(lows, highs, limit=limit):
-        assert 0 < positions.size == ids.size <= limit
-        given_ += zip(positions.tolist(), ids.tolist(), strict=True)
-    return given_
-
-
-def brute(keys: Array, ids: Array, lows: Array, highs: Array) -> list[tuple[int, int]]:
-    """All pairs, by every row against every box."""
-    inside = np.ones((lows.shape[1], ids.size), bool)
-    for key, low, high in zip(keys, lows, highs, strict=True):
-        inside &= (low[:, None] <= key) & (key <= high[:, None])
-    boxes, rows = np.nonzero(inside)
-    return sorted(zip(boxes.tolist(), ids[rows].tolist(), strict=True))
-
-
-def boxed(boxes: Any, columns: int = 2) -> tuple[Array, Array]:
-    edges = np.array(boxes, np.int64).reshape(-1, columns, 2)
-    return np.ascontiguousarray(edges[:, :, 0].T), np.ascontiguousarray(edges[:, :, 1].T)
-
-
-def random_boxes(random: Any, count: int, domain: int, columns: int = 2) -> tuple[Array, Array]:
-    lows = random.integers(0, domain, (columns, count))
-    highs = lows + random.integers(-1, max(2, domain // 2), (columns, count))
-    shape = random.integers(0, 4, (columns, count))
-    lows[shape == 1] = LOW
-    highs[shape == 2] = HIGH
-    return lows, highs
 
 
 def everything(index: Index) -> list[int]:
@@ -94,24 +61,7 @@ def everything(index: Index) -> list[int]:
 def test_every_step_is_that_of_a_list(
     number: int, steps: list[Any], boxes: Any, limit: int, capacity: int
 ) -> None:
-    index = spo_join(capacity, **SETTINGS[number])
-    rows: list[tuple[int, ...]] = []
-    before = 0
-    lows, highs = boxed(boxes)
-    for step in steps:
-        if isinstance(step, list):
-            index.insert(matrix(step), np.arange(len(rows), len(rows) + len(step)))
-            rows += step
-        else:
-            before = min(before + step, len(rows))
-            index.expire(before)
-        index.check()
-        ids, keys = np.arange(before, len(rows)), matrix(rows)[:, before:]
-        assert len(index) == ids.size
-        assert sorted(pairs(index, lows, highs, limit)) == brute(keys, ids, lows, highs)
-        dumped = index.dump()
-        assert np.array_equal(dumped[0], keys)
-        assert np.array_equal(dumped[1], ids)
+    walk(spo_join(capacity, **SETTINGS[number]), steps, boxes, limit)
 
 
 @pytest.mark.parametrize("number", range(len(SETTINGS)))
@@ -121,19 +71,8 @@ def test_a_window_that_slides(number: int, columns: int) -> None:
     random = np.random.default_rng(4)
     for domain, capacity in product((3, 500), (64, 2000)):
         index = spo_join(capacity, columns, **SETTINGS[number])
-        keys, before = np.empty((columns, 0), np.int64), 0
-        for size in (1, 30, 7, 300, 3, 2, 1, 64, 20, 20, 500, 9, 5, 90):
-            first = keys.shape[1]
-            fresh = random.integers(0, domain, (columns, size))
-            keys = np.concatenate([keys, fresh], axis=1)
-            index.insert(fresh, np.arange(first, first + size))
-            before = max(0, first + size - 400)
-            index.expire(before)
-            index.check()
-            ids = np.arange(before, keys.shape[1])
-            lows, highs = random_boxes(random, 40, domain, columns)
-            expected = brute(keys[:, before:], ids, lows, highs)
-            assert sorted(pairs(index, lows, highs)) == expected
+        sizes = (1, 30, 7, 300, 3, 2, 1, 64, 20, 20, 500, 9, 5, 90)
+        slide(index, sizes, random, domain, 40)
 
 
 @pytest.mark.parametrize("columns", [1, 4])
