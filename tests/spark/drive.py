@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from thetastream.spark import query_metrics, theta_join
 from thetastream.spark.metrics import JoinMetrics
+from thetastream.testing import assert_same_pairs, run_oracle
 from thetastream.testing.driver import ROW, numbered
 from thetastream.testing.streams import Scenario
 
@@ -190,3 +192,46 @@ def without_closing(scenario: Scenario, pairs: list[Pair]) -> Iterator[Pair]:
     for left, right in pairs:
         if (left, right) not in {(last[0], None), (None, last[1])}:
             yield left, right
+
+
+# --- Restart ------------------------------------------------------------------------------------
+
+
+def go_on(spark: Any, folder: Path, scenario: Scenario, **options: Any) -> None:
+    """Join what is new in ``left`` and ``right`` since the last run, to a sink of files."""
+    left, right = (read_stream(spark, folder / name) for name in ("left", "right"))
+    query = (
+        joined(left, right, scenario, **options)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(folder / "sink"))
+    )
+    query.awaitTermination(300)
+    query.stop()
+
+
+def check_restart(
+    spark: Any, folder: Path, scenario: Scenario, before: int, **options: Any
+) -> None:
+    """Two runs of a query, the first over ``before`` pushes: together they give the whole answer.
+
+    Some pairs have a row from either run.
+    """
+    pushes = numbered(scenario)
+    for position, name in enumerate(("left", "right")):
+        write_pushes(folder / "all" / name, [push[position] for push in pushes])
+    for part in (pushes[:before], pushes):
+        for name in ("left", "right"):
+            (folder / name).mkdir(exist_ok=True)
+            for path in sorted((folder / "all" / name).iterdir())[: len(part)]:
+                if not (folder / name / path.name).exists():
+                    shutil.copy2(path, folder / name)
+        go_on(spark, folder, scenario, **options)
+    expected = list(without_closing(scenario, run_oracle(scenario).pairs))
+    table = spark.read.parquet(str(folder / "sink")).toArrow()
+    assert_same_pairs(pairs_of(table), expected, note=scenario)
+    parts = pushes[:before]
+    first = [sum(push[p].num_rows for push in parts if push[p] is not None) for p in (0, 1)]
+    over = [(a, b) for a, b in expected if b is not None and (a < first[0]) != (b < first[1])]
+    assert over, "no pair has a row from either run"

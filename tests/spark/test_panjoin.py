@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,18 @@ from hypothesis import strategies as st
 
 from thetastream.spark import explain, theta_join
 from thetastream.testing import assert_same_pairs, run_oracle
-from thetastream.testing.driver import numbered
 from thetastream.testing.kinds import KINDS
 from thetastream.testing.streams import Scenario, scenarios
 from thetastream.window import CountWindow, TimeWindow
 
 from .drive import (
+    check_restart,
     closed,
     join_streams,
     join_tables,
-    pairs_of,
-    read_stream,
     sources,
     stream,
     without_closing,
-    write_pushes,
 )
 from .test_operator import ranked
 from .test_partitioned import _compare, planned, simulate
@@ -85,36 +81,7 @@ def test_tables(spark: Any, tactic: str) -> None:
 
 def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
     scenario = Scenario(tuple(closed(stream(19, pushes=5))), BAND, TIME, "left")
-    pushes = numbered(scenario)
-    for position, name in enumerate(("left", "right")):
-        write_pushes(tmp_path / "all" / name, [push[position] for push in pushes])
-    for part in (pushes[:3], pushes):
-        for name in ("left", "right"):
-            (tmp_path / name).mkdir(exist_ok=True)
-            for path in sorted((tmp_path / "all" / name).iterdir())[: len(part)]:
-                if not (tmp_path / name / path.name).exists():
-                    shutil.copy2(path, tmp_path / name)
-        run_on(spark, tmp_path)
-    expected = list(without_closing(scenario, run_oracle(scenario).pairs))
-    table = spark.read.parquet(str(tmp_path / "sink")).toArrow()
-    assert_same_pairs(pairs_of(table), expected, note=scenario)
-    first = [sum(push[p].num_rows for push in pushes[:3] if push[p] is not None) for p in (0, 1)]
-    over = [(a, b) for a, b in expected if b is not None and (a < first[0]) != (b < first[1])]
-    assert over, "no pair has a row from either run"
-
-
-def run_on(spark: Any, folder: Path) -> None:
-    """Join what is new since the last run."""
-    left, right = (read_stream(spark, folder / name) for name in ("left", "right"))
-    frame = theta_join(left, right, BAND, TIME, "left", tactic="panjoin", partitions=2)
-    query = (
-        frame.writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(folder / "sink"))
-    )
-    query.awaitTermination(300)
-    query.stop()
+    check_restart(spark, tmp_path, scenario, 3, tactic="panjoin", partitions=2)
 
 
 def test_explain_names_the_tactic(spark: Any, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,11 @@ from thetastream.testing.streams import Scenario, scenarios
 from thetastream.window import CountWindow, TimeWindow
 
 from .drive import (
+    check_restart,
     closed,
+    go_on,
     join_streams,
     join_tables,
-    pairs_of,
-    read_stream,
     sources,
     stream,
     without_closing,
@@ -135,44 +134,7 @@ def test_tables(spark: Any) -> None:
 
 def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
     scenario = Scenario(tuple(plant(19, pushes=4)), Q1, TIME, "left")
-    pushes = numbered(scenario)
-    for position, name in enumerate(("left", "right")):
-        write_pushes(tmp_path / "all" / name, [push[position] for push in pushes])
-    for part in (pushes[:2], pushes):
-        for name in ("left", "right"):
-            (tmp_path / name).mkdir(exist_ok=True)
-            for path in sorted((tmp_path / "all" / name).iterdir())[: len(part)]:
-                if not (tmp_path / name / path.name).exists():
-                    shutil.copy2(path, tmp_path / name)
-        run_on(spark, tmp_path, scenario)
-    expected = list(without_closing(scenario, run_oracle(scenario).pairs))
-    table = spark.read.parquet(str(tmp_path / "sink")).toArrow()
-    assert_same_pairs(pairs_of(table), expected, note=scenario)
-    first = [sum(push[p].num_rows for push in pushes[:2] if push[p] is not None) for p in (0, 1)]
-    over = [(a, b) for a, b in expected if b is not None and (a < first[0]) != (b < first[1])]
-    assert over, "no pair has a row from either run"
-
-
-def run_on(spark: Any, folder: Path, scenario: Scenario, partitions: int = 2) -> None:
-    """Join what is new since the last run."""
-    left, right = (read_stream(spark, folder / name) for name in ("left", "right"))
-    frame = theta_join(
-        left,
-        right,
-        scenario.on,
-        scenario.window,
-        scenario.how,
-        tactic=TACTIC,
-        partitions=partitions,
-    )
-    query = (
-        frame.writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(folder / "sink"))
-    )
-    query.awaitTermination(300)
-    query.stop()
+    check_restart(spark, tmp_path, scenario, 2, tactic=TACTIC, partitions=2)
 
 
 def test_explain_names_tactic_and_partitioning(spark: Any, tmp_path: Path) -> None:
@@ -327,7 +289,7 @@ def test_every_row_is_right_at_a_high_rate(spark: Any, tmp_path: Path) -> None:
         parts = [table.slice(i * 25_000, 25_000) for i in range(4)]
         write_pushes(tmp_path / name, parts)
     scenario = Scenario((), "l.a < r.a AND l.b > r.b", TimeWindow(NEAR, time="t"))
-    run_on(spark, tmp_path, scenario, partitions=ELEMENTS)
+    go_on(spark, tmp_path, scenario, tactic=TACTIC, partitions=ELEMENTS)
     found = pq.read_table(tmp_path / "sink", columns=[ROW, f"{ROW}_right"])
     given = codes(found[ROW].to_numpy(), found[f"{ROW}_right"].to_numpy())
     truth = truth_of(tables)
