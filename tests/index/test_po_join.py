@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from itertools import islice, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,7 @@ from thetastream.errors import DataError, RegistryError
 from thetastream.index import Index, create
 from thetastream.index.permuted import Permuted, Way
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from index_boxes import (
+from .index_boxes import (
     HIGH,
     LOW,
     boxed,

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from index_boxes import HIGH, LOW, Array, boxed, held, inserted, pairs, po_join, random_boxes
+from .index_boxes import HIGH, LOW, Array, boxed, held, inserted, pairs, po_join, random_boxes
 
 WAYS = ("auto", "fill", "sweep", "scan")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,7 @@ from thetastream.errors import RegistryError
 from thetastream.index import Index, create
 from thetastream.index import spo_join as spo_join_module
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from index_boxes import HIGH, LOW, brute, pairs, random_boxes, slide, walk
+from .index_boxes import HIGH, LOW, brute, pairs, random_boxes, slide, walk
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
 PAIRS = st.tuples(KEYS, KEYS)

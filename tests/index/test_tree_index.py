@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError
-from thetastream.index import create, structure, tree_index
+from thetastream.index import create, question, structure, tree_index
 from thetastream.index.tree_index import TreeIndex
 
 Array = NDArray[np.int64]
@@ -207,7 +207,7 @@ KEPT, COPIED = 1 << 18, 0
 @pytest.fixture(params=[KEPT, COPIED], ids=["kept", "copied"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Open answers are computed and kept, or given a copy of the trees."""
-    monkeypatch.setattr(tree_index, "_KEPT", request.param)
+    monkeypatch.setattr(question, "_KEPT", request.param)
     return int(request.param)
 
 
@@ -291,7 +291,7 @@ def test_readers_side_by_side(name: str, way: int) -> None:
 
 
 def test_answers_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_index, "_KEPT", 0)
+    monkeypatch.setattr(question, "_KEPT", 0)
     copies: list[int] = []
     copy = tree_index._View.copy
     monkeypatch.setattr(tree_index._View, "copy", lambda view: copies.append(1) or copy(view))
@@ -319,7 +319,7 @@ def test_answers_that_are_gone_cost_nothing(name: str, monkeypatch: pytest.Monke
     def fail(*_: Any) -> bool:
         raise AssertionError("nobody will read it")
 
-    monkeypatch.setattr(tree_index._Question, "keep", fail)
+    monkeypatch.setattr(question.Question, "keep", fail)
     index.insert(np.arange(20), np.arange(20, 40))
     index.expire(25)
     index.check()

@@ -18,6 +18,9 @@ Rules that all structures keep:
 - An empty interval (low > high) matches nothing. Each matching pair is reported exactly once.
 - ``probe`` may be called by several threads at once, as long as nobody inserts or expires.
 
+Every index maps: ``index.map(low, high, "mean", values)`` aggregates the rows of a key range
+without listing them, ``index.scan(low, high)`` lists them in key order, a buffer at a time.
+
 Structures that keep their rows in sorted arrays (``ranged``) also answer with ``ranges``: where in
 those arrays the rows of a box lie, whatever their number. The rules above hold for it, too.
 """
@@ -34,6 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError, suggest
+from thetastream.index.folding import Fold
+from thetastream.index.mapper import map_boxes, rows_in_order
 from thetastream.kernels.bisort import record
 
 __all__ = [
@@ -192,6 +197,36 @@ class Index(ABC):
     def counts(self, lows: Array, highs: Array) -> Array:
         """How many rows each box holds. Of ``ranged`` structures with one key column only."""
         return self.ranges(lows, highs).counts(np.shape(lows)[-1])
+
+    def map(
+        self, low: Any, high: Any, mapping: Any = "count", values: Any = None, state: Any = None
+    ) -> Any:
+        """Apply a mapping to the rows with keys from ``low`` to ``high``; no list of them is made.
+
+        ``mapping`` is "count", "sum", "min", "max", "mean", or a function of your own, ``f(key,
+        value, state)``, which is compiled. ``values`` holds a number per row: ``Values(array,
+        first)``, or an array whose entry ``id`` is that of row ``id``; without it the value of a
+        row is its id. ``state`` is what your function starts from in each range, and gives.
+
+        One range (two numbers) gives one result, None where nothing was found; arrays of ranges
+        give an array, masked there.
+        """
+        return map_boxes(self, low, high, mapping, values, state)
+
+    def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
+        """Add the rows of each box to its accumulators.
+
+        Over the pairs of a probe, unless the structure has a mapper of its own.
+        """
+        for positions, ids in self.probe(lows, highs):
+            fold.add(positions, ids)
+
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+        """Rows of one key range in key order, as ``(keys, ids)``, at most ``buffer`` at a time.
+
+        A structure without an order of its own sorts a dump of its rows first.
+        """
+        return rows_in_order(self, low, high, buffer)
 
     @abstractmethod
     def expire(self, before: int) -> None:

@@ -57,7 +57,7 @@ class CssTree(TreeIndex):
         matrix = self._matrix(keys)
         if not ids.size:
             return
-        self._settle_answers()
+        self._questions.settle()
         ids = np.ascontiguousarray(ids, np.int64)
         before = int(self._facts[layout.BEFORE])
         self._beside.add(matrix, ids, before)

@@ -11,6 +11,7 @@ from thetastream.kernels import (  # noqa: F401
     cells,
     crew,
     floats,
+    fold,
     hashing,
     ibwj,
     merge,

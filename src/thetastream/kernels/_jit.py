@@ -25,7 +25,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import llvmlite
 import numba
@@ -34,11 +34,11 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core import config as _config
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 __all__ = [
-    "ENABLED", "NUMBER", "cache_folder", "device", "inlined", "kernel", "lowest_bit", "named",
-    "prefetch", "prepare", "vector",
+    "COMPILE_ERROR", "ENABLED", "NUMBER", "by_type", "cache_folder", "compiled", "device",
+    "inlined", "kernel", "lowest_bit", "named", "prefetch", "prepare", "vector",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,6 +50,7 @@ _BARE: dict[str, Any] = {**_OPTIONS, "_nrt": False}
 _KERNELS: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {}
 config: Any = _config
 ENABLED = not config.DISABLE_JIT
+COMPILE_ERROR: type[Exception] = numba.core.errors.NumbaError
 _ready: set[str] = set()
 _guard = threading.Lock()
 
@@ -77,12 +78,40 @@ def device(function: F) -> F:
     return numba.njit(**_OPTIONS)(function) if ENABLED else function
 
 
+def compiled(function: F) -> F:
+    """Compile a user's function, for the types it is called with; one that is compiled stays so."""
+    if not ENABLED or isinstance(function, numba.core.dispatcher.Dispatcher):
+        return function
+    return cast(F, numba.njit(nogil=True)(function))
+
+
 def inlined(function: F) -> F:
     """Declare a function that is always copied into its callers.
 
     For functions of many arrays: a call would pass seven words per array on the stack.
     """
     return numba.njit(**_BARE, forceinline=True)(function) if ENABLED else function
+
+
+def by_type(integer: F, real: F) -> F:
+    """A function for kernels: ``real`` when its last argument is of floats, else ``integer``.
+
+    That argument is a number or an array. Chosen while compiling.
+    """
+
+    def plain(*arguments: Any) -> Any:
+        kind = getattr(arguments[-1], "dtype", None) or np.dtype(type(arguments[-1]))
+        return (real if kind.kind == "f" else integer)(*arguments)
+
+    if ENABLED:
+        options: Any = _BARE
+
+        @overload(plain, jit_options=options, strict=False, inline="always")
+        def chosen(*arguments: Any) -> Any:
+            kind = getattr(arguments[-1], "dtype", arguments[-1])
+            return real if isinstance(kind, types.Float) else integer
+
+    return cast(F, plain)
 
 
 _types: Any = types

@@ -1,0 +1,127 @@
+"""Answers of structures that change in place, kept as snapshots.
+
+Whoever changes such a structure first deals with the questions that are still open: their pairs are
+computed and kept, or, when there are very many, they get a copy of the rows to read. A question
+that nobody holds any more costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Protocol
+from weakref import WeakSet
+
+import numpy as np
+
+from thetastream.index.base import Answer, Array
+from thetastream.kernels.pairs import keep_inside
+
+__all__ = ["Question", "Questions", "View"]
+
+_KEPT = 1 << 18  # pairs of an open question that are computed and kept; above, rows are copied
+
+
+class View(Protocol):
+    """What a question reads: the structure as it is, or a copy."""
+
+    @property
+    def beside(self) -> Array:
+        """The key columns that are checked on candidates, by ``id & mask``."""
+
+    @property
+    def mask(self) -> int: ...
+
+    def begin(self) -> Array:
+        """A cursor at the first box."""
+
+    def ended(self, cursor: Array, boxes: int) -> bool:
+        """Whether all boxes were read."""
+
+    def read(self, lows: Array, highs: Array, cursor: Array, positions: Array, rows: Array) -> int:
+        """Write pairs from the cursor on and move it; gives how many."""
+
+    def copy(self) -> View:
+        """The same rows, to stay as they are. Cursors go on in it."""
+
+
+class Question:
+    """Boxes, and what their answer is read from: the structure, a copy of it, or kept chunks."""
+
+    def __init__(self, now: Callable[[], View], lows: Array, highs: Array, limit: int) -> None:
+        self._now = now
+        self._lows, self._highs = lows, highs
+        self._limit = limit
+        self._first = np.ascontiguousarray(lows[0]), np.ascontiguousarray(highs[0])
+        self._chunks: list[tuple[Array, Array]] | None = None
+        self.view: View | None = None
+
+    def read(self) -> Iterator[tuple[Array, Array]]:
+        """The chunks. Readers that were under way when chunks were kept go on with those."""
+        given = 0
+        cursor = self._now().begin()
+        room = min(self._limit, max(256, 4 * self._first[0].size))
+        while self._chunks is None:
+            chunk, room = self._next(cursor, room)
+            if chunk is None:
+                return
+            given += 1
+            yield chunk
+        yield from islice(self._chunks, given, None)
+
+    def _next(self, cursor: Array, room: int) -> tuple[tuple[Array, Array] | None, int]:
+        """The next chunk; chunks double while they come out full."""
+        view = self.view or self._now()
+        lows, highs = self._first
+        while not view.ended(cursor, lows.size):
+            positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+            filled = view.read(lows, highs, cursor, positions, rows)
+            if filled == room:
+                room = min(self._limit, 2 * room)
+            positions, rows = positions[:filled], rows[:filled]
+            if len(view.beside):
+                filled = keep_inside(
+                    positions, rows, view.beside, view.mask, self._lows, self._highs
+                )
+                positions, rows = positions[:filled], rows[:filled]
+            if filled:
+                return (positions, rows), room
+        return None, room
+
+    def keep(self, most: int) -> bool:
+        """Compute the answer and keep it, unless it has more pairs than that."""
+        chunks, total = [], 0
+        for chunk in self.read():
+            chunks.append(chunk)
+            total += chunk[0].size
+            if total > most:
+                return False
+        self._chunks = chunks
+        return True
+
+
+class Questions:
+    """The open questions of one structure."""
+
+    def __init__(self, now: Callable[[], View]) -> None:
+        self._now = now
+        self._open: WeakSet[Question] = WeakSet()
+
+    def ask(self, lows: Array, highs: Array, limit: int) -> Answer:
+        """A new one."""
+        question = Question(self._now, lows, highs, limit)
+        self._open.add(question)
+        return Answer(question.read)
+
+    def settle(self) -> None:
+        """Before a change: give open questions what they need to stay as they are."""
+        if not self._open:
+            return
+        copy: View | None = None
+        for question in list(self._open):
+            if question.keep(_KEPT):
+                continue
+            if copy is None:
+                copy = self._now().copy()
+            question.view = copy
+        self._open.clear()

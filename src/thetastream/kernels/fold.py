@@ -1,0 +1,153 @@
+"""Count, sum, least and greatest of rows, without a list of them (Ordered Indexing, Section 3.2).
+
+The accumulators of a box are one entry in each of five arrays. Every row adds to all of them, so
+that one pass over a range serves every built-in mapping:
+
+              integers                          floats
+    counts    rows with a value                 the same
+    totals    sum of the low 32 bits            sum, rounded
+    carries   sum of the high 32 bits           what the rounding has lost (Knuth's two-sum)
+    least     smallest                          smallest, NaN if all are NaN
+    greatest  largest                           largest, NaN if one is NaN (as in Spark)
+
+Sums of integers are thus exact, and those of floats hardly depend on the order of the rows: their
+error is that of an addition in twice the precision.
+
+The value of row ``id`` is ``values[id - first]``, and it has none where ``valid[id - first]`` is 0;
+``valid`` of size 0: all have one. Without ``values`` the value of a row is its id.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.kernels._jit import by_type, inlined, kernel
+
+__all__ = ["FOLD", "fold_keyed", "fold_pairs", "fold_rows", "fold_span"]
+
+Array = NDArray[np.int64]
+Values = NDArray[Any]
+GROUP = "fold"
+FOLD = tuple(
+    f"{unit}[::1], i8, u1[::1], i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1]"
+    for unit in ("i8", "f8")
+)
+"""The last eight parameters of a mapper in signatures: values, first, valid, five accumulators."""
+
+_LOW = 0xFFFFFFFF
+
+
+def _integer_value(row: int, at: int, values: Values) -> Any:
+    return values[at] if values.size else row
+
+
+def _float_value(row: int, at: int, values: Values) -> Any:
+    return values[at] if values.size else np.float64(row)
+
+
+def _integer_sum(value: Any, total: Any, carry: Any) -> Any:
+    return total + (value & _LOW), carry + (value >> 32)
+
+
+def _float_sum(value: Any, total: Any, carry: Any) -> Any:
+    now = total + value
+    back = now - total
+    return now, carry + ((total - (now - back)) + (value - back))
+
+
+def _integer_ends(value: Any, least: Any, greatest: Any) -> Any:
+    return min(value, least), max(value, greatest)
+
+
+def _float_ends(value: Any, least: Any, greatest: Any) -> Any:
+    if value < least or least != least:
+        least = value
+    if value > greatest or value != value:
+        greatest = value
+    return least, greatest
+
+
+_value: Any = by_type(_integer_value, _float_value)
+_sum: Any = by_type(_integer_sum, _float_sum)
+_ends: Any = by_type(_integer_ends, _float_ends)
+
+
+@inlined
+def fold_rows(
+    ids: Array, start: int, stop: int, before: int, box: int,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """Add the rows ``ids[start:stop]`` that are not below ``before`` to a box. O(rows)."""
+    count = 0
+    total, carry, low, high = totals[box], carries[box], least[box], greatest[box]
+    for i in range(start, stop):
+        row = ids[i]
+        if row < before:
+            continue
+        at = row - first
+        if valid.size and not valid[at]:
+            continue
+        value = _value(row, at, values)
+        count += 1
+        total, carry = _sum(value, total, carry)
+        low, high = _ends(value, low, high)
+    counts[box] += count
+    totals[box], carries[box], least[box], greatest[box] = total, carry, low, high
+
+
+@inlined
+def fold_span(
+    held: Values, start: int, stop: int, box: int,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """Add the values ``held[start:stop]``, which lie side by side, to a box. O(rows)."""
+    total, carry, low, high = totals[box], carries[box], least[box], greatest[box]
+    for i in range(start, stop):
+        total, carry = _sum(held[i], total, carry)
+        low, high = _ends(held[i], low, high)
+    counts[box] += max(0, stop - start)
+    totals[box], carries[box], least[box], greatest[box] = total, carry, low, high
+
+
+@kernel(*(f"void(i8[::1], i8[::1], i8, {tail})" for tail in FOLD), group=GROUP)
+def fold_pairs(
+    positions: Array, ids: Array, before: int,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """Add pairs of box and row; fastest when pairs of a box lie together."""
+    i = 0
+    while i < ids.size:
+        box, stop = positions[i], i + 1
+        while stop < ids.size and positions[stop] == box:
+            stop += 1
+        fold_rows(
+            ids, i, stop, before, box, values, first, valid,
+            counts, totals, carries, least, greatest,
+        )  # fmt: skip
+        i = stop
+
+
+@kernel(
+    *(
+        f"void(i8[:,::1], i8[:,::1], {unit}[::1], "
+        f"i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1])"
+        for unit in ("i8", "f8")
+    ),
+    group=GROUP,
+)
+def fold_keyed(
+    starts: Array, stops: Array, held: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """Add ``held[starts[r, b] : stops[r, b]]`` to box ``b``, for all ranges ``r``."""
+    for r in range(starts.shape[0]):
+        for box in range(starts.shape[1]):
+            fold_span(
+                held, starts[r, box], stops[r, box], box,
+                counts, totals, carries, least, greatest,
+            )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Tests of the structures; ``index_*`` modules are what several of them use."""
