@@ -124,6 +124,63 @@ def test_nan_is_above_all_numbers(
     assert [str(value) for value in found] == [str(value) for value in (least, greatest, total)]
 
 
+class Column:
+    """Somebody who owns a column."""
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.lists(st.tuples(st.integers(-4, 4), st.integers(-5, 5)), min_size=1, max_size=6),
+            st.integers(0, 3),
+        ),
+        max_size=12,
+    ),
+    kind=st.sampled_from([np.int64, np.float64]),
+)
+def test_values_in_the_order_of_runs(steps: list[Any], kind: type) -> None:
+    """Asked again and again while rows come and go, columns that are kept give what others do."""
+    index = create("sorted-runs", capacity=4, ratio=2)
+    keys: list[int] = []
+    values: list[int] = []
+    before, owner = 0, Column()
+    for step in steps:
+        if isinstance(step, int):
+            before = min(before + step, len(keys))
+            index.expire(before)
+        else:
+            ids = np.arange(len(keys), len(keys) + len(step))
+            index.insert(np.array([key for key, _ in step]), ids)
+            keys += [key for key, _ in step]
+            values += [value for _, value in step]
+        for _ in range(2):
+            column = np.array(values, kind)
+            low, high = np.array([-4, 0, 3]), np.array([4, 2, 1])
+            own = Values(column, 0, owner=owner)
+            inside = [
+                [v for row, v in enumerate(values) if row >= before and a <= keys[row] <= b]
+                for a, b in zip(low, high, strict=True)
+            ]
+            sums = [sum(v) if v else None for v in inside]
+            assert index.map(low, high, "sum", own).tolist() == sums
+            most = [max(v, default=None) for v in inside]
+            assert index.map(low, high, "max", own).tolist() == most
+            assert index.map(low, high, "count", own).tolist() == [len(v) for v in inside]
+
+
+def test_values_are_put_in_order_when_as_many_were_read() -> None:
+    index = create("sorted-runs", capacity=1000)
+    index.insert(np.arange(100), np.arange(100))
+    column, bytes_before = Values(np.arange(100), owner=Column()), index.nbytes
+    index.map(0, 49, "sum", column)
+    assert index.nbytes == bytes_before
+    index.map(0, 49, "sum", column)
+    assert index.nbytes == bytes_before + 800
+    index.map(0, 49, "sum", np.arange(100))
+    del column
+    assert index.nbytes == bytes_before, "nobody owns the column any more"
+
+
 # --- Mappings of one's own ----------------------------------------------------------------------
 
 

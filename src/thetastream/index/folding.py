@@ -29,12 +29,14 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 class Values:
     """A column of numbers by row: row ``id`` has ``array[id - first]``.
 
-    ``valid``, when given, is 0 where a row has no value (NULL): such rows do not count.
+    ``valid``, when given, is 0 where a row has no value (NULL): such rows do not count. ``owner``
+    stands for the column when it is given again: an index may keep some of its values in order.
     """
 
     array: NDArray[Any]
     first: int = 0
     valid: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    owner: object = None
 
     def __post_init__(self) -> None:
         if self.array.ndim != 1 or self.array.dtype not in (np.int64, np.float64):
@@ -58,10 +60,12 @@ class Values:
 class Fold:
     """Accumulators of count, sum, least and greatest, for a number of boxes. O(boxes) bytes."""
 
-    __slots__ = ("carries", "counts", "greatest", "least", "totals", "values")
+    __slots__ = ("carries", "counting", "counts", "greatest", "least", "totals", "values")
 
-    def __init__(self, values: Values | None, boxes: int) -> None:
+    def __init__(self, values: Values | None, boxes: int, *, counting: bool = False) -> None:
+        """``counting``: only the counts are wanted, so that a structure may spare the rest."""
         prepare(GROUP)
+        self.counting = counting and (values is None or not values.valid.size)
         self.values = values or Values(np.empty(0, np.int64))
         kind = self.values.array.dtype
         real = kind == np.float64

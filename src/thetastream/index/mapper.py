@@ -48,7 +48,7 @@ def map_boxes(
         return np.stack(states) if states else np.empty((0, *begin.shape), begin.dtype)
     if state is not None:
         raise DataError(f"state is for a mapping of your own; mapping={mapping!r} has none")
-    fold = Fold(column, lows.shape[1])
+    fold = Fold(column, lows.shape[1], counting=mapping == "count")
     fold.result(mapping)  # an unknown mapping is refused before any work
     index.fold_boxes(lows, highs, fold)
     found = fold.result(mapping)

@@ -25,8 +25,10 @@ and amortised O(ratio · R) merge steps per row; probe O(R) slot look-ups per bo
 Bytes: 8 per key column + 8 for the id + 4 to 8 / ``slot`` for the router.
 
 A box is a range of each run, so ``ranges`` tells where its matches lie and how many there are
-without looking at them. Rows of a run that have expired are left out: places among all rows become
-places among the live ones by a prefix count, made once for all probes between two changes.
+without looking at them. A mapper reads those rows and nothing else; columns that are asked for
+again it keeps in the order of the run (``held.py``). Rows of a run that have expired are left out:
+places among all rows become places among the live ones by a prefix count, made once for all probes
+between two changes.
 
 Runs are immutable for whoever reads them. While nobody does (no answer is held), a long run is
 merged in place: it lies in arrays with some room to spare and moves to their front or back,
@@ -50,6 +52,8 @@ import numpy as np
 
 from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
+from thetastream.index.folding import Fold
+from thetastream.index.held import HeldValues
 from thetastream.index.run import Live, Run, count_matches, sorted_rows
 from thetastream.kernels import prepare
 from thetastream.kernels.bisort import find_ranges
@@ -93,6 +97,7 @@ class SortedRuns(Index):
         self._merge_seconds = 0.0
         self._answers: WeakSet[Answer | Ranges] = WeakSet()
         self._live: dict[int, Live] = {}
+        self._held = HeldValues()
 
     def insert(self, keys: Array, ids: Array) -> None:
         """O(b log b) for b rows, plus amortised O(ratio) merge steps per row and run."""
@@ -208,6 +213,36 @@ class SortedRuns(Index):
                 count_matches(starts[at], stops[at], run.ids, self._before, live, counts)
         return counts
 
+    def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
+        """Two searches per box and run, then its rows, side by side where that pays."""
+        if self.columns > 1:
+            super().fold_boxes(lows, highs, fold)
+        elif fold.counting:
+            fold.counts += self.counts(lows, highs)
+        else:
+            places = self._places(self._matrix(lows)[0], self._matrix(highs)[0])
+            self._held.fold(self._runs, *places, self._before, fold)
+
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+        """Rows of a key range in key order: the ranges of all runs, sorted together."""
+        if self.columns > 1:
+            return super().scan(low, high, buffer=buffer)
+        return self._in_order(np.array([low], np.int64), np.array([high], np.int64), buffer)
+
+    def _in_order(self, low: Array, high: Array, buffer: int) -> Iterator[tuple[Array, Array]]:
+        starts, stops = self._places(low, high)
+        parts = [slice(int(a), int(b)) for a, b in zip(starts[:, 0], stops[:, 0], strict=True)]
+        held = list(zip(self._runs, parts, strict=True))
+        if not held:
+            return
+        keys = np.concatenate([run.keys[0, part] for run, part in held])
+        ids = np.concatenate([run.ids[part] for run, part in held])
+        order = np.lexsort([ids, keys])
+        order = order[ids[order] >= self._before]
+        for start in range(0, order.size, buffer):
+            at = order[start : start + buffer]
+            yield keys[at], ids[at]
+
     def _places(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Where each box begins and ends in each run."""
         prepare("subwindows")
@@ -300,7 +335,7 @@ class SortedRuns(Index):
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in self._runs)
+        return sum(run.nbytes for run in self._runs) + self._held.nbytes
 
     @property
     def parameters(self) -> dict[str, Any]:

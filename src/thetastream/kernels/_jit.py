@@ -104,9 +104,9 @@ def by_type(integer: F, real: F) -> F:
         return (real if kind.kind == "f" else integer)(*arguments)
 
     if ENABLED:
-        options: Any = _BARE
+        options: Any = {**_BARE, "forceinline": True}
 
-        @overload(plain, jit_options=options, strict=False, inline="always")
+        @overload(plain, jit_options=options, strict=False)
         def chosen(*arguments: Any) -> Any:
             kind = getattr(arguments[-1], "dtype", arguments[-1])
             return real if isinstance(kind, types.Float) else integer

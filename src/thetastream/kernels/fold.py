@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from thetastream.kernels._jit import by_type, inlined, kernel
 
-__all__ = ["FOLD", "fold_keyed", "fold_pairs", "fold_rows", "fold_span"]
+__all__ = ["FOLD", "fold_held", "fold_pairs", "fold_ranges", "fold_rows", "fold_span"]
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
@@ -63,16 +63,42 @@ def _integer_ends(value: Any, least: Any, greatest: Any) -> Any:
 
 
 def _float_ends(value: Any, least: Any, greatest: Any) -> Any:
-    if value < least or least != least:
-        least = value
-    if value > greatest or value != value:
-        greatest = value
-    return least, greatest
+    low = value if (value < least) | (least != least) else least
+    high = value if (value > greatest) | (value != value) else greatest
+    return low, high
 
 
+def _integer_wider(low: Any, high: Any, least: Any, greatest: Any) -> Any:
+    return min(low, least), max(high, greatest)
+
+
+def _float_wider(low: Any, high: Any, least: Any, greatest: Any) -> Any:
+    return _ends(low, least, greatest)[0], _ends(high, least, greatest)[1]
+
+
+def _integer_zero(values: Values) -> Any:
+    return np.int64(0)
+
+
+def _float_zero(values: Values) -> Any:
+    return np.float64(0)
+
+
+def _integer_added(one: Any, carry_one: Any, total: Any, carry: Any) -> Any:
+    return total + one, carry + carry_one
+
+
+def _float_added(one: Any, carry_one: Any, total: Any, carry: Any) -> Any:
+    now, rest = _sum(one, total, carry)
+    return now, rest + carry_one
+
+
+_zero: Any = by_type(_integer_zero, _float_zero)
 _value: Any = by_type(_integer_value, _float_value)
 _sum: Any = by_type(_integer_sum, _float_sum)
 _ends: Any = by_type(_integer_ends, _float_ends)
+_wider: Any = by_type(_integer_wider, _float_wider)
+_added: Any = by_type(_integer_added, _float_added)
 
 
 @inlined
@@ -104,13 +130,38 @@ def fold_span(
     held: Values, start: int, stop: int, box: int,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """Add the values ``held[start:stop]``, which lie side by side, to a box. O(rows)."""
-    total, carry, low, high = totals[box], carries[box], least[box], greatest[box]
-    for i in range(start, stop):
-        total, carry = _sum(held[i], total, carry)
+    """Add the values ``held[start:stop]``, which lie side by side, to a box. O(rows).
+
+    In four lanes: a rounded sum waits for the one before it, and so do its rests.
+    """
+    zero, low, high = _zero(held), least[box], greatest[box]
+    total, one, two, three = totals[box], zero, zero, zero
+    rest, rest_one, rest_two, rest_three = carries[box], zero, zero, zero
+    low_one, low_two, low_three = low, low, low
+    high_one, high_two, high_three = high, high, high
+    i = start
+    while i + 4 <= stop:
+        total, rest = _sum(held[i], total, rest)
         low, high = _ends(held[i], low, high)
+        one, rest_one = _sum(held[i + 1], one, rest_one)
+        low_one, high_one = _ends(held[i + 1], low_one, high_one)
+        two, rest_two = _sum(held[i + 2], two, rest_two)
+        low_two, high_two = _ends(held[i + 2], low_two, high_two)
+        three, rest_three = _sum(held[i + 3], three, rest_three)
+        low_three, high_three = _ends(held[i + 3], low_three, high_three)
+        i += 4
+    while i < stop:
+        total, rest = _sum(held[i], total, rest)
+        low, high = _ends(held[i], low, high)
+        i += 1
+    total, rest = _added(one, rest_one, total, rest)
+    total, rest = _added(two, rest_two, total, rest)
+    total, rest = _added(three, rest_three, total, rest)
+    low, high = _wider(low_one, high_one, low, high)
+    low, high = _wider(low_two, high_two, low, high)
+    low, high = _wider(low_three, high_three, low, high)
     counts[box] += max(0, stop - start)
-    totals[box], carries[box], least[box], greatest[box] = total, carry, low, high
+    totals[box], carries[box], least[box], greatest[box] = total, rest, low, high
 
 
 @kernel(*(f"void(i8[::1], i8[::1], i8, {tail})" for tail in FOLD), group=GROUP)
@@ -132,22 +183,31 @@ def fold_pairs(
         i = stop
 
 
-@kernel(
-    *(
-        f"void(i8[:,::1], i8[:,::1], {unit}[::1], "
-        f"i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1])"
-        for unit in ("i8", "f8")
-    ),
-    group=GROUP,
+_HELD = tuple(
+    f"{unit}[::1], i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1]"
+    for unit in ("i8", "f8")
 )
-def fold_keyed(
+
+
+@kernel(*(f"void(i8[::1], i8[::1], i8[::1], i8, {tail})" for tail in FOLD), group=GROUP)
+def fold_ranges(
+    ids: Array, starts: Array, stops: Array, before: int,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """Add the rows ``ids[starts[b] : stops[b]]`` to box ``b``; rows below ``before`` not."""
+    for box in range(starts.size):
+        fold_rows(
+            ids, starts[box], stops[box], before, box, values, first, valid,
+            counts, totals, carries, least, greatest,
+        )  # fmt: skip
+
+
+@kernel(*(f"void(i8[::1], i8[::1], {tail})" for tail in _HELD), group=GROUP)
+def fold_held(
     starts: Array, stops: Array, held: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """Add ``held[starts[r, b] : stops[r, b]]`` to box ``b``, for all ranges ``r``."""
-    for r in range(starts.shape[0]):
-        for box in range(starts.shape[1]):
-            fold_span(
-                held, starts[r, box], stops[r, box], box,
-                counts, totals, carries, least, greatest,
-            )  # fmt: skip
+    """Add the values ``held[starts[b] : stops[b]]`` to box ``b``: no row is looked up."""
+    for box in range(starts.size):
+        fold_span(held, starts[box], stops[box], box, counts, totals, carries, least, greatest)
