@@ -32,8 +32,9 @@ from thetastream.cost import Cost, predict, priced
 from thetastream.errors import PredicateError
 from thetastream.index.base import defaults, structure
 from thetastream.index.base import names as index_names
+from thetastream.index.permuted import BIT_NS, SORT_NS, WORD_NS
 from thetastream.index.subwindow import SUBWINDOWS as CHAIN
-from thetastream.selectivity import Selectivity
+from thetastream.selectivity import ZONE, Selectivity
 from thetastream.side import Side
 from thetastream.tactic import (
     SPO,
@@ -68,14 +69,10 @@ MERGE_STEPS = 12.0  # of a row in one run: the ratio of the sizes of neighbours
 HELD = CHAIN + 1.0  # subwindows of a chain: those that fill the window, and the oldest
 SUBWINDOW_NS = 45.0  # one box in one subwindow
 PARTITION_NS = 25.0  # one row into its partition of a subwindow (RaP-Table, WiB⁺-Tree)
-ZONE = 64.0  # rows of a block with a zone
 EDGE_NS = 15.0  # the high edge of a box in one run, which zones need
 SUPER_NS = 0.3  # one zone of 64 blocks that is passed over
 BLOCK_NS = 20.0  # one block that is read
-BIT_NS = 1.0  # one bit of a sweep, set or cleared
-WORD_NS = 3.0  # 64 bits that are read
 OFFSET_NS = 40.0  # one box in one column of a structure
-SORT_NS = 25.0  # one row in one column of a batch
 PERMUTE_NS = 5.0  # one step of a merge in one column
 PERMUTED_STEPS = 4.0  # the ratio of the sizes of neighbouring structures
 PAIRED = 4  # fields of which two may be the columns of a permutation

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from thetastream.binding import Field, Fresh
 
-__all__ = ["Selectivity"]
+__all__ = ["ZONE", "Selectivity"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]

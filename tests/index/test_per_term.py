@@ -98,7 +98,6 @@ STEPS = st.lists(
         st.tuples(st.just("insert"), ROWS, st.sampled_from([0, 0, 1, 70, 500])),
         st.tuples(st.just("probe"), BOXES, st.integers(1, 9)),
         st.tuples(st.just("expire"), st.integers(0, 12), st.just(0)),
-        st.tuples(st.just("clear"), st.just(0), st.just(0)),
     ),
     max_size=12,
 )
@@ -122,9 +121,6 @@ def test_open_answers_stay_as_they_are(kind: str, how: str, steps: list[Any], re
             before = max(0, issued - value)
             index.expire(before)
             rows = {id_: keys for id_, keys in rows.items() if id_ >= before}
-        elif what == "clear":
-            index.clear()
-            rows = {}
         else:
             answer = asked(index, value, limit=more)
             waiting.append((answer, list(islice(answer, read)), expected(rows, value)))
@@ -232,29 +228,6 @@ def test_statistics_add_up() -> None:
     assert index.statistics["merges"] == 2
     assert index.statistics["merged_rows"] == 4
     assert list(index.statistics)[-3:] == ["bits_set", "words_scanned", "hashed"]
-
-
-@pytest.mark.parametrize("inner", ["b+tree", "css-tree", "sorted-runs"])
-def test_cleared_and_filled_again(inner: str) -> None:
-    index = numbered("bits", 500, inner)
-    answer = asked(index, [((1, 5), (LOW, HIGH))])
-    index.clear()
-    index.check()
-    assert len(index) == index.dump()[1].size == 0
-    index.insert(np.array([[7, 3], [1, 2]]), np.array([600, 601]))
-    index.check()
-    assert pairs_of(asked(index, [((LOW, HIGH),) * 2])) == Counter([(0, 600), (0, 601)])
-    assert sum(pairs_of(answer).values()) == 5
-    index.expire(601)
-    index.check()
-    assert len(index) == 1
-
-
-def test_a_tree_keeps_its_arrays() -> None:
-    index = numbered("bits", 500)
-    arrays = [inner._pool.store.forest.keys for inner in index._inner]
-    index.clear()
-    assert all(a is i._pool.store.forest.keys for a, i in zip(arrays, index._inner, strict=True))
 
 
 def test_leaves_are_longer_unless_given() -> None:

@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError, suggest
 from thetastream.index.base import CHUNK, Answer, Array, Index, create, defaults, register
-from thetastream.index.bplus_tree import BPlusTree
 from thetastream.index.css_tree import CssTree
 from thetastream.index.present import Present
 from thetastream.index.term_reader import Bits, Lists, Reader, Scratch
@@ -84,25 +83,15 @@ class PerTerm(Index):
         self._tally = np.zeros(3, np.int64)
         self._scratch: list[Scratch] = []
         self._open: WeakSet[_Question] = WeakSet()
-        self._inner: list[Index] = []
         self._before = 0
-        self._begin()
-
-    def _begin(self) -> None:
-        if not self._inner or not all(map(_emptied, self._inner)):
-            make = partial(create, self.inner, capacity=self.capacity, **self._settings)
-            self._inner = [make() for _ in range(self.columns)]
+        make = partial(create, self.inner, capacity=self.capacity, **self._settings)
+        self._inner = [make() for _ in range(self.columns)]
         self._present = Present(self._oldest)
         self._seen: View | None = None
         self._prefixed: View | None = None
         self._sample: Sample | None = None
         if not all(map(_stored, self._inner)):
             self._sample = Sample(self.columns)
-
-    def clear(self) -> None:
-        """Forget all rows; ids go on. B⁺-trees keep their arrays, others are made anew."""
-        self._settle_answers()
-        self._begin()
 
     # --- Changing -------------------------------------------------------------------------------
 
@@ -302,16 +291,6 @@ def _options(inner: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _stored(inner: Index) -> bool:
     """Whether compiled loops can read it: trees and runs without locks or subindexes."""
     return isinstance(inner, TreeIndex) and int(inner._facts[layout.MODE]) in _PLAIN
-
-
-def _emptied(inner: Index) -> bool:
-    """Make a B⁺-tree empty and keep its arrays, which need not be made and paged in again."""
-    if not isinstance(inner, BPlusTree):
-        return False
-    inner._pool.store.sides[:] = 0
-    inner._pool._begin(0)
-    inner._beside.expire(inner._beside._high)
-    return True
 
 
 class _Question:

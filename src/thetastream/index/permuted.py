@@ -63,10 +63,10 @@ FEW = 16  # boxes for which nothing is swept, and on which zones are looked at f
 MUCH_BETTER = 0.75  # of the cost of a sweep, for another to be looked into
 GROUP_NS = 1.0  # 64 zones that are passed over by one
 BLOCK_NS = 15.0
-BIT_NS = 1.0
-WORD_NS = 3.0
+BIT_NS = 1.0  # one bit of a sweep, set or cleared
+WORD_NS = 3.0  # 64 bits that are read
 WORDS_NS = 0.4  # 64 words, by one look at the bits that tell of them
-SORT_NS = 25.0
+SORT_NS = 25.0  # one row in one column of a batch
 CHECK_NS = 4.0  # one column of a row that was found
 
 
