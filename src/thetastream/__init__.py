@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from thetastream.side import How, Side
     from thetastream.tactic import tactics
     from thetastream.window import CountWindow, TimeWindow
+    from thetastream.window_index import WindowIndex
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "StreamJoin",
     "ThetastreamError",
     "TimeWindow",
+    "WindowIndex",
     "errors",
     "index",
     "left",
@@ -56,6 +58,7 @@ _MODULES = {
     "StreamJoin": "join",
     "ThetastreamError": "errors",
     "TimeWindow": "window",
+    "WindowIndex": "window_index",
     "left": "expression",
     "right": "expression",
     "tactics": "tactic",

@@ -31,7 +31,7 @@ from thetastream.side import Side
 from thetastream.term import Compare, Difference, Term
 from thetastream.window import BoundTime, CountWindow, TimeWindow, Window
 
-__all__ = ["Binding", "BoundTerm", "Field", "Fresh", "bind"]
+__all__ = ["Binding", "BoundTerm", "Field", "Fresh", "bind", "check_time_type"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -303,8 +303,17 @@ def _lookup(batch: pa.RecordBatch) -> Callable[[Column], pa.Array]:
     return lambda column: batch.column(column.name)
 
 
-def bind(predicate: Predicate, window: Window, schemas: Mapping[Side, pa.Schema]) -> Binding:
-    """Check columns and types, and find the domain of every term."""
+def bind(
+    predicate: Predicate,
+    window: Window,
+    schemas: Mapping[Side, pa.Schema],
+    *,
+    back: bool = False,
+) -> Binding:
+    """Check columns and types, and find the domain of every term.
+
+    ``back``: in a time window, left rows meet only right rows that are not later.
+    """
     for side in Side:
         check_columns(predicate, window, side, schemas[side])
 
@@ -324,7 +333,7 @@ def bind(predicate: Predicate, window: Window, schemas: Mapping[Side, pa.Schema]
         terms.append(BoundTerm(term, domain))
     for node in [*residuals, *(f for side in Side for f in predicate.filters(side))]:
         true_mask(node, lambda column: pa.nulls(0, types(column)), 0)
-    time, time_domain, names = _bind_time(window, schemas)
+    time, time_domain, names = _bind_time(window, schemas, back)
     return Binding(
         predicate, dict(schemas), tuple(terms), tuple(residuals), time, time_domain, names
     )
@@ -384,22 +393,23 @@ def check_columns(predicate: Predicate, window: Window, side: Side, schema: pa.S
 
 
 def _bind_time(
-    window: Window, schemas: Mapping[Side, pa.Schema]
+    window: Window, schemas: Mapping[Side, pa.Schema], back: bool
 ) -> tuple[BoundTime | None, Domain, dict[Side, str]]:
     if isinstance(window, CountWindow):
         return None, Domain(Kind.INTEGER), {}
     names = {side: window.time[side.position] for side in Side}
     kinds = {side: value_type(schemas[side].field(names[side]).type) for side in Side}
     for side in Side:
-        _check_time_type(window, kinds[side], f"{side.alias}.{names[side]}")
+        check_time_type(window, kinds[side], f"{side.alias}.{names[side]}")
     domain = common_domain(kinds[Side.LEFT], kinds[Side.RIGHT], f"event time {window.time}")
     if domain.kind is Kind.DATE:
         domain = Domain(Kind.DATE, tick=tick(pa.date32()))
-    bound = window.bind(domain.tick if domain.kind.is_temporal else None)
+    bound = window.bind(domain.tick if domain.kind.is_temporal else None, back=back)
     return bound, domain, names
 
 
-def _check_time_type(window: TimeWindow, kind: pa.DataType, what: str) -> None:
+def check_time_type(window: TimeWindow, kind: pa.DataType, what: str) -> None:
+    """SchemaError for a column that cannot be the event time of a window."""
     found = kind_of(kind)
     if found in (Kind.DATE, Kind.NAIVE, Kind.ZONED):
         if not window.in_durations:

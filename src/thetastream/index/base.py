@@ -306,25 +306,49 @@ def names() -> list[str]:
 
 
 def structure(name: str) -> type[Index]:
-    """The class registered under a name."""
-    if name not in _STRUCTURES:
+    """The class registered under a name; that of ``ptwi`` for ``ptwi/b+tree``.
+
+    What follows the stroke is the structure inside (parameter ``inner``), which is checked, too.
+    """
+    outer, stroke, inner = name.partition("/")
+    if outer not in _STRUCTURES:
         raise RegistryError(
-            f"there is no index {name!r}; there are {', '.join(names())}.{suggest(name, names())}"
+            f"there is no index {outer!r}; there are {', '.join(names())}."
+            f"{suggest(outer, names())}"
         )
-    return _STRUCTURES[name]
+    found = _STRUCTURES[outer]
+    if stroke:
+        if not _holds(found):
+            able = [known for known in names() if _holds(_STRUCTURES[known])]
+            raise RegistryError(
+                f"index {outer!r} holds no other structure, so {name!r} means nothing; those that "
+                f"do are {', '.join(able)}, as in '{able[0]}/{outer}'"
+            )
+        structure(inner)
+    return found
+
+
+def _holds(found: type[Index]) -> bool:
+    """Whether a structure is made of others."""
+    return "inner" in inspect.signature(found).parameters
 
 
 def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
     """Create an index by name.
 
-    ``capacity`` is the expected number of rows in the window: a hint, not a limit.
+    ``capacity`` is the expected number of rows in the window: a hint, not a limit. Structures that
+    hold others take the name of one after a stroke: ``per-term/css-tree`` is ``per-term`` with
+    ``inner="css-tree"``.
 
     >>> create("sorted-runs", capacity=1 << 20).parameters["capacity"]
     1048576
+    >>> create("per-term/css-tree").parameters["inner"]
+    'css-tree'
     """
     make: Callable[..., Index] = structure(name)
     check_parameters(name, parameters)
-    return make(capacity=capacity, **parameters)
+    _, stroke, inner = name.partition("/")
+    return make(capacity=capacity, **({"inner": inner} if stroke else {}), **parameters)
 
 
 def checked(name: str, **least: tuple[float, float]) -> None:
@@ -337,13 +361,20 @@ def checked(name: str, **least: tuple[float, float]) -> None:
 def defaults(name: str) -> dict[str, Any]:
     """The parameters of a structure besides capacity and columns, as they are unless given."""
     known = inspect.signature(structure(name)).parameters
-    return {w: p.default for w, p in known.items() if w not in ("capacity", "columns")}
+    found = {w: p.default for w, p in known.items() if w not in ("capacity", "columns")}
+    _, stroke, inner = name.partition("/")
+    return {**found, "inner": inner} if stroke else found
 
 
 def check_parameters(name: str, parameters: Iterable[str]) -> None:
     """Raise for words that are no parameters of a structure."""
     known = inspect.signature(structure(name)).parameters
     for word in parameters:
+        if word == "inner" and "/" in name:
+            raise RegistryError(
+                f"the structure inside was given twice: by the name {name!r} and by inner=; "
+                "give it once"
+            )
         if word not in known:
             raise RegistryError(
                 f"index {name!r} has no parameter {word!r}; it has {', '.join(known)}."

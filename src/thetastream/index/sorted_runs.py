@@ -250,6 +250,10 @@ class SortedRuns(Index):
         scratch = np.empty(2 * BLOCK, np.int64)
         for at, run in enumerate(self._runs):
             keys = run.keys[0]
+            if low.size * _STEP < keys.size:  # of few boxes, each is searched for by itself
+                starts[at] = np.searchsorted(keys, low)
+                stops[at] = np.maximum(np.searchsorted(keys, high, side="right"), starts[at])
+                continue
             edges = (low, high, starts[at], stops[at], scratch)
             find_ranges(keys, keys.size, keys[::_STEP].copy(), _STEP, *edges)
         return starts, stops

@@ -1,0 +1,318 @@
+"""Aggregates: what is asked of a set of rows instead of the rows, and the types of the answers.
+
+    {"n": "count", "avg": ("r.speed", "mean"), "lo": ("r.price", "min")}
+
+    function   of                                        gives
+    count      the rows, or the non-NULL values          int64
+    sum        whole numbers                             int64, an error when it does not fit
+               floats                                    float64
+               decimals                                  decimal of 38 digits and the same scale
+    min, max   numbers, times, booleans                  the type of the column
+    mean       numbers                                   float64
+
+NULLs are left out, as in SQL. Of no value at all the count is 0 and everything else NULL. NaN is
+above every number and makes a sum or mean NaN, as in Spark.
+
+A *fold* holds per set of rows the number of values, their sum, the least and the greatest, all as
+int64 or all as float64 (``kernels/fold.py``). Values become such numbers one-to-one and in order
+(``measure.py``), so one fold of a column answers every function. Sums of whole numbers are exact
+however large they are, so an error says what the sum is, and a mean never overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from thetastream.errors import DataError, SchemaError, suggest
+from thetastream.schema import Kind, kind_of, value_type
+from thetastream.side import Side
+
+__all__ = [
+    "Aggregate",
+    "Folded",
+    "Summary",
+    "answer",
+    "check_aggregates",
+    "of_right",
+    "read_aggregates",
+    "result_type",
+]
+
+_NUMERIC = (Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
+_BIAS = 1 << 63
+
+
+class Summary(Enum):
+    """The functions.
+
+    >>> Summary.of("Mean").takes(Kind.FLOAT), Summary.of("sum").takes(Kind.DATE)
+    (True, False)
+    """
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    MEAN = "mean"
+
+    @classmethod
+    def of(cls, name: object) -> Summary:
+        """Read a function from its name."""
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = [function.value for function in cls]
+            raise SchemaError(
+                f"an aggregate is one of {', '.join(known)}; got {name!r}."
+                f"{suggest(str(name), known)}"
+            ) from None
+
+    def takes(self, kind: Kind | None) -> bool:
+        """Whether values of a kind can be aggregated so; None is a kind that has no order."""
+        if self is Summary.COUNT:
+            return True
+        if self in (Summary.MIN, Summary.MAX):
+            return kind is not None and kind.is_ordered
+        return kind in _NUMERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One output column: a function of a column; of the rows themselves without a column."""
+
+    name: str
+    function: Summary
+    column: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.function.value}({self.column or '*'})"
+
+
+def read_aggregates(asked: Any) -> tuple[Aggregate, ...]:
+    """Read ``{"n": "count", "avg": ("speed", "mean")}``; column names are taken as they are.
+
+    >>> [str(found) for found in read_aggregates({"n": "count", "avg": ("speed", "mean")})]
+    ['count(*)', 'mean(speed)']
+    """
+    if not isinstance(asked, Mapping) or not asked:
+        raise SchemaError(
+            'aggregates are given by name, as {"n": "count", "avg": ("speed", "mean")}; '
+            f"got {asked!r}"
+        )
+    return tuple(_read(name, what) for name, what in asked.items())
+
+
+def _read(name: Any, what: Any) -> Aggregate:
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"the name of an aggregate must be text; got {name!r}")
+    if isinstance(what, tuple | list):
+        if len(what) != 2 or not isinstance(what[0], str):
+            raise SchemaError(
+                f"aggregate {name!r} must be 'count' or a pair (column, function) such as "
+                f"('speed', 'mean'); got {what!r}"
+            )
+        return Aggregate(name, Summary.of(what[1]), what[0])
+    function = Summary.of(what)
+    if function is not Summary.COUNT:
+        raise SchemaError(
+            f"aggregate {name!r}: {function.value} needs a column; write "
+            f"('column', {function.value!r})"
+        )
+    return Aggregate(name, function)
+
+
+def of_right(aggregates: Sequence[Aggregate]) -> tuple[Aggregate, ...]:
+    """Aggregates over the matches of left rows: their columns are written ``r.name``."""
+    return tuple(_of_right(aggregate) for aggregate in aggregates)
+
+
+def _of_right(found: Aggregate) -> Aggregate:
+    if found.column is None:
+        return found
+    alias, dot, column = found.column.partition(".")
+    if alias != Side.RIGHT.alias or not dot or not column:
+        own = alias == Side.LEFT.alias and dot
+        raise SchemaError(
+            f"aggregate {found.name!r} must be over a column of the right side, written r.name: it "
+            f"is taken over the right rows that a left row matches; got {found.column!r}"
+            + (", which every left row gives anyway" if own else "")
+        )
+    return Aggregate(found.name, found.function, column)
+
+
+# --- Types --------------------------------------------------------------------------------------
+
+
+def check_aggregates(aggregates: Sequence[Aggregate], schema: pa.Schema, what: str) -> None:
+    """SchemaError for columns that are missing, or cannot be aggregated so."""
+    for found in aggregates:
+        if found.column is None:
+            continue
+        if found.column not in schema.names:
+            raise SchemaError(
+                f"aggregate {found.name!r}: {what} has no column {found.column!r}; it has "
+                f"{', '.join(schema.names)}.{suggest(found.column, schema.names)}"
+            )
+        kind = schema.field(found.column).type
+        if not found.function.takes(kind_of(kind)):
+            able = [f.name for f in schema if found.function.takes(kind_of(f.type))]
+            raise SchemaError(
+                f"aggregate {found.name!r}: {found.function.value} cannot be taken of column "
+                f"{found.column!r}, which is {kind}; of {what} it can be taken of "
+                f"{', '.join(able) or 'no column'}. Any column can be counted"
+            )
+
+
+def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
+    """The type of an aggregate over a column of type ``kind``; None for rows."""
+    if aggregate.function is Summary.COUNT:
+        return pa.int64()
+    if aggregate.function is Summary.MEAN:
+        return pa.float64()
+    assert kind is not None
+    kind = value_type(kind)
+    if aggregate.function is not Summary.SUM:
+        return kind
+    if pat.is_decimal(kind):
+        return pa.decimal128(38, kind.scale)
+    return pa.float64() if pat.is_floating(kind) else pa.int64()
+
+
+# --- From folds to columns ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What is known of several sets of values, one entry per set.
+
+    Arrays are int64, or all but ``counts`` float64. A sum of floats is ``totals + carries``; one of
+    whole numbers is ``totals + 2^32 * carries``. ``least`` and ``greatest`` mean nothing where the
+    count is 0.
+    """
+
+    counts: NDArray[np.int64]
+    totals: NDArray[Any]
+    carries: NDArray[Any]
+    least: NDArray[Any]
+    greatest: NDArray[Any]
+
+    @classmethod
+    def of(cls, fold: Any) -> Folded:
+        """The accumulators of a ``Fold``."""
+        return cls(fold.counts, fold.totals, fold.carries, fold.least, fold.greatest)
+
+
+def answer(aggregate: Aggregate, kind: pa.DataType | None, folded: Folded) -> pa.Array:
+    """The column of an aggregate, from the folds of its column of type ``kind``.
+
+    DataError when a sum of whole numbers leaves 64 bits.
+    """
+    counts, function = folded.counts, aggregate.function
+    if function is Summary.COUNT:
+        return pa.array(counts)
+    assert kind is not None
+    kind, none = value_type(kind), counts == 0
+    if function is Summary.MIN:
+        return _values(folded.least, kind, none)
+    if function is Summary.MAX:
+        return _values(folded.greatest, kind, none)
+    if pat.is_floating(kind):
+        sums = _float_sums(folded)
+        return pa.array(_divided(sums, counts) if function is Summary.MEAN else sums, mask=none)
+    if function is Summary.MEAN:
+        return pa.array(_means(folded, kind), mask=none)
+    if pat.is_decimal(kind):
+        return _decimals(*_words(folded), kind.scale, none)
+    return pa.array(_whole_sums(aggregate, folded, kind), mask=none)
+
+
+def _divided(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    return sums / np.maximum(counts, 1)
+
+
+def _float_sums(folded: Folded) -> NDArray[np.float64]:
+    """The carry of a sum that is not finite means nothing."""
+    totals = np.asarray(folded.totals, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(np.isfinite(totals), totals + folded.carries, totals)
+
+
+def _exact(folded: Folded, kind: pa.DataType, at: int) -> int:
+    """A sum of whole numbers, however large."""
+    bias = _BIAS * int(folded.counts[at]) if pat.is_uint64(kind) else 0
+    return (int(folded.carries[at]) << 32) + int(folded.totals[at]) + bias
+
+
+def _words(folded: Folded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lower and the upper 64 bits of sums of whole numbers."""
+    middle = folded.carries + (folded.totals >> 32)
+    return (folded.carries << 32) + folded.totals, middle >> 32
+
+
+def _is_wide(folded: Folded, kind: pa.DataType) -> NDArray[np.bool_]:
+    """Where a sum is not just its lower 64 bits."""
+    if pat.is_uint64(kind):
+        return folded.counts > 0
+    low, high = _words(folded)
+    return np.asarray(high != low >> 63)
+
+
+def _means(folded: Folded, kind: pa.DataType) -> NDArray[np.float64]:
+    scale = 10**kind.scale if pat.is_decimal(kind) else 1
+    sums = _words(folded)[0].astype(np.float64)
+    means = _divided(sums, folded.counts) / float(scale)
+    # Whole numbers beyond 2^53 are no floats; Python divides them with one rounding.
+    inexact = np.abs(sums) >= 2.0**53
+    for at in map(int, np.flatnonzero((_is_wide(folded, kind) | inexact) & (folded.counts > 0))):
+        means[at] = _exact(folded, kind, at) / (int(folded.counts[at]) * scale)
+    return means
+
+
+def _whole_sums(aggregate: Aggregate, folded: Folded, kind: pa.DataType) -> NDArray[np.int64]:
+    sums = _words(folded)[0]
+    for at in map(int, np.flatnonzero(_is_wide(folded, kind))):
+        total = _exact(folded, kind, at)
+        if not -_BIAS <= total < _BIAS:
+            raise DataError(
+                f"aggregate {aggregate.name!r}: {aggregate} of {int(folded.counts[at])} values is "
+                f"{total}, which does not fit a 64-bit integer; cast the column to double or to a "
+                "decimal, or ask for the mean"
+            )
+        sums[at] = total
+    return sums
+
+
+def _values(numbers: NDArray[Any], kind: pa.DataType, none: NDArray[np.bool_]) -> pa.Array:
+    """Numbers back as values of their type; the reverse of ``measure.numbers``."""
+    numbers = np.where(none, np.zeros((), numbers.dtype), numbers)
+    if pat.is_floating(kind):
+        return pa.array(numbers, mask=none).cast(kind)
+    assert numbers.dtype == np.int64
+    if pat.is_uint64(kind):
+        return pa.array(numbers.view(np.uint64) ^ np.uint64(_BIAS), mask=none)
+    if pat.is_decimal(kind):
+        return _decimals(numbers, numbers >> np.int64(63), kind.scale, none).cast(kind)
+    if pat.is_date(kind):
+        return pa.array(numbers.astype(np.int32), mask=none).view(pa.date32()).cast(kind)
+    if pat.is_temporal(kind):
+        width = np.int32 if kind.bit_width == 32 else np.int64
+        return pa.array(numbers.astype(width), mask=none).view(kind)
+    return pa.array(numbers, mask=none).cast(kind)
+
+
+def _decimals(
+    low: NDArray[np.int64], high: NDArray[np.int64], scale: int, none: NDArray[np.bool_]
+) -> pa.Array:
+    """Decimals of 38 digits from the words of their unscaled values."""
+    words = np.stack([low, high], axis=1)
+    valid = pa.py_buffer(np.packbits(~none, bitorder="little"))
+    buffers = [valid, pa.py_buffer(np.ascontiguousarray(words))]
+    return pa.Array.from_buffers(pa.decimal128(38, scale), len(none), buffers)

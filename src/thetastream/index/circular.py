@@ -1,0 +1,146 @@
+"""The circular array of a partitioned temporal window index, and which subwindow a time lies in.
+
+Ordered Indexing, Section 3.3.2, Figures 2 and 3. Time is cut into subwindows of ``S`` units from
+``T0`` on, which are numbered; subwindow ``n`` has position ``n mod M`` of the array:
+
+    T0 = 1, S = 1, M = 5                     position  0    1    2    3    4
+    after minute 5                                    @1   @2   @3   @4   @5
+    minute 6: @1 is dropped, @6 opened                @6   @2   @3   @4   @5
+
+Errata: the listed formulas mix ``M`` with the window; the position is ``((t - T0) div S) mod M``.
+
+Departure from the paper: there, opening a subwindow drops the one ``M`` before it. Here rows leave
+when they are told to, so a position may hold more than one subwindow: for a moment, because rows
+come before others leave, or for longer, after a gap in time or a row from the future. The numbers
+tell them apart. ``M`` doubles when more than ``2 M`` subwindows live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thetastream.index.base import Array, Index
+
+__all__ = ["Calendar", "CircularArray", "Slot"]
+
+_FAR = 2**62  # from T0; what lies farther off is taken to lie there
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """A subwindow: its partial index, and what is known of its rows, expired ones included."""
+
+    number: int
+    begin: int
+    """The time at which it begins."""
+    index: Index
+    rows: int = 0
+    first: int = _MOST
+    """The least id."""
+    last: int = -1
+    """The largest id."""
+    least: int = _MOST
+    """The least event time."""
+    greatest: int = _LEAST
+    """The largest event time."""
+    expired: int = 0
+    """Rows with an id below this have left the partial index."""
+
+    def insert(self, matrix: Array, ids: Array, times: Array) -> None:
+        """Take rows, with ids above all before."""
+        self.index.insert(matrix, ids)
+        self.rows += ids.size
+        self.first = min(self.first, int(ids.min()))
+        self.last = max(self.last, int(ids.max()))
+        self.least = min(self.least, int(times.min()))
+        self.greatest = max(self.greatest, int(times.max()))
+
+    def hides(self, before: int) -> bool:
+        """Whether the partial index still holds rows with an id below ``before``."""
+        return self.first < before and self.expired < before
+
+    def __str__(self) -> str:
+        return f"@{self.begin}"
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """Where subwindows begin: ``origin`` is the paper's T0, ``stride`` its S."""
+
+    origin: int
+    stride: int
+
+    def numbers(self, times: Array) -> Array:
+        """``(t - T0) div S``, rounded down; never overflows, and ascends with the times."""
+        low, high = max(self.origin - _FAR, _LEAST), min(self.origin + _FAR, _MOST)
+        return (np.clip(times, low, high) - self.origin) // min(self.stride, _FAR)
+
+    @property
+    def widest(self) -> bool:
+        """Whether a longer stride would change nothing."""
+        return self.stride >= _FAR
+
+    def begin(self, number: int) -> int:
+        """The time at which a subwindow begins."""
+        return self.origin + number * self.stride
+
+
+@dataclass(slots=True)
+class CircularArray:
+    """Subwindows by position. Finding one is O(1), going through all O(M + subwindows)."""
+
+    positions: int
+    _held: list[list[Slot]] = field(default_factory=list)
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        self._held = [[] for _ in range(self.positions)]
+
+    def find(self, number: int) -> Slot | None:
+        """The subwindow of a number."""
+        for slot in self._held[number % self.positions]:
+            if slot.number == number:
+                return slot
+        return None
+
+    def put(self, slot: Slot) -> None:
+        """Place a new subwindow; the array doubles when it holds too many."""
+        if self._count >= 2 * self.positions:
+            self._double()
+        self._held[slot.number % self.positions].append(slot)
+        self._count += 1
+
+    def _double(self) -> None:
+        slots = list(self)
+        self.positions *= 2
+        self.__post_init__()
+        for slot in slots:
+            self._held[slot.number % self.positions].append(slot)
+
+    def remove(self, slot: Slot) -> None:
+        """Take a subwindow out."""
+        self._held[slot.number % self.positions].remove(slot)
+        self._count -= 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Slot]:
+        """All subwindows, by position."""
+        for slots in self._held:
+            yield from slots
+
+    def drawn(self) -> list[str]:
+        """The array as Figure 3 shows it."""
+        return [" ".join(map(str, slots)) or "nil" for slots in self._held]
+
+    def check(self) -> None:
+        """Assert that subwindows are where their numbers say, each once."""
+        assert len(self._held) == self.positions and self._count == sum(map(len, self._held))
+        for position, slots in enumerate(self._held):
+            assert all(slot.number % self.positions == position for slot in slots)
+            assert len({slot.number for slot in slots}) == len(slots)
