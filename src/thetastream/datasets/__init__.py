@@ -6,6 +6,8 @@
 - the queries of the SPO-Join paper: :data:`QUERIES`, :func:`q1`, :func:`q1_equal`, :func:`q2`,
   :func:`q3`; over real taxi trips :func:`taxi_q2`, :func:`taxi_q3`;
 - realistic streams: :func:`trades_quotes`, :func:`power_cooling`, :func:`trips`;
+- Linear Road: :func:`linear_road_table` and :func:`linear_road_batches`; keys for an index
+  :func:`linear_road_keys`, :func:`lrb_keys`, :func:`random_keys`, :func:`road_key`;
 - real data, from the folder ``THETASTREAM_DATA``: the ``load_…`` functions;
 - batches: :func:`cut`, :func:`interleave`.
 
@@ -28,6 +30,14 @@ from thetastream.datasets.keys import (
     increasing,
     uniform,
     zipf,
+)
+from thetastream.datasets.linear_road import (
+    linear_road_batches,
+    linear_road_keys,
+    linear_road_table,
+    lrb_keys,
+    random_keys,
+    road_key,
 )
 from thetastream.datasets.queries import QUERIES, q1, q1_equal, q2, q3, taxi_q2, taxi_q3
 from thetastream.datasets.rates import (
@@ -70,6 +80,9 @@ __all__ = [
     "increasing",
     "inequality_offset",
     "interleave",
+    "linear_road_batches",
+    "linear_road_keys",
+    "linear_road_table",
     "load_ais",
     "load_lrb",
     "load_quotes",
@@ -77,12 +90,15 @@ __all__ = [
     "load_taxi_yellow_2019",
     "load_taxi_zones",
     "load_trades",
+    "lrb_keys",
     "measured_match_rate",
     "power_cooling",
     "q1",
     "q1_equal",
     "q2",
     "q3",
+    "random_keys",
+    "road_key",
     "taxi_q2",
     "taxi_q3",
     "trades_quotes",

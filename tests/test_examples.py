@@ -1,0 +1,25 @@
+"""Every script of ``examples/`` that needs no Spark runs, and gives what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent / "examples"
+
+
+@pytest.mark.parametrize("index", ["auto", "ptwi/b+tree", "sorted-runs"])
+def test_linear_road(index: str, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = importlib.util.spec_from_file_location("example_linear_road", FOLDER / "linear_road.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.main(minutes=7, index=index)  # checks every answer itself
+    assert len(found) == 20
+    assert found[:3] == [56, 57, 72]
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 7
+    assert printed[6].startswith("minute 6:  9,639 reports held; vehicle 1274 goes 26 mph")
