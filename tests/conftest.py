@@ -1,13 +1,15 @@
-"""What all tests share: the hypothesis profiles, and a look for an OpenCL device."""
+"""What all tests share: the hypothesis profiles, and a look for what may be absent."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from thetastream.errors import RegistryError
+from thetastream.kernels.libjudy import load
 from thetastream.opencl import find
 
 # The same examples on every run and every machine; a first call may compile, so no deadline.
@@ -30,20 +32,21 @@ settings.load_profile(os.environ.get("THETASTREAM_HYPOTHESIS", "ci"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a Spark session go to one process. Tests of OpenCL need a device."""
+    """Tests that share a Spark session go to one process; some need what may be absent."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
-    _skip_without_device(items)
+    _skip_without("opencl", find, items)  # PoCL comes with the packages, but needs a linker
+    _skip_without("judy", load, items)
 
 
-def _skip_without_device(items: list[pytest.Item]) -> None:
-    """PoCL comes with the packages, but needs a linker."""
-    wanting = [item for item in items if "opencl" in item.nodeid]
+def _skip_without(word: str, look: Callable[[], object], items: list[pytest.Item]) -> None:
+    """Tests with a word in their name, parameters included, need what is looked for."""
+    wanting = [item for item in items if word in item.nodeid]
     if not wanting:
         return
     try:
-        find()
+        look()
     except RegistryError as error:
         for item in wanting:
             item.add_marker(pytest.mark.skip(reason=str(error)))

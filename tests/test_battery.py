@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import thetastream as ts
-from thetastream.index.base import defaults
+from thetastream.index.chain import Chain
 from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny
 
 # Every tactic by itself, and the index-based ones over every index: chains of subwindows, others.
-CHAINS = [name for name in ts.index.names() if "subwindows" in defaults(name)]
+CHAINS = [name for name in ts.index.names() if issubclass(ts.index.structure(name), Chain)]
 TACTICS = [
     *ts.tactics(),
     *(f"ibwj/{name}" for name in ts.index.names() if name not in CHAINS),

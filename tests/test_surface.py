@@ -51,6 +51,7 @@ def test_stream_join() -> None:
         "columns": (NAMED, None),
         "schemas": (NAMED, None),
         "output": (NAMED, "rows"),
+        "aggregate": (NAMED, None),
     }
     assert signature(ts.StreamJoin.push) == {"left": (PLAIN, None), "right": (PLAIN, None)}
     for name in ("flush", "explain", "metrics", "check"):
@@ -82,10 +83,10 @@ def test_indexes() -> None:
         "parameters": (REST, EMPTY),
     }
     assert ts.index.names() == [
-        "b+tree", "bi-sort", "bi-sort-opencl", "chained", "css-tree", "im-tree", "llat",
-        "nested-loop", "optimistic-tree", "per-term", "pim-tree", "po-join", "rap-table",
-        "round-robin", "sorted-runs", "split-join", "spo-join", "subwindows", "wib-tree",
-        "zoned-runs",
+        "b+tree", "b-tree", "bi-sort", "bi-sort-opencl", "burst-trie", "chained", "csb+tree",
+        "css-tree", "im-tree", "incremental", "judy", "llat", "nested-loop", "optimistic-tree",
+        "per-term", "pim-tree", "po-join", "ptwi", "radix-trie", "rap-table", "round-robin",
+        "sorted-runs", "split-join", "spo-join", "subwindows", "wib-tree", "zoned-runs",
     ]  # fmt: skip
     index = ts.index.create("sorted-runs")
     assert index.parameters["capacity"] == 1 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import weakref
@@ -32,6 +33,7 @@ INNER: dict[str, dict[str, Any]] = {
     "sorted-runs": {"ratio": 2},
     "b+tree": {"slots": 2, "fanout": 3},
     "plain": {},
+    "radix-trie": {},
     "bi-sort": {"subwindows": 2, "buffer": 2},
     "nested-loop": {},
     "per-term/css-tree": {"options": {"leaf": 1, "fanout": 2}},
@@ -270,7 +272,9 @@ def facts(index: Ptwi, model: Model) -> None:
 )
 def test_numbers_of_subwindows(times: list[int], origin: int, stride: int) -> None:
     """As integers of any length would give them, but for what lies far from T0; always in order."""
-    numbers = Calendar(origin, stride).numbers(np.array(times, np.int64)).tolist()
+    calendar = Calendar(origin, stride)
+    numbers = calendar.numbers(np.array(times, np.int64)).tolist()
+    assert numbers == [calendar.number(time) for time in times]
     for time, number in zip(times, numbers, strict=True):
         far = min(max(time, origin - 2**62), origin + 2**62)
         assert number == (far - origin) // min(stride, 2**62)
@@ -408,6 +412,22 @@ def test_a_whole_subwindow_is_dropped_without_a_look_at_its_rows() -> None:
     assert len(index) == 0
 
 
+@pytest.mark.parametrize("inner", ["sorted-runs", "bi-sort", "nested-loop"])
+def test_memory_does_not_wait_for_the_garbage_collector(inner: str) -> None:
+    """A cycle of references inside a structure would keep its arrays until then."""
+    index = made(inner)
+    put(index, [1, 2, 3, 4], 0)
+    everything(index)
+    freed = weakref.ref(index.slots_between(LOW, HIGH)[0].index)
+    gc.disable()
+    try:
+        index.expire(2)
+        disposal.settle()
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("background", [True, False])
 @every
 def test_open_answers_outlive_their_subwindows(inner: str, background: bool) -> None:
@@ -439,34 +459,40 @@ def test_trees_that_delete_are_spared_it() -> None:
 
 
 def test_a_full_queue_frees_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so does one without a thread, as at the end of a process."""
+    queue = disposal._Disposal()
+    monkeypatch.setattr(disposal, "_disposal", queue)
+    lists = [[number] for number in range(disposal._WAITING + 3)]
+    alone = [1]
+    disposal.discard(alone)
     disposal.settle()
-    monkeypatch.setattr(disposal, "_disposal", disposal._Disposal())
-    monkeypatch.setattr(disposal._Disposal, "_run", lambda self: None)  # nobody empties it
-    things = [np.empty(1) for _ in range(disposal._WAITING + 3)]
-    refs = [weakref.ref(thing) for thing in things]
-    while things:
-        disposal.discard(things.pop(0))
-    assert sum(ref() is not None for ref in refs) == disposal._WAITING
+    assert not alone
+    monkeypatch.setattr(queue, "_thread", object())  # one that never comes
+    for one in lists:
+        disposal.discard(one)
+    assert [len(one) for one in lists] == [1] * disposal._WAITING + [0] * 3
 
 
 PROCESS = """
 import os, sys, weakref
 import numpy as np
 from thetastream.index import disposal
-disposal.discard(np.empty(5))
+disposal.begin()
+disposal.discard([np.empty(5)])
 disposal.settle()
 child = os.fork() if hasattr(os, "fork") else 0
 if child == 0:
-    thing = np.empty(5)
-    ref = weakref.ref(thing)
+    thing, other = [np.empty(5)], [np.empty(5)]
     disposal.discard(thing)
-    del thing
+    assert not thing
+    disposal.begin()
+    disposal.discard(other)
     disposal.settle()
-    assert ref() is None
+    assert not other
     print("freed", flush=True)
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
-disposal.discard(np.empty(5))
+disposal.discard([np.empty(5)])
 """
 
 
@@ -516,6 +542,19 @@ def test_names() -> None:
 def test_what_is_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(RegistryError, match=message):
         create(name, **settings)
+
+
+@pytest.mark.parametrize(
+    ("tactic", "message"),
+    [
+        ("ordered/ptwi/b+trea", r"no index 'b\+trea'.*Did you mean 'b\+tree'"),
+        ("ordered/sorted-runs/b+tree", "'sorted-runs' holds no other structure"),
+        ("hash/ptwi/b+tree", "take an index, as in 'ordered/ptwi/b\\+tree'"),
+    ],
+)
+def test_what_a_tactic_refuses(tactic: str, message: str) -> None:
+    with pytest.raises(RegistryError, match=message):
+        ts.StreamJoin(on="l.x = r.x", window=ts.CountWindow(10), tactic=tactic)
 
 
 def test_times_that_do_not_fit() -> None:

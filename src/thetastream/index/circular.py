@@ -24,7 +24,7 @@ import numpy as np
 
 from thetastream.index.base import Array, Index
 
-__all__ = ["Calendar", "CircularArray", "Slot"]
+__all__ = ["Calendar", "CircularArray", "Slot", "ends"]
 
 _FAR = 2**62  # from T0; what lies farther off is taken to lie there
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -54,10 +54,10 @@ class Slot:
         """Take rows, with ids above all before."""
         self.index.insert(matrix, ids)
         self.rows += ids.size
-        self.first = min(self.first, int(ids.min()))
-        self.last = max(self.last, int(ids.max()))
-        self.least = min(self.least, int(times.min()))
-        self.greatest = max(self.greatest, int(times.max()))
+        first, last = ends(ids)
+        least, greatest = (first, last) if times is ids else ends(times)
+        self.first, self.last = min(self.first, first), max(self.last, last)
+        self.least, self.greatest = min(self.least, least), max(self.greatest, greatest)
 
     def hides(self, before: int) -> bool:
         """Whether the partial index still holds rows with an id below ``before``."""
@@ -74,10 +74,19 @@ class Calendar:
     origin: int
     stride: int
 
+    def number(self, time: int) -> int:
+        """``(t - T0) div S``, rounded down; ascends with the time."""
+        low, high = self._near
+        return (min(max(time, low), high) - self.origin) // min(self.stride, _FAR)
+
     def numbers(self, times: Array) -> Array:
-        """``(t - T0) div S``, rounded down; never overflows, and ascends with the times."""
-        low, high = max(self.origin - _FAR, _LEAST), min(self.origin + _FAR, _MOST)
-        return (np.clip(times, low, high) - self.origin) // min(self.stride, _FAR)
+        """The same for many times; no difference overflows."""
+        return (np.clip(times, *self._near) - self.origin) // min(self.stride, _FAR)
+
+    @property
+    def _near(self) -> tuple[int, int]:
+        """The first and the last time that are told apart."""
+        return max(self.origin - _FAR, _LEAST), min(self.origin + _FAR, _MOST)
 
     @property
     def widest(self) -> bool:
@@ -87,6 +96,13 @@ class Calendar:
     def begin(self, number: int) -> int:
         """The time at which a subwindow begins."""
         return self.origin + number * self.stride
+
+
+def ends(values: Array) -> tuple[int, int]:
+    """The least and the largest of some values."""
+    if values.size == 1:
+        return int(values[0]), int(values[0])
+    return int(values.min()), int(values.max())
 
 
 @dataclass(slots=True)

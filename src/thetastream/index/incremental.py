@@ -57,7 +57,7 @@ class Incremental(Index):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        inner: str = "b-tree",
+        inner: str = "radix-trie",
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(capacity, columns)

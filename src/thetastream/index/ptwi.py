@@ -45,8 +45,8 @@ import numpy as np
 
 from thetastream.errors import DataError, RegistryError
 from thetastream.index.base import Array, Index, check_parameters, checked, create, register
-from thetastream.index.circular import Calendar, CircularArray, Slot
-from thetastream.index.disposal import discard
+from thetastream.index.circular import Calendar, CircularArray, Slot, ends
+from thetastream.index.disposal import begin, discard
 from thetastream.index.slotted import Between, Slotted
 
 __all__ = ["Ptwi"]
@@ -75,7 +75,7 @@ class Ptwi(Slotted):
         self,
         capacity: int = 1 << 20,
         columns: int = 1,
-        inner: str = "sorted-runs",
+        inner: str = "radix-trie",
         subwindows: int = 5,
         stride: int = 0,
         background: bool = True,
@@ -106,6 +106,8 @@ class Ptwi(Slotted):
         self._since_change = 0  # rows inserted since the stride changed
         self._touched = self._dropped = self._late = 0
         self._work: dict[str, float] = {}  # of partial indexes that were dropped
+        if background:
+            begin()
 
     def _made(self) -> Index:
         settings = self.options or {}
@@ -146,7 +148,7 @@ class Ptwi(Slotted):
                 f"times must have one entry per row; got shape {times.shape} for {ids.size} rows"
             )
         middle = times.size // 2  # not the latest, which may lie in the future
-        self._now = int(np.partition(times, middle)[middle])
+        self._now = int(np.partition(times, middle)[middle] if middle else times[0])
         return times
 
     def _found(self, matrix: Array, ids: Array, times: Array) -> tuple[Array, Array, Array]:
@@ -169,24 +171,27 @@ class Ptwi(Slotted):
 
     def _spread(self, matrix: Array, ids: Array, times: Array) -> None:
         """Give each subwindow its rows."""
-        assert self._calendar is not None
-        numbers = self._calendar.numbers(times)
-        if numbers[0] == numbers[-1] and np.all(numbers == numbers[0]):
-            edges, order = [], np.arange(ids.size)
+        calendar = self._calendar
+        assert calendar is not None
+        first, last = map(calendar.number, ends(times))
+        numbers = None if first == last else calendar.numbers(times)
+        touched = [first] if numbers is None else np.unique(numbers).tolist()
+        if not self.stride and not calendar.widest and self._crowded(touched):
+            self._learn(2 * calendar.stride)
+            self._spread(matrix, ids, times)
+        elif numbers is None:  # as nearly always
+            self._put(first, matrix, ids, times)
         else:
             order = np.argsort(numbers, kind="stable")
-            edges = np.flatnonzero(np.diff(numbers[order], prepend=numbers[order[0]])).tolist()
-        if not self.stride and self._crowded(numbers[order[[0, *edges]]]):
-            self._learn(2 * self._calendar.stride)
-            self._spread(matrix, ids, times)
-            return
-        if not edges:
-            self._put(int(numbers[0]), matrix, ids, times)
-            return
-        for start, stop in zip([0, *edges], [*edges, ids.size], strict=True):
-            at = order[start:stop]
-            rows = np.ascontiguousarray(matrix[:, at]), ids[at], times[at]
-            self._put(int(numbers[at[0]]), *rows)
+            edges = np.searchsorted(numbers[order], touched).tolist()
+            for number, start, stop in zip(touched, edges, [*edges[1:], ids.size], strict=True):
+                at = order[start:stop]
+                self._put(number, np.ascontiguousarray(matrix[:, at]), ids[at], times[at])
+
+    def _crowded(self, numbers: list[int]) -> bool:
+        """Whether too many subwindows would live, were these opened."""
+        new = sum(self._array.find(number) is None for number in numbers)
+        return new > 0 and len(self._array) + new > 2 * self.subwindows
 
     def _put(self, number: int, matrix: Array, ids: Array, times: Array) -> None:
         assert self._calendar is not None
@@ -199,13 +204,6 @@ class Ptwi(Slotted):
             self._newest = slot
         elif slot is not self._newest:
             self._late += ids.size
-
-    def _crowded(self, numbers: Array) -> bool:
-        """Whether too many subwindows would live, were these opened."""
-        assert self._calendar is not None
-        new = sum(self._array.find(number) is None for number in numbers.tolist())
-        crowd = len(self._array) + new > 2 * self.subwindows
-        return new > 0 and crowd and not self._calendar.widest
 
     def _next(self) -> Index:
         """A partial index for a new subwindow."""
@@ -266,8 +264,10 @@ class Ptwi(Slotted):
             self._newest = max(self._slots(), key=lambda one: one.greatest, default=None)
         self._dropped += 1
         _add(self._work, slot.index.statistics)
+        unwanted = [slot.index]
+        del slot.index  # so that no one else holds it, unless somebody reads it
         if self.background:
-            discard(slot.index)
+            discard(unwanted)
 
     # --- Asking ---------------------------------------------------------------------------------
 
@@ -292,8 +292,7 @@ class Ptwi(Slotted):
             return super().find(keys)
         low = high = at
         if self._calendar is not None:
-            number = int(self._calendar.numbers(np.array([at], np.int64))[0])
-            low = self._calendar.begin(number)
+            low = self._calendar.begin(self._calendar.number(at))
             high = low + self._calendar.stride - 1
         return self.between(low, high).find(keys)
 
@@ -362,8 +361,8 @@ class Ptwi(Slotted):
             assert slot.hides(self._before) or not ids.size or ids[0] >= self._before
         for slot in self._array:
             assert self._calendar is not None
-            ends = self._calendar.numbers(np.array([slot.least, slot.greatest]))
-            assert np.all(ends == slot.number), "rows must lie in the subwindow of their time"
+            numbers = map(self._calendar.number, (slot.least, slot.greatest))
+            assert {*numbers} == {slot.number}, "rows must lie in the subwindow of their time"
         _, ids = self.dump()
         assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
         assert ids.size == len(self)

@@ -17,6 +17,7 @@ under a file lock by one process while the others wait, and a marker says that i
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import hashlib
 import os
@@ -37,8 +38,9 @@ from numba.core import config as _config
 from numba.extending import intrinsic, overload
 
 __all__ = [
-    "COMPILE_ERROR", "ENABLED", "NUMBER", "by_type", "cache_folder", "compiled", "device",
-    "inlined", "kernel", "lowest_bit", "named", "prefetch", "prepare", "vector",
+    "COMPILE_ERROR", "ENABLED", "NUMBER", "by_type", "cache_folder", "call_address", "compiled",
+    "count_bits", "device", "inlined", "kernel", "load_word", "lowest_bit", "named", "prefetch",
+    "prepare", "shift", "store_word", "vector",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -118,9 +120,9 @@ _types: Any = types
 NUMBER = types.int64
 
 
-def vector(dimensions: int) -> Any:
-    """The type of contiguous int64 arrays, for signatures that text cannot say."""
-    return types.Array(types.int64, dimensions, "C")
+def vector(dimensions: int, bits: int = 64, kind: str = "int") -> Any:
+    """The type of contiguous arrays, for signatures that text cannot say."""
+    return types.Array(getattr(types, f"{kind}{bits}"), dimensions, "C")
 
 
 def named(kind: Any, *parts: Any) -> Any:
@@ -170,6 +172,108 @@ def _lowest_bit_plain(word: Any) -> Any:
 
 
 lowest_bit: Any = intrinsic(_lowest_bit) if ENABLED else _lowest_bit_plain
+
+
+def _count_bits(typing: Any, word: Any) -> Any:
+    """Code that counts the bits that are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+def _count_bits_plain(word: Any) -> int:
+    """The same without the compiler."""
+    return int(word).bit_count()
+
+
+count_bits: Any = intrinsic(_count_bits) if ENABLED else _count_bits_plain
+
+
+def _shift(typing: Any, array: Any, target: Any, source: Any, count: Any) -> Any:
+    """Code that moves ``count`` entries of an array to another place in it; they may overlap."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, flag, number = ir.IntType(8).as_pointer(), ir.IntType(1), ir.IntType(64)
+        target, source = (
+            builder.bitcast(builder.gep(data, [at]), byte) for at in (arguments[1], arguments[2])
+        )
+        width = context.get_abi_sizeof(context.get_value_type(signature.args[0].dtype))
+        size = builder.mul(arguments[3], number(width))
+        kind = ir.FunctionType(ir.VoidType(), [byte, byte, number, flag])
+        insert: Any = cgutils.get_or_insert_function
+        call = insert(builder.module, kind, "llvm.memmove.p0.p0.i64")
+        builder.call(call, [target, source, size, flag(0)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64, types.int64), generate
+
+
+def _shift_plain(array: Any, target: int, source: int, count: int) -> None:
+    """The same without the compiler."""
+    array[target : target + count] = array[source : source + count].copy()
+
+
+shift: Any = intrinsic(_shift) if ENABLED else _shift_plain
+
+
+def _call_address(typing: Any, address: Any, a: Any, b: Any, c: Any) -> Any:
+    """Code that calls the C function at an address with three words, and gives its word.
+
+    A function of fewer arguments does not see the rest. The address is an argument and not part of
+    the code, so the code can be kept on disk.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word, [word, word, word])
+        function = builder.inttoptr(arguments[0], kind.as_pointer())
+        return builder.call(function, arguments[1:])
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+
+
+def _call_plain(address: Any, a: Any, b: Any, c: Any) -> int:
+    """The same without the compiler."""
+    word = ctypes.c_int64
+    function = ctypes.CFUNCTYPE(word, word, word, word)(int(address))
+    return int(function(int(a), int(b), int(c)))
+
+
+def _load_word(typing: Any, address: Any) -> Any:
+    """Code that reads the word at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+
+    return types.int64(types.int64), generate
+
+
+def _load_plain(address: Any) -> int:
+    """The same without the compiler."""
+    return ctypes.c_int64.from_address(int(address)).value
+
+
+def _store_word(typing: Any, address: Any, word: Any) -> Any:
+    """Code that writes the word at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+def _store_plain(address: Any, word: Any) -> None:
+    """The same without the compiler."""
+    ctypes.c_int64.from_address(int(address)).value = int(word)
+
+
+call_address: Any = intrinsic(_call_address) if ENABLED else _call_plain
+load_word: Any = intrinsic(_load_word) if ENABLED else _load_plain
+store_word: Any = intrinsic(_store_word) if ENABLED else _store_plain
 
 
 def prepare(group: str = "base") -> None:
