@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream import oracle
+from thetastream import aggregate_oracle, oracle
 from thetastream.aggregate import (
     Aggregate,
     Folded,
@@ -155,7 +155,7 @@ def test_answers_are_those_of_the_oracle(case: tuple[Any, list[Any]]) -> None:
     for function in Summary:
         if not function.takes(kind_of(kind.type)):
             continue
-        expected = oracle._summary(function.value, known)
+        expected = aggregate_oracle.summary(function.value, known)
         aggregate = Aggregate("x", function, "x")
         if function is Summary.SUM and _leaves_64_bits(expected):
             with pytest.raises(DataError, match=f"is {expected}, which does not fit"):
@@ -286,4 +286,4 @@ def test_boxes_of_a_row_are_combined(boxes: list[tuple[int, list[int]]], real: b
         expected = [float(v) if real else v for o, held in boxes if o == owner for v in held]
         for function in Summary:
             found = answer(Aggregate("x", function, "x"), kind, rows).to_pylist()[owner]
-            assert alike(found, oracle._summary(function.value, expected))
+            assert alike(found, aggregate_oracle.summary(function.value, expected))

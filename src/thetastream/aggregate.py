@@ -43,6 +43,7 @@ __all__ = [
     "check_aggregates",
     "of_right",
     "read_aggregates",
+    "result_fields",
     "result_type",
 ]
 
@@ -184,6 +185,14 @@ def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
     if pat.is_decimal(kind):
         return pa.decimal128(38, kind.scale)
     return pa.float64() if pat.is_floating(kind) else pa.int64()
+
+
+def result_fields(aggregates: Sequence[Aggregate], schema: pa.Schema) -> list[pa.Field]:
+    """The output columns of aggregates over columns of a schema."""
+    return [
+        pa.field(a.name, result_type(a, None if a.column is None else schema.field(a.column).type))
+        for a in aggregates
+    ]
 
 
 # --- From folds to columns ----------------------------------------------------------------------

@@ -81,27 +81,38 @@ class Engine:
         return Source(*select(*whole, query.columns))
 
     def _new_stream(self, side: Side, source: Source, first: int) -> Stream:
-        roles = self.query.roles(side)
-        columns: set[str] = set()
-        if not self.query.output.numbered:
-            columns.update(name for role, name in source.origin if role in roles)
-        for node in self.binding.residuals:
-            for role in roles:
-                columns.update(node.columns(role))
-        schema = self.binding.schemas[side]
-        tracked = [role for role in roles if self.query.how.tracks(role)]
+        schema, columns = self.binding.schemas[side], self._payload(side, source)
         stream = Stream(
             schema,
             [name for name in schema.names if name in columns],
             timed=self.binding.time is not None,
-            tracked=tracked,
+            tracked=self._tracked(side),
             first=first,
             placed=self.query.partitioned and isinstance(self.query.window, CountWindow),
-            copied=self.query.led in roles,
+            copied=self.query.led in self.query.roles(side),
             numbered=self._numbers_differ,
+            measured=self._measured(side),
         )
         stream.stored = self._indexes(side)
         return stream
+
+    def _payload(self, side: Side, source: Source) -> set[str]:
+        """The columns that a stream keeps: those of the output, and those of residuals."""
+        roles = self.query.roles(side)
+        columns = {
+            name for node in self.binding.residuals for r in roles for name in node.columns(r)
+        }
+        if not self.query.output.numbered:
+            columns.update(name for role, name in source.origin if role in roles)
+        return columns
+
+    def _tracked(self, side: Side) -> list[Side]:
+        """The roles of a stream in which it is remembered whether a row has been dealt with."""
+        return [role for role in self.query.roles(side) if self.query.how.tracks(role)]
+
+    def _measured(self, side: Side) -> Mapping[str, str]:
+        """The columns of a stream that are folded, and what they are called in messages."""
+        return {}
 
     def _indexes(self, side: Side) -> dict[Side, Stored]:
         """The indexes of a stream, still empty."""
@@ -233,16 +244,18 @@ class Engine:
         """Rows of one side: probe the other, then be stored."""
         side, stream = rows.side, self.streams[rows.side]
         first = self._stored(stream, rows)
-        parts = self._match(rows, first, side.other)
+        return self._match(rows, first, side.other) + self._keep(rows, first)
+
+    def _keep(self, rows: Fresh, first: int) -> list[Part]:
+        """Index stored rows, of ids ``first …``; rows that they push out of the window leave."""
+        side, stream = rows.side, self.streams[rows.side]
         before = stream.rows.first
         if isinstance(self.query.window, CountWindow):
             before = max(before, self.query.window.oldest(stream.rows.next, side))
             # Expired first, so that merges leave the expired rows out.
             stream.stored[side].index.expire(before)
         self._index(stream, side, rows, first, before)
-        if isinstance(self.query.window, CountWindow):
-            parts += self._expire(side, before)
-        return parts
+        return self._expire(side, before) if isinstance(self.query.window, CountWindow) else []
 
     def _arrive_self(self, fresh: Rows) -> list[Part]:
         """The later row of a pair finds the earlier one, in either role."""
@@ -273,8 +286,6 @@ class Engine:
 
     def _arrive_ranked(self, fresh: Rows, *, last: bool) -> list[Part]:
         """Rows whose rank has come: both sides are stored first, then each looks back."""
-        window = self.query.window
-        assert isinstance(window, CountWindow)
         for side, rows in fresh.items():
             self.waiting[side].add(rows)
         shown = {side: self.census[side].last for side in Side}
@@ -285,17 +296,9 @@ class Engine:
             released, ranks = waiting.release(count)
             if released is not None:
                 due[side] = (released, ranks)
-        firsts: dict[Side, int] = {}
-        for side, (rows, _) in due.items():
-            firsts[side] = self._stored(self.streams[side], rows)
-            before = self.streams[side].rows.first
-            self._index(self.streams[side], side, rows, firsts[side], before)
-        parts: list[Part] = []
-        for side, (rows, ranks) in due.items():
-            stored = self.streams[side.other]
-            counts = self.census[side.other].before(ranks, side)
-            lows = stored.first_at(window.oldest(counts, side.other))
-            parts += self._match(rows, firsts[side], side.other, (lows, stored.first_at(counts)))
+        parts = self._meet_ranked(due)
+        window = self.query.window
+        assert isinstance(window, CountWindow)
         for side in Side:
             census = self.census[side]
             pending = census.pending
@@ -303,6 +306,32 @@ class Engine:
             oldest = window.oldest(census.released, side)
             parts += self._expire(side, self.streams[side].first_at(oldest))
         return parts
+
+    def _meet_ranked(self, due: dict[Side, tuple[Fresh, Array]]) -> list[Part]:
+        """Store and match rows whose turn has come; beside them their ranks."""
+        firsts: dict[Side, int] = {}
+        for side, (rows, _) in due.items():
+            firsts[side] = self._store_ranked(rows)
+        return [
+            part
+            for side, (rows, ranks) in due.items()
+            for part in self._match(
+                rows, firsts[side], side.other, self._ranked_window(side, ranks)
+            )
+        ]
+
+    def _store_ranked(self, rows: Fresh) -> int:
+        stream = self.streams[rows.side]
+        first = self._stored(stream, rows)
+        self._index(stream, rows.side, rows, first, stream.rows.first)
+        return first
+
+    def _ranked_window(self, side: Side, ranks: Array) -> tuple[Array, Array]:
+        """The ids of the other side ``[low, high)`` that rows of these ranks look back on."""
+        window, stored = self.query.window, self.streams[side.other]
+        assert isinstance(window, CountWindow)
+        counts = self.census[side.other].before(ranks, side)
+        return stored.first_at(window.oldest(counts, side.other)), stored.first_at(counts)
 
     def _stored(self, stream: Stream, rows: Fresh) -> int:
         if self.query.partitioned:

@@ -7,7 +7,7 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -15,6 +15,8 @@ from time import monotonic
 import numpy as np
 import pyarrow as pa
 
+from thetastream.aggregate import check_aggregates, of_right, read_aggregates
+from thetastream.aggregating import Aggregating, unmatched_rows
 from thetastream.answer import Output
 from thetastream.batch import conform
 from thetastream.binding import Binding, Fresh, bind, check_columns
@@ -46,7 +48,9 @@ class StreamJoin:
     ``self_join=True`` one stream is pushed as ``left`` and joined with itself. ``columns`` keeps
     only those output columns. ``schemas`` tells the columns of both sides before the first push.
     ``output`` is what is given for matches: rows; pairs of arrival numbers; ranges; or the count of
-    each row's matches.
+    each row's matches. ``aggregate``, such as ``{"n": "count", "avg": ("r.speed", "mean")}``, asks
+    for aggregates instead of pairs: one row per left row, with its columns and count, sum, min, max
+    or mean over the right rows that it matches and that are in the window when it arrives.
 
     ``threads`` splits the matching of a push; the result is the same for any number, and so it is
     for ``workers``, the threads that the parts of a window are dealt to (tactics ``panjoin`` and
@@ -83,6 +87,7 @@ class StreamJoin:
         columns: Sequence[str] | None = None,
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
         output: str | Output = "rows",
+        aggregate: Mapping[str, str | tuple[str, str]] | None = None,
     ) -> None:
         self._query = Query(
             Predicate.of(on),
@@ -98,6 +103,7 @@ class StreamJoin:
             collect=collect,
             collect_time=patience(collect_time),
             output=Output.of(output),
+            aggregates=() if aggregate is None else of_right(read_aggregates(aggregate)),
         )
         self._clock = clock
         self._counters = Counters()
@@ -203,13 +209,18 @@ class StreamJoin:
                 for role in query.roles(side):
                     check_columns(query.predicate, query.window, role, schema)
                     known[role] = schema
+                if side is Side.RIGHT:
+                    check_aggregates(query.aggregates, schema, "the right side")
         if len(known) == len(Side):
-            binding = bind(query.predicate, query.window, known)
+            back = bool(query.aggregates)
+            binding = bind(query.predicate, query.window, known, back=back)
             self._engine = self._made_engine(query, binding)
         self._schemas = known
 
     def _made_engine(self, query: Query, binding: Binding) -> Engine:
         facts = (query, binding, self._counters, self._side_counters, self._skipped)
+        if query.aggregates:
+            return Aggregating(*facts, self._clock)
         return Collecting(*facts, self._clock) if query.collects else Engine(*facts)
 
     def _steps(
@@ -242,7 +253,7 @@ class StreamJoin:
         self._early += batches.items()
         window = self._query.window
         for side in batches:
-            if isinstance(window, TimeWindow) or window.order or self._query.how.keeps(side):
+            if isinstance(window, TimeWindow) or window.order or self._query.gives(side):
                 continue
             count = self._skipped[side] + sum(batch.num_rows for _, batch in self._early)
             while self._skipped[side] + self._early[0][1].num_rows <= window.oldest(count, side):
@@ -252,7 +263,7 @@ class StreamJoin:
         """The other side never came: its columns are unknown, so only this side's are given."""
         parts: list[Part] = []
         for side, batch in self._early:
-            if self._query.how.keeps(side):
+            if self._query.gives(side):
                 given = self._alone(side, batch)
                 parts.append(Flow(partial(_cut, given, self._query.batch_rows)))
             self._skipped[side] += batch.num_rows
@@ -264,6 +275,8 @@ class StreamJoin:
             view = NumberView(self._skipped[side])
             return gathered(NUMBERS, {side: view}, {side: ids}, batch.num_rows)
         wanted = self._query.columns
+        if self._query.aggregates:
+            return unmatched_rows(self._query, batch)
         return batch.select([n for n in batch.schema.names if wanted is None or n in wanted])
 
 

@@ -43,12 +43,12 @@ class Matcher:
         self._binding = binding
         self._source = source
         self._counters = counters
-        self._pool = ThreadPoolExecutor(query.threads) if query.threads > 1 else None
+        self.pool = ThreadPoolExecutor(query.threads) if query.threads > 1 else None
 
     def close(self) -> None:
         """Let the threads go."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False)
+        if self.pool is not None:
+            self.pool.shutdown(wait=False)
 
     def match(
         self,
@@ -83,11 +83,11 @@ class Matcher:
         if output.numbered:
             views = {rows.side: _fresh_numbers(rows, first), role: streams[role].number_view()}
         if how is How.INNER:
-            matches = collect(probe, self._pool, None, EAGER_PAIRS)
+            matches = collect(probe, self.pool, None, EAGER_PAIRS)
             return self._pairs(self._led(matches, rows, streams), rows.side, role, views)
         marker = _Marker(self._query, streams, rows.side, role, first)
         see = marker.see if marker.needed else None
-        matches = collect(probe, self._pool, see, EAGER_PAIRS)
+        matches = collect(probe, self.pool, see, EAGER_PAIRS)
         if how is How.SEMI:
             return self.rows(Side.LEFT, streams[Side.LEFT], marker.newly())
         if not how.pairs:
@@ -161,7 +161,7 @@ class Matcher:
             counts = probe.counts()
             self._counters.matches += int(counts.sum())
             return [Flow(partial(counted, side, rows, counts, size))]
-        matches = collect(probe, self._pool, None, EAGER_PAIRS)
+        matches = collect(probe, self.pool, None, EAGER_PAIRS)
         sides = list(Side) if self._query.mirrored else [side]
 
         def flow() -> Iterator[pa.RecordBatch]:

@@ -35,7 +35,7 @@ from thetastream.predicate import Compare, Condition, Predicate
 from thetastream.side import How, Side
 from thetastream.window import CountWindow, TimeWindow
 
-__all__ = ["Answer", "Moment", "evaluate", "join", "matches", "read"]
+__all__ = ["Answer", "Arrived", "Moment", "arrive", "evaluate", "join", "matches", "meet", "read"]
 
 DAY = 86_400 * 10**9
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -76,7 +76,7 @@ def join(
     [(1, 0), (0, None)]
     """
     predicate, how = Predicate.of(on), How.of(how)
-    stored = _arrive(pushes, predicate, window, self_join)
+    stored = arrive(pushes, predicate, window, self_join)
     lefts = stored[Side.LEFT]
     rights = lefts if self_join else stored[Side.RIGHT]
     pairs: list[Pair] = [
@@ -84,7 +84,7 @@ def join(
         for left in lefts
         for right in rights
         if not (left.late or right.late or (self_join and left is right))
-        and _meet(left, right, window)
+        and meet(left, right, window)
         and matches(predicate, left.values, right.values)
     ]
     matched = {Side.LEFT: {pair[0] for pair in pairs}, Side.RIGHT: {pair[1] for pair in pairs}}
@@ -102,7 +102,9 @@ def join(
 
 
 @dataclass
-class _Arrived:
+class Arrived:
+    """A row, and what decides whom it meets."""
+
     values: Row
     position: int  # among all rows of its side
     time: Any  # event time, for time windows
@@ -111,21 +113,24 @@ class _Arrived:
     before: int = 0  # c(x): rows of the other side that arrived before this one
 
 
-def _arrive(
+def arrive(
     pushes: Iterable[tuple[Any, Any]],
     predicate: Predicate,
     window: CountWindow | TimeWindow,
     self_join: bool,
-) -> dict[Side, list[_Arrived]]:
+    more: Iterable[str] = (),
+) -> dict[Side, list[Arrived]]:
+    """The rows of both sides in order; ``more`` columns of the right side are read, too."""
     timed = isinstance(window, TimeWindow)
     marks = window.time if isinstance(window, TimeWindow) else window.order
     streams = (Side.LEFT,) if self_join else (Side.LEFT, Side.RIGHT)
-    rows: dict[Side, list[_Arrived]] = {Side.LEFT: [], Side.RIGHT: []}
+    rows: dict[Side, list[Arrived]] = {Side.LEFT: [], Side.RIGHT: []}
     for number, push in enumerate(pushes):
         frontier = _frontier([rows[side] for side in streams], window)
         for side in streams:  # left first, then right
             names = {*predicate.columns(side), *([marks[side.position]] if marks else [])}
             names |= set(predicate.columns(side.other)) if self_join else set()
+            names |= set(more) if side is Side.RIGHT else set()
             table = push[side.position]
             for values in [] if table is None else read(table, names):
                 mark = _plain(values[marks[side.position]]) if marks else None
@@ -133,7 +138,7 @@ def _arrive(
                 position = len(rows[side])
                 late = time is not None and time < frontier
                 arrival = (rank, side.position, position)
-                rows[side].append(_Arrived(values, position, time, arrival, late))
+                rows[side].append(Arrived(values, position, time, arrival, late))
     for side in streams:
         others = [row.arrival for row in rows[side if self_join else side.other]]
         if others != sorted(others):
@@ -143,7 +148,7 @@ def _arrive(
     return rows
 
 
-def _frontier(streams: list[list[_Arrived]], window: CountWindow | TimeWindow) -> Any:
+def _frontier(streams: list[list[Arrived]], window: CountWindow | TimeWindow) -> Any:
     """The smaller of the largest event times so far, less the lateness."""
     times = [[row.time for row in rows if row.time is not None] for rows in streams]
     if isinstance(window, CountWindow) or not all(times):
@@ -158,7 +163,8 @@ def _plain(value: Any) -> Any:
 # --- Windows ------------------------------------------------------------------------------------
 
 
-def _meet(left: _Arrived, right: _Arrived, window: CountWindow | TimeWindow) -> bool:
+def meet(left: Arrived, right: Arrived, window: CountWindow | TimeWindow) -> bool:
+    """Whether two rows are close enough."""
     sizes, slide = [_plain(size) for size in window.sizes], _plain(window.slide)
     if isinstance(window, CountWindow):
         first = left.arrival < right.arrival

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream.aggregating import Aggregating
 from thetastream.arrival import Census
 from thetastream.batch import joined
 from thetastream.binding import Binding, Fresh, bind
@@ -85,10 +86,12 @@ class Partition:
     def __init__(self, query: Query, schemas: Mapping[Side, pa.Schema]) -> None:
         assert query.partitioned
         self.query = query
-        self.binding: Binding = bind(query.predicate, query.window, schemas)
+        back = bool(query.aggregates)
+        self.binding: Binding = bind(query.predicate, query.window, schemas, back=back)
         self.counters = Counters()
         self.sides = {side: SideCounters() for side in Side}
-        self.engine = Engine(
+        make = Aggregating if query.aggregates else Engine
+        self.engine: Engine = make(
             query, self.binding, self.counters, self.sides, dict.fromkeys(query.streams, 0)
         )
 

@@ -27,8 +27,9 @@ class Planner:
         self._binding = binding
         self._counters = counters
         self._tactic = query.tactic
-        if query.tactic == "auto" and query.output.bounded and settled(binding):
-            self._tactic = "ordered"  # over sorted arrays, which tell ranges without any pair
+        pairless = query.output.bounded or query.aggregates
+        if query.tactic == "auto" and pairless and settled(binding):
+            self._tactic = "ordered"  # over sorted arrays, which need not make any pair
         self._samples: dict[Side, Fresh] = {}
         self._batches = dict.fromkeys(Side, BATCH)
         self._probes = dict.fromkeys(Side, 0)

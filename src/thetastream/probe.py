@@ -132,10 +132,11 @@ class Probe:
                 np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
             )
 
-    def pairs(self, boxes: Boxes) -> Callable[[], Reader]:
+    def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], Reader]:
         """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.
 
-        The index is asked now: what it stores later does not change the answer.
+        The index is asked now: what it stores later does not change the answer. ``boxed``: boxes
+        are given instead of fresh rows.
         """
         lows, highs = np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
         answer = self.index.probe(lows, highs, limit=self.limit)
@@ -144,7 +145,7 @@ class Probe:
 
         def start() -> Reader:
             reader = Reader()
-            reader.pairs = self._filtered(reader, answer.again(), owners, window)
+            reader.pairs = self._filtered(reader, answer.again(), owners, window, boxed)
             return reader
 
         return start
@@ -155,6 +156,7 @@ class Probe:
         answer: Iterator[Pair],
         owners: Array,
         window: tuple[Array, ...] | None,
+        boxed: bool,
     ) -> Iterator[Pair]:
         for positions, ids in answer:
             reader.candidates += positions.size
@@ -164,9 +166,9 @@ class Probe:
             rows = owners[positions]
             if self.binding.residuals and rows.size:
                 keep = self._residual(rows, ids)
-                rows, ids = rows[keep], ids[keep]
+                positions, rows, ids = positions[keep], rows[keep], ids[keep]
             if rows.size:
-                yield rows, ids
+                yield positions if boxed else rows, ids
 
     def _residual(self, rows: Array, ids: Array) -> NDArray[np.bool_]:
         def lookup(column: Column) -> pa.Array:

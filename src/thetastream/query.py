@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 
+from thetastream.aggregate import Aggregate
 from thetastream.answer import Output, refuse_ranges
 from thetastream.duration import Interval
 from thetastream.errors import SchemaError, StateError
@@ -29,7 +30,8 @@ class Query:
     pair is given only where its row of that side is at home; None when pairs meet once anyway.
     ``workers`` are the threads that parts of a window are dealt to. ``collect`` rows, or those of
     ``collect_time``, are processed together; None for no such limit. ``output`` is what is given
-    for matches.
+    for matches. With ``aggregates``, over columns of the right side, every left row gives one row:
+    its own columns, and the aggregates of the right rows that it matches.
     """
 
     predicate: Predicate
@@ -47,6 +49,7 @@ class Query:
     collect: int | None = None
     collect_time: Interval | None = None
     output: Output = Output.ROWS
+    aggregates: tuple[Aggregate, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, CountWindow | TimeWindow):
@@ -61,6 +64,8 @@ class Query:
             raise SchemaError("columns must name at least one output column, or be None for all")
         self._check_workers(*read_tactic(self.tactic))
         self.output.check(self.how, self.columns)
+        if self.aggregates:
+            self._check_aggregated()
         if self.output is Output.RANGES:
             refuse_ranges(
                 self.predicate,
@@ -68,6 +73,23 @@ class Query:
                 self.tactic,
                 self_join=self.self_join,
                 collects=self.collects,
+            )
+
+    def _check_aggregated(self) -> None:
+        if self.how is not How.INNER:
+            raise StateError(
+                f"with aggregate= every left row gives one row, matched or not, so how must be "
+                f"'inner'; got how={self.how.value!r}"
+            )
+        if self.output is not Output.ROWS:
+            raise StateError(
+                "aggregate= gives the columns of left rows, so output must be 'rows'; got "
+                f"output={self.output.value!r}. Leave one of the two out"
+            )
+        if self.self_join:
+            raise StateError(
+                "aggregate= is for two streams; a self-join has one. Join the stream as left and "
+                "as right, and keep a row from meeting itself in the condition"
             )
 
     def _check_workers(self, family: str, index: str | None) -> None:
@@ -100,8 +122,14 @@ class Query:
         """The sides of a pair that rows of a stream can stand on."""
         return tuple(Side) if self.self_join else (stream,)
 
+    def gives(self, side: Side) -> bool:
+        """Whether rows of a side are given even if they match nothing."""
+        return self.how.keeps(side) or (bool(self.aggregates) and side is Side.LEFT)
+
     def indexed(self, stream: Side) -> tuple[Side, ...]:
         """The roles in which a stream needs an index."""
+        if self.aggregates and stream is Side.LEFT:
+            return ()  # nothing looks for left rows
         return (stream,) if self.mirrored else self.roles(stream)
 
     @cached_property

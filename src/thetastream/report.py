@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thetastream.binding import Binding
+from thetastream.index.base import structure
 from thetastream.metrics import Counters, Metrics, SideCounters, SideMetrics
 from thetastream.plan import Choice, Explanation
 from thetastream.query import Query
 from thetastream.side import Side
 from thetastream.stream import Stream
+from thetastream.summarizer import folds_itself
+from thetastream.window import CountWindow, TimeWindow
 
 __all__ = ["explanation", "snapshot"]
 
@@ -77,6 +80,26 @@ def snapshot(
     )
 
 
+def _pairs_made(query: Query, binding: Binding | None, choices: Sequence[Choice]) -> str:
+    """Whether a join with aggregates makes pairs, and why."""
+    reason = ""
+    if binding is not None and binding.residuals:
+        reason = "residuals are evaluated on pairs"
+    elif query.ranked:
+        reason = "by rank, every left row has its own part of the window"
+    elif query.collects and isinstance(query.window, CountWindow):
+        reason = "when rows are collected, every left row has its own part of the window"
+    elif isinstance(query.window, TimeWindow):
+        reason = "event time is compared beside the condition"
+    elif any(choice.layout.columns > 1 for choice in choices):
+        reason = "several key columns are compared"
+    elif not all(folds_itself(structure(choice.layout.index)) for choice in choices):
+        reason = "the index has no fold of its own"
+    if reason:
+        return f"found chunk by chunk, folded and forgotten: {reason}"
+    return "not made: the index folds the rows of each box"
+
+
 def explanation(
     query: Query,
     binding: Binding | None,
@@ -97,6 +120,12 @@ def explanation(
     }
     if query.output.numbered:
         facts["output"] = query.output.value
+    if query.aggregates:
+        facts["aggregates, one row per left row"] = {
+            found.name: f"{found.function.value}({'r.' + found.column if found.column else '*'})"
+            for found in query.aggregates
+        }
+        facts["pairs"] = _pairs_made(query, binding, choices)
     if query.collects:
         limits = [f"{query.collect} rows" if query.collect else "", query.collect_time or ""]
         facts["collecting"] = " or ".join(str(part) for part in limits if part) + ", per side"

@@ -11,9 +11,10 @@
                  column; a pair meets where they cross
     everywhere   inequalities, otherwise: rows of an anchored side at home, the others everywhere
 
-Anchored is the side whose unmatched rows matter, both for a full join. A row that is sent to
-several partitions is a *copy* in all but one. ``led`` names the side whose home gives a pair, where
-a pair may meet more than once.
+Anchored is the side whose unmatched rows matter, both for a full join; the left one for an inner
+join, and for aggregates of the matches of left rows, which need all of them in one place. A row
+that is sent to several partitions is a *copy* in all but one. ``led`` names the side whose home
+gives a pair, where a pair may meet more than once.
 
 Targets follow from a row's values alone, never from its place in a batch: a task that is run again
 sends every row where it was sent before.
@@ -340,8 +341,13 @@ def choose(
     partitions: int,
     scheme: str = "auto",
     cell_width: float | None = None,
+    *,
+    rooted: bool = False,
 ) -> Routing:
-    """The scheme for a join: equality by hash, a band by cells, all else by a matrix."""
+    """The scheme for a join: equality by hash, a band by cells, all else by a matrix.
+
+    ``rooted``: an anchored row must meet all its partners at its home, as for aggregates of them.
+    """
     if scheme not in SCHEMES:
         raise StateError(
             f"partitioning must be one of {', '.join(SCHEMES)}; got {scheme!r}."
@@ -361,7 +367,7 @@ def choose(
         return Hashed(plan, points)
     if bands and scheme in ("auto", "cells"):
         return _cells(plan, bands[0], cell_width)
-    if how is How.INNER and not self_join:
+    if how is How.INNER and not self_join and not rooted:
         return Grid(plan)
     return Everywhere(plan)
 

@@ -187,18 +187,31 @@ def _fine_tick(left: pa.DataType, right: pa.DataType) -> int:
 
 
 def output_schema(
-    left: pa.Schema, right: pa.Schema | None, how: How, suffix: str
+    left: pa.Schema,
+    right: pa.Schema | None,
+    how: How,
+    suffix: str,
+    aggregates: Sequence[pa.Field] = (),
 ) -> tuple[pa.Schema, list[tuple[Side, str]]]:
     """Name the output columns: the only place that does.
 
     Left columns keep their names; a right column whose name is taken gets the suffix. Semi and anti
-    joins, and joins whose right side is still unknown, give the left columns alone. Returns the
-    schema and, per output column, its side and its name there.
+    joins, and joins whose right side is still unknown, give the left columns alone. Aggregates come
+    in the place of right columns, and are their own origin. Returns the schema and, per output
+    column, its side and its name there.
     """
     fields = [field.with_nullable(True) for field in left]
     origin = [(Side.LEFT, field.name) for field in left]
     taken = set(left.names)
-    if how.pairs and right is not None:
+    for field in aggregates:
+        if field.name in taken:
+            raise SchemaError(
+                f"aggregate {field.name!r} has the name of a column of the left side, which is "
+                "given beside it; choose another name"
+            )
+        fields.append(field)
+        origin.append((Side.RIGHT, field.name))
+    if how.pairs and right is not None and not aggregates:
         for field in right:
             name = field.name + suffix if field.name in taken else field.name
             if name in taken:

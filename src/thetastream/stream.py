@@ -6,7 +6,7 @@ in the role of its own side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thetastream.binding import Fresh
 from thetastream.index.base import Index, create
+from thetastream.measure import Measured
 from thetastream.plan import Choice
 from thetastream.rows import NumberView, Ring, Rows
 from thetastream.side import Side
@@ -88,7 +89,10 @@ class Stored:
 
 
 class Stream:
-    """The stored rows of one stream. Row ids count arrivals on it."""
+    """The stored rows of one stream. Row ids count arrivals on it.
+
+    ``measured`` columns, with what they are called in messages, are kept as numbers, for folds.
+    """
 
     def __init__(
         self,
@@ -101,6 +105,7 @@ class Stream:
         placed: bool = False,
         copied: bool = False,
         numbered: bool = False,
+        measured: Mapping[str, str] | None = None,
     ) -> None:
         self.rows = Rows(schema, columns, first)
         self.times = Ring(np.int64, first) if timed else None
@@ -108,6 +113,10 @@ class Stream:
         self.copies = Ring(np.bool_, first) if copied else None
         self.numbers = Ring(np.int64, first) if numbered else None
         self.matched = {role: Ring(np.bool_, first) for role in tracked}
+        self.measured = {
+            name: Measured(schema.field(name).type, what, first)
+            for name, what in (measured or {}).items()
+        }
         self._stored: dict[Side, Stored] = {}
         self.max_time: int | None = None
         self.sweeps = True
@@ -140,6 +149,8 @@ class Stream:
         if self.numbers is not None:
             assert rows.numbers is not None
             self.numbers.append(rows.numbers)
+        for name, column in self.measured.items():
+            column.append(rows.batch.column(name))
         copies = np.zeros(len(rows), np.bool_) if rows.copies is None else rows.copies
         for flags in [*self.matched.values(), *([self.copies] if self.copies is not None else [])]:
             flags.append(copies)  # a copy counts as dealt with: only its home emits it
@@ -252,7 +263,8 @@ class Stream:
     def _rings(self) -> list[Ring]:
         """What is kept beside the payload of every row."""
         kept = (self.times, self.positions, self.copies, self.numbers)
-        return [*(ring for ring in kept if ring is not None), *self.matched.values()]
+        measured = [ring for column in self.measured.values() for ring in column.rings()]
+        return [*(r for r in kept if r is not None), *self.matched.values(), *measured]
 
     @property
     def index_bytes(self) -> int:

@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 
 from thetastream.binding import Field, Fresh
 from thetastream.errors import RegistryError, suggest
-from thetastream.index.base import defaults
-from thetastream.index.base import names as index_names
+from thetastream.index.base import defaults, structure
 from thetastream.kernels.hashing import mix, mix_into, unmix
 
 __all__ = [
@@ -344,7 +343,10 @@ def tactic_summary(name: str) -> str:
 
 
 def read_tactic(name: str) -> tuple[str, str | None]:
-    """Split ``ibwj/pim-tree`` into tactic and index, and check both."""
+    """Split ``ibwj/pim-tree`` into tactic and index, and check both.
+
+    The index may name what is inside it, as in ``ordered/ptwi/b+tree``.
+    """
     family, _, index = name.partition("/")
     if family not in _TACTICS:
         raise RegistryError(
@@ -356,9 +358,6 @@ def read_tactic(name: str) -> tuple[str, str | None]:
             f"only the tactics {', '.join(map(repr, _OVER_AN_INDEX))} take an index, as in "
             f"'ordered/{index}'"
         )
-    if index and index not in index_names():
-        raise RegistryError(
-            f"there is no index {index!r}; there are {', '.join(index_names())}."
-            f"{suggest(index, index_names())}"
-        )
+    if index:
+        structure(index)
     return family, index or None

@@ -154,7 +154,7 @@ class TimeWindow:
         """Whether the sizes are durations (for timestamps) and not plain numbers."""
         return isinstance(self.sizes[0], Interval)
 
-    def bind(self, unit: int | None) -> BoundTime:
+    def bind(self, unit: int | None, *, back: bool = False) -> BoundTime:
         """The window in key units of ``unit`` nanoseconds; None for plain integers."""
 
         def scaled(value: Interval | int, what: str) -> int:
@@ -172,6 +172,7 @@ class TimeWindow:
             (scaled(self.sizes[0], "size"), scaled(self.sizes[1], "size")),
             scaled(self.lateness, "lateness"),
             None if self.slide is None else scaled(self.slide, "slide"),
+            back,
         )
 
     def __str__(self) -> str:
@@ -181,16 +182,29 @@ class TimeWindow:
 
 @dataclass(frozen=True, slots=True)
 class BoundTime:
-    """A time window in key units."""
+    """A time window in key units.
+
+    ``back``: left rows look back only, at right rows that are not later than themselves.
+    """
 
     sizes: tuple[int, int]
     lateness: int
     slide: int | None
+    back: bool = False
 
     def interval(
         self, times: NDArray[np.int64], fresh: Side
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Inclusive event times of the other side that rows of ``fresh`` at ``times`` meet."""
+        low, high = self._around(times, fresh)
+        if not self.back:
+            return low, high
+        return (low, times) if fresh is Side.LEFT else (times, high)
+
+    def _around(
+        self, times: NDArray[np.int64], fresh: Side
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Before and after."""
         stored_size, fresh_size = self.sizes[fresh.other.position], self.sizes[fresh.position]
         if self.slide is None:
             return saturating_add(times, -stored_size), saturating_add(times, fresh_size)

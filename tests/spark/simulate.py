@@ -9,6 +9,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from thetastream.aggregate import Aggregate
 from thetastream.batch import to_keys
 from thetastream.predicate import Predicate
 from thetastream.schema import output_schema
@@ -53,7 +54,11 @@ class DictStore:
 
 
 def spec_of(
-    scenario: Scenario, partitions: int, scheme: str = "auto", cell_width: float | None = None
+    scenario: Scenario,
+    partitions: int,
+    scheme: str = "auto",
+    cell_width: float | None = None,
+    aggregates: tuple[Aggregate, ...] = (),
 ) -> JoinSpec:
     pushes = numbered(scenario)
     schemas: dict[Side, Any] = {}
@@ -69,18 +74,22 @@ def spec_of(
         tactic="auto",
         suffix="_right",
         schemas=schemas,
-        answer=answer_of(schemas, How.of(scenario.how)),
+        answer=answer_of(schemas, How.of(scenario.how), aggregates),
         keys=tuple(range(7, 7 + partitions)),
         scheme=scheme,
         cell_width=cell_width,
         batch_rows=65_536,
         event_time=None,
         original=scenario.on,
+        aggregates=aggregates,
     )
 
 
-def answer_of(schemas: dict[Side, Any], how: How) -> tuple[tuple[str, Side, str], ...]:
-    schema, origin = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], how, "_right")
+def answer_of(
+    schemas: dict[Side, Any], how: How, aggregates: tuple[Aggregate, ...] = ()
+) -> tuple[tuple[str, Side, str], ...]:
+    given = [pa.field(found.name, pa.null()) for found in aggregates]
+    schema, origin = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], how, "_right", given)
     return tuple((name, *place) for name, place in zip(schema.names, origin, strict=True))
 
 
@@ -97,6 +106,7 @@ class Simulation:
     root: Any
     stores: dict[int, DictStore] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
+    batches: list[pa.RecordBatch] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
     _largest: dict[Side, int] = field(default_factory=dict)
 
@@ -131,15 +141,16 @@ class Simulation:
             store = self.stores.setdefault(key, DictStore())
             if self.chaos.random() < 0.3:
                 self._run(key, store.copy(), packets[key], frontier)  # fails before its commit
-            pairs, report = self._run(key, store, packets[key], frontier)
-            self.pairs += pairs
+            batches, report = self._run(key, store, packets[key], frontier)
+            self.batches += batches
+            self.pairs += [pair for batch in batches for pair in _pairs(batch)]
             self.reports.append(report)
         if timed:
             self._note(tables)
 
     def _run(
         self, key: int, store: DictStore, packets: list[Packet], frontier: int | None
-    ) -> tuple[list[Pair], dict[str, Any]]:
+    ) -> tuple[list[pa.RecordBatch], dict[str, Any]]:
         mood = self.chaos.choice(["alive", "alive", "attach", "rebuild"])
         if mood != "alive":
             ALIVE._held.clear()
@@ -152,7 +163,7 @@ class Simulation:
             step = Step(self.spec, key, store, frontier)  # type: ignore[arg-type]
             batches = list(step.run(packets))
             step.held.partition.check()
-        return [pair for batch in batches for pair in _pairs(batch)], step.report
+        return batches, step.report
 
     def _note(self, tables: dict[Side, pa.Table | None]) -> None:
         window = self.spec.window

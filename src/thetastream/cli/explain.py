@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thetastream.cli.aggregates import read_options
 from thetastream.cli.windows import WindowOptions
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ def explain(
     ] = None,
     slide: Annotated[str | None, typer.Option(help="Rows leave at multiples of this only.")] = None,
     how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
+    aggregate: Annotated[
+        list[str] | None,
+        typer.Option(help='Aggregates of matches instead of pairs: "n=count", "avg=mean(r.x)".'),
+    ] = None,
     tactic: Annotated[str, typer.Option(help="See `thetastream index`.")] = "auto",
     self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -62,6 +67,7 @@ def explain(
         tactic=tactic,
         self_join=self_join,
         schemas=_schemas(left_schema, right_schema),
+        aggregate=read_options(aggregate),
     )
     explanation = join.explain()
     if json:

@@ -52,6 +52,10 @@ def index(
         return
     console = Console()
     console.print(_table("structures", structures))
+    console.print(
+        "A structure with a parameter inner takes it after a stroke: ptwi/b-tree, "
+        "per-term/css-tree, and in a tactic ordered/ptwi/b-tree.\n"
+    )
     console.print(_table("tactics", tactics))
 
 

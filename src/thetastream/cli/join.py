@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from thetastream.cli.aggregates import read_options
 from thetastream.cli.progress import ProgressLine
 from thetastream.cli.tables import preview, summary
 from thetastream.cli.windows import WindowOptions
@@ -31,6 +32,9 @@ Examples:
   --window "10 minutes" --time t --lateness "5 s" --how left --output matched.parquet
 
   thetastream join trips.csv --on "abs(l.x - r.x) <= 10 AND abs(l.y - r.y) <= 10" --count 100000
+
+  thetastream join cars.parquet reports.parquet --on "l.segment = r.segment" --window "5 minutes"
+  --time t --aggregate "n=count" --aggregate "avg=mean(r.speed)"
 """
 
 
@@ -74,6 +78,13 @@ def join(
     give: Annotated[
         str, typer.Option(help="rows; pairs of row numbers; or count, of each row's matches.")
     ] = "rows",
+    aggregate: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='Give one row per left row, with aggregates of its matches: "n=count", '
+            '"avg=mean(r.speed)"; count, sum, min, max or mean. May be given several times.'
+        ),
+    ] = None,
     tactic: Annotated[str, typer.Option(help="See `thetastream index`.")] = "auto",
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
     batch_rows: Annotated[
@@ -92,6 +103,7 @@ def join(
     from thetastream.errors import StateError
     from thetastream.side import Side
 
+    asked = read_options(aggregate)
     options = WindowOptions(
         window=window, time=time, lateness=lateness, count=count, order=order, slide=slide
     )
@@ -120,8 +132,9 @@ def join(
         columns=kept,
         schemas=(schemas[0], schemas[-1]),
         output=answer,
+        aggregate=asked,
     )
-    schema = _schema(answer, schemas, how, suffix, kept)
+    schema = _schema(answer, schemas, how, suffix, kept, asked)
     report = Console(stderr=True)
     with ProgressLine(report, _total(sources)) as line:
         rows = run(engine, _pushes(sources, options), line)
@@ -137,9 +150,15 @@ def join(
 
 
 def _schema(
-    answer: Output, sides: list[pa.Schema], how: str, suffix: str, kept: list[str] | None
+    answer: Output,
+    sides: list[pa.Schema],
+    how: str,
+    suffix: str,
+    kept: list[str] | None,
+    asked: dict[str, Any] | None,
 ) -> pa.Schema:
     """The columns that will come out."""
+    from thetastream.aggregate import of_right, read_aggregates, result_fields
     from thetastream.output import COUNTS, NUMBERS
     from thetastream.schema import output_schema, select
     from thetastream.side import How
@@ -148,7 +167,8 @@ def _schema(
         return COUNTS
     if answer.numbered:
         return NUMBERS.schema
-    schema, origin = output_schema(sides[0], sides[-1], How.of(how), suffix)
+    given = result_fields(of_right(read_aggregates(asked)), sides[-1]) if asked else ()
+    schema, origin = output_schema(sides[0], sides[-1], How.of(how), suffix, given)
     return select(schema, origin, kept)[0]
 
 

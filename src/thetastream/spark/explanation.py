@@ -11,7 +11,6 @@ from thetastream.errors import StateError
 from thetastream.partition import Partition
 from thetastream.plan import Explanation
 from thetastream.report import explanation
-from thetastream.side import Side
 from thetastream.spark.spec import JoinSpec
 from thetastream.spark.state import FORMAT, RUN_BYTES, TIER
 
@@ -60,7 +59,7 @@ def explain(frame: DataFrame) -> Explanation:
         + ("in Spark's state store" if spec.state_path is None else f"files in {spec.state_path}"),
         "columns of a run": {side.value: spec.schemas[side].names for side in spec.streams},
         "compaction": f"{TIER} neighbours of like size become one; a run expires whole",
-        "flags": "one bit per row and role" if spec.query.how.tracks(Side.LEFT) else "none",
+        "flags": "one bit per row and role" if any(s.matched for s in streams) else "none",
     }
     facts["mode"] = more["mode"]
     return Explanation.of(facts)

@@ -11,7 +11,7 @@ the same way but for the state: each partition is joined at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -22,12 +22,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     DataType,
+    DecimalType,
+    DoubleType,
+    FractionalType,
+    LongType,
     StringType,
     StructField,
     StructType,
     TimestampType,
 )
 
+from thetastream.aggregate import (
+    Aggregate,
+    Summary,
+    check_aggregates,
+    of_right,
+    read_aggregates,
+)
 from thetastream.binding import check_columns
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
@@ -42,7 +53,7 @@ from thetastream.spark.frames import METRICS
 from thetastream.spark.packing import PACKED
 from thetastream.spark.session import check_streaming, default_partitions, placed_keys
 from thetastream.spark.spec import JoinSpec
-from thetastream.spark.types import arrow_schema, check_names
+from thetastream.spark.types import arrow_schema, check_names, known_types
 from thetastream.spark.worker import JoinProcessor, PackTask, join_task, pickled
 from thetastream.window import CountWindow, TimeWindow, Window
 
@@ -69,14 +80,15 @@ def theta_join(
     event_time: str | None = None,
     state_path: str | None = None,
     batch_rows: int = 65_536,
+    aggregate: Mapping[str, str | tuple[str, str]] | None = None,
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both static, on any conjunction of comparisons.
 
     ``on`` is SQL over ``l`` and ``r``; an expression over one side may be any Spark SQL. With
     ``right=None``, or the same DataFrame twice, every ordered pair of two different rows of one
-    stream is joined. ``window``, ``how``, ``tactic``, ``suffix`` and ``columns`` are those of
-    ``StreamJoin``; a count window needs ``order``. ``partitions`` (default: one per core) and
-    ``partitioning`` (``auto``, ``hash``, ``cells``, ``matrix``) say how the work is shared;
+    stream is joined. ``window``, ``how``, ``tactic``, ``suffix``, ``columns`` and ``aggregate`` are
+    those of ``StreamJoin``; a count window needs ``order``. ``partitions`` (default: one per core)
+    and ``partitioning`` (``auto``, ``hash``, ``cells``, ``matrix``) say how the work is shared;
     ``cell_width`` cuts the cells of a band. ``event_time`` names one more output column, the later
     event time of a pair, on which an aggregation or another join can follow. ``state_path`` is a
     folder that every executor reaches, one per query, for the rows of the window; without it they
@@ -95,8 +107,10 @@ def theta_join(
     for side, frame in frames.items():
         check_names(frame.schema, side.value)
     found = split(on)
-    answer = _answer(frames, mode, suffix, columns)
-    shown = _shown(frames, found, window, answer, self_join, str(on))
+    asked = () if aggregate is None else of_right(read_aggregates(aggregate))
+    _check_aggregated(asked, frames[Side.RIGHT], event_time)
+    answer = _answer(frames, mode, suffix, columns, asked)
+    shown = _shown(frames, found, window, answer, asked, self_join, str(on))
     if event_time is not None:
         _check_event_time(event_time, answer, window, mode, frames, streaming)
     spec = JoinSpec(
@@ -115,6 +129,7 @@ def theta_join(
         event_time=event_time,
         original=str(on),
         state_path=state_path if streaming else None,
+        aggregates=asked,
     )
     if spec.state_path is not None:
         read_location(spec.state_path)
@@ -161,14 +176,34 @@ def _check_window(window: Any) -> None:
         )
 
 
+def _check_aggregated(
+    aggregates: Sequence[Aggregate], right: DataFrame, event_time: str | None
+) -> None:
+    if not aggregates:
+        return
+    if event_time is not None:
+        raise StateError(
+            "event_time is for pairs: a row with aggregates has the event time of its left row, "
+            "and is given only after the watermark has passed it, so an operator that follows "
+            "would drop it as late. Write the result to a sink, and read it as a new stream"
+        )
+    check_aggregates(aggregates, known_types(right.schema), "the right side")
+    check_names(StructType([StructField(a.name, LongType()) for a in aggregates]), "aggregated")
+
+
 def _answer(
-    frames: dict[Side, DataFrame], how: How, suffix: str, columns: Sequence[str] | None
+    frames: dict[Side, DataFrame],
+    how: How,
+    suffix: str,
+    columns: Sequence[str] | None,
+    aggregates: Sequence[Aggregate],
 ) -> tuple[tuple[str, Side, str], ...]:
     """The columns of the answer: name, side, and name there."""
     if columns is not None and not columns:
         raise SchemaError("columns must name at least one output column, or be None for all")
     named = {side: pa.schema([(n, pa.null()) for n in f.columns]) for side, f in frames.items()}
-    whole = output_schema(named[Side.LEFT], named[Side.RIGHT], how, suffix)
+    given = [pa.field(found.name, pa.null()) for found in aggregates]
+    whole = output_schema(named[Side.LEFT], named[Side.RIGHT], how, suffix, given)
     schema, origin = select(*whole, columns)
     return tuple((name, *place) for name, place in zip(schema.names, origin, strict=True))
 
@@ -178,6 +213,7 @@ def _shown(
     found: Split,
     window: Window,
     answer: tuple[tuple[str, Side, str], ...],
+    aggregates: Sequence[Aggregate],
     self_join: bool,
     text: str,
 ) -> dict[Side, DataFrame]:
@@ -198,7 +234,10 @@ def _shown(
             computed = [pa.field(name, pa.null()) for name in found.computed[role]]
             known = [pa.field(name, pa.null()) for name in frame.columns]
             check_columns(predicate, window, role, pa.schema([*known, *computed]))
-        read = {column for _, s, column in answer if s in roles}
+        if aggregates and side is Side.RIGHT:
+            read = {found.column for found in aggregates if found.column is not None}
+        else:
+            read = {column for _, s, column in answer if s in roles}
         read |= {name for role in roles for name in predicate.columns(role)}
         read |= {clock[role.position] for role in roles}
         plain = [F.col(f"`{_escaped(name)}`") for name in frame.columns if name in read]
@@ -284,10 +323,31 @@ def _keys(spark: SparkSession, partitions: int | None) -> tuple[int, ...]:
 
 
 def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[str, DataType]]:
-    types = [(name, shown[side].schema[column].dataType) for name, side, column in spec.answer]
+    aggregates = {found.name: found for found in spec.aggregates}
+    types = [
+        (name, _summary_type(aggregates[name], shown[side]))
+        if name in aggregates
+        else (name, shown[side].schema[column].dataType)
+        for name, side, column in spec.answer
+    ]
     if spec.event_time is not None:
         types.append((spec.event_time, TimestampType()))
     return types
+
+
+def _summary_type(found: Aggregate, frame: DataFrame) -> DataType:
+    """The type of an aggregate; that of its column where values themselves are given."""
+    if found.function is Summary.COUNT:
+        return LongType()
+    if found.function is Summary.MEAN:
+        return DoubleType()
+    assert found.column is not None
+    kind = frame.schema[found.column].dataType
+    if found.function is not Summary.SUM:
+        return kind
+    if isinstance(kind, DecimalType):
+        return DecimalType(38, kind.scale)
+    return DoubleType() if isinstance(kind, FractionalType) else LongType()
 
 
 # --- The pipelines ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from thetastream.aggregate import Aggregate, result_type
 from thetastream.binding import Binding, bind
 from thetastream.predicate import Predicate
 from thetastream.query import Query
@@ -24,9 +25,10 @@ class JoinSpec:
 
     ``schemas`` hold the columns that travel: those of the answer, and those that predicate and
     window read, the expressions that Spark computes among them. ``answer`` lists the columns of the
-    answer: name, side, and name there. ``keys`` are the group keys of the partitions, chosen so
-    that Spark places them apart. ``original`` is the predicate as the user wrote it. ``state_path``
-    is a folder for runs, if they are not to be in the state store.
+    answer: name, side, and name there; aggregates stand on the right side, under their own names.
+    ``keys`` are the group keys of the partitions, chosen so that Spark places them apart.
+    ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
+    are not to be in the state store.
     """
 
     on: str
@@ -44,6 +46,7 @@ class JoinSpec:
     event_time: str | None
     original: str
     state_path: str | None = None
+    aggregates: tuple[Aggregate, ...] = ()
 
     @property
     def partitions(self) -> int:
@@ -63,19 +66,26 @@ class JoinSpec:
     @cached_property
     def output(self) -> pa.Schema:
         """The columns of the answer."""
-        fields = [
-            pa.field(name, self.schemas[side].field(column).type)
-            for name, side, column in self.answer
-        ]
+        fields = [pa.field(name, self._type(side, column)) for name, side, column in self.answer]
         if self.event_time is not None:
             assert isinstance(self.window, TimeWindow)
             kind = self.schemas[Side.LEFT].field(self.window.time[0]).type
             fields.append(pa.field(self.event_time, kind))
         return pa.schema(fields)
 
+    def _type(self, side: Side, column: str) -> pa.DataType:
+        """The type of a column of the answer."""
+        if not self.aggregates or side is Side.LEFT:
+            return self.schemas[side].field(column).type
+        (found,) = (aggregate for aggregate in self.aggregates if aggregate.name == column)
+        of = None if found.column is None else self.schemas[side].field(found.column).type
+        return result_type(found, of)
+
     @cached_property
     def gathered(self) -> tuple[str, ...]:
         """What the engine calls the columns it gives: the answer's, then event times if wanted."""
+        if self.aggregates:
+            return tuple(column for _, _, column in self.answer)
         schema, origin = output_schema(
             self.schemas[Side.LEFT], self.schemas[Side.RIGHT], self.how, self.suffix
         )
@@ -89,13 +99,20 @@ class JoinSpec:
     @cached_property
     def binding(self) -> Binding:
         """Predicate and window bound to the columns that travel."""
-        return bind(Predicate.parse(self.on), self.window, self.schemas)
+        back = bool(self.aggregates)
+        return bind(Predicate.parse(self.on), self.window, self.schemas, back=back)
 
     @cached_property
     def routing(self) -> Routing:
         """Where rows are sent."""
         return choose(
-            self.binding, self.how, self.self_join, self.partitions, self.scheme, self.cell_width
+            self.binding,
+            self.how,
+            self.self_join,
+            self.partitions,
+            self.scheme,
+            self.cell_width,
+            rooted=bool(self.aggregates),
         )
 
     @cached_property
@@ -113,6 +130,7 @@ class JoinSpec:
             self.batch_rows,
             partitioned=True,
             led=self.routing.led,
+            aggregates=self.aggregates,
         )
 
     @cached_property
@@ -128,6 +146,8 @@ class JoinSpec:
             "output columns": ", ".join(self.output.names),
             "runs": "in the state store" if self.state_path is None else "in files",
         }
+        if self.aggregates:
+            facts["aggregates"] = ", ".join(f"{found.name} = {found}" for found in self.aggregates)
         for side in self.streams:
             schema = self.schemas[side]
             facts[f"columns of the {side.value} side"] = ", ".join(

@@ -13,7 +13,7 @@ from pyspark.sql.types import (
 
 from thetastream.errors import SchemaError
 
-__all__ = ["arrow_schema", "check_names"]
+__all__ = ["arrow_schema", "check_names", "known_types"]
 
 _REFUSED = {"variant", "calendarinterval", "void", "interval", "geometry", "geography"}
 
@@ -28,6 +28,18 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
             kind = to_arrow_type(field.dataType, timezone="UTC")
         except Exception as error:
             raise _refusal(field.name, side, field.dataType) from error
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
+
+
+def known_types(schema: StructType) -> pa.Schema:
+    """All columns with their Arrow types; null for those that Spark cannot hand over."""
+    fields = []
+    for field in schema.fields:
+        try:
+            kind = to_arrow_type(field.dataType, timezone="UTC")
+        except Exception:
+            kind = pa.null()
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields)
 

@@ -17,6 +17,7 @@ import importlib.util
 if importlib.util.find_spec("hypothesis") is None:
     raise ImportError("thetastream.testing needs hypothesis: pip install thetastream[dev]")
 
+from thetastream.testing.aggregates import agree_on_aggregates, all_aggregates
 from thetastream.testing.assertions import assert_same_pairs
 from thetastream.testing.driver import JoinFactory, Outcome, make_join, run_engine, run_oracle
 from thetastream.testing.index_checks import INDEX_CHECKS, IndexCheck, IndexFactory, tiny
@@ -53,6 +54,8 @@ __all__ = [
     "Kind",
     "Outcome",
     "Scenario",
+    "agree_on_aggregates",
+    "all_aggregates",
     "assert_same_pairs",
     "conjunctions",
     "conjuncts",

@@ -35,7 +35,7 @@ from thetastream.testing.streams import (
 )
 from thetastream.window import CountWindow, TimeWindow
 
-__all__ = ["JOIN_CHECKS", "JoinCheck"]
+__all__ = ["JOIN_CHECKS", "JoinCheck", "Trial", "check"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class JoinCheck:
 JOIN_CHECKS: list[JoinCheck] = []
 
 
-def _check(body: Callable[[Trial], None]) -> Callable[[Trial], None]:
+def check(body: Callable[[Trial], None]) -> Callable[[Trial], None]:
+    """Put a check into the battery, under the name of the function."""
     JOIN_CHECKS.append(JoinCheck(body.__name__, body))
     return body
 
@@ -113,7 +114,7 @@ _ALIKE = [(kind, kind) for kind in (Kind("same", pa.int64(), (7,), ("0",)),)]
 # --- Exactness ----------------------------------------------------------------------------------
 
 
-@_check
+@check
 def exact_count_windows(trial: Trial) -> None:
     """Any predicate and mode over a count window, as the oracle says."""
 
@@ -122,7 +123,7 @@ def exact_count_windows(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def exact_time_windows(trial: Trial) -> None:
     """Any predicate and mode over a time window, late rows and NULL times included."""
 
@@ -131,7 +132,7 @@ def exact_time_windows(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def self_joins(trial: Trial) -> None:
     """One stream against itself: every ordered pair of two different rows."""
 
@@ -140,7 +141,7 @@ def self_joins(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def modes(trial: Trial) -> None:
     """Every mode over the same rows, on whole numbers so that matches are many."""
 
@@ -150,7 +151,7 @@ def modes(trial: Trial) -> None:
             trial.agrees(replace(scenario, how=how))
 
 
-@_check
+@check
 def conjunctions_of_terms(trial: Trial) -> None:
     """Two or three plain terms at once: what multi-term structures are made for."""
     numbers = _of("int", "float", "finite", "extreme", "decimal", "date", "timestamp", "string")
@@ -164,7 +165,7 @@ def conjunctions_of_terms(trial: Trial) -> None:
     assert any(served), "the tactic refused every predicate"
 
 
-@_check
+@check
 def special_floats(trial: Trial) -> None:
     """NaN, ±0.0, ±inf, the largest and the smallest numbers, NULL."""
     pairings = [*_of("float", "float32"), (KINDS["extreme"], KINDS["float"])]
@@ -174,7 +175,7 @@ def special_floats(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def extreme_integers(trial: Trial) -> None:
     """The ends of the integers; band edges saturate and never wrap."""
     pairings = _of("extreme", "unsigned", "small")
@@ -184,7 +185,7 @@ def extreme_integers(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def band_edges(trial: Trial) -> None:
     """Every operator with constants on either side of what 64 bits hold, on every pair of ends."""
     templates = ("l.a - r.a {} {}", "l.a {} r.a + {}", "r.a - {1} {0} l.a", "abs(l.a - r.a) {} {}")
@@ -197,7 +198,7 @@ def band_edges(trial: Trial) -> None:
                 trial.agrees(Scenario(((table, table),), on, CountWindow(20)))
 
 
-@_check
+@check
 def times_and_text(trial: Trial) -> None:
     """Dates, timestamps of mixed units, clock times, durations, strings and bytes as keys."""
     names = ("date", "timestamp", "coarse", "clock", "duration", "string", "binary", "bool")
@@ -208,7 +209,7 @@ def times_and_text(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def empty_and_single(trial: Trial) -> None:
     """Streams of no rows or one, pushes of nothing."""
 
@@ -217,7 +218,7 @@ def empty_and_single(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def expiry_edges(trial: Trial) -> None:
     """Rows that all match, so that the window alone decides: who leaves, and exactly when."""
 
@@ -226,7 +227,7 @@ def expiry_edges(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@_check
+@check
 def duplicates(trial: Trial) -> None:
     """Many equal keys: every pair once, no pair twice."""
 
@@ -245,7 +246,7 @@ def _punctual(**options: Any) -> st.SearchStrategy[Scenario]:
     )
 
 
-@_check
+@check
 def split_invariance(trial: Trial) -> None:
     """Any cutting of the same arrivals into pushes gives the same pairs."""
 
@@ -259,7 +260,7 @@ def split_invariance(trial: Trial) -> None:
             same(scenario, second.pairs, first.pairs)
 
 
-@_check
+@check
 def disorder(trial: Trial) -> None:
     """Rows out of order, but within the lateness, give what the ordered stream gives."""
 
@@ -288,7 +289,7 @@ def _in_order(table: Any) -> tuple[Any, list[int]]:
     return table.take(order), order.to_pylist()
 
 
-@_check
+@check
 def threads(trial: Trial) -> None:
     """Any number of threads gives the same rows in the same order."""
 
@@ -299,7 +300,7 @@ def threads(trial: Trial) -> None:
             assert several.pairs == alone.pairs
 
 
-@_check
+@check
 def bounded_batches(trial: Trial) -> None:
     """No output batch is empty or longer than ``batch_rows``."""
 
@@ -310,7 +311,7 @@ def bounded_batches(trial: Trial) -> None:
             assert all(0 < batch.num_rows <= batch_rows for batch in outcome.batches)
 
 
-@_check
+@check
 def lazy_answers(trial: Trial) -> None:
     """Answers that are read after the whole stream has been pushed are the same."""
 
@@ -319,7 +320,7 @@ def lazy_answers(trial: Trial) -> None:
         trial.agrees(scenario, lazy=True, batch_rows=batch_rows)
 
 
-@_check
+@check
 def stress(trial: Trial) -> None:
     """Long streams in small pushes through small windows; ``check()`` after every step."""
 
@@ -338,7 +339,7 @@ _LONG = (
 )
 
 
-@_check
+@check
 def long_streams(trial: Trial) -> None:
     """Drifting keys in pushes of all sizes: plans change, threads share the work, windows turn."""
 
@@ -383,7 +384,7 @@ def _drifting(on: str, how: str, random: Any, timed: bool) -> Scenario:
     return Scenario(tuple(pushes), on, window, how, alone)
 
 
-@_check
+@check
 def many_matches(trial: Trial) -> None:
     """More than a million pairs from one push come in small batches, and none is lost."""
     rows = 1100
@@ -401,7 +402,7 @@ def many_matches(trial: Trial) -> None:
 # --- What else the engine says ------------------------------------------------------------------
 
 
-@_check
+@check
 def payload(trial: Trial) -> None:
     """Every column of an output row, of any type, is that of the rows it was made from."""
 
@@ -442,7 +443,7 @@ def _plain(values: Any) -> str:
     return str(values.to_pylist())  # as text: NaN equals itself, 0.0 is not -0.0
 
 
-@_check
+@check
 def metrics(trial: Trial) -> None:
     """Counters agree with the answer."""
 
@@ -468,7 +469,7 @@ def metrics(trial: Trial) -> None:
             assert counted.null_keys == sum(table["a"].null_count for table in tables)
 
 
-@_check
+@check
 def bounded_windows(trial: Trial) -> None:
     """A count window holds no more rows than it is long, whatever has passed through."""
 
@@ -486,7 +487,7 @@ def bounded_windows(trial: Trial) -> None:
         trial.engine(scenario, each=each)
 
 
-@_check
+@check
 def projection(trial: Trial) -> None:
     """``columns`` keeps the named output columns, in that order."""
 
