@@ -26,8 +26,8 @@ REST = inspect.Parameter.VAR_KEYWORD
 def test_names() -> None:
     assert sorted(ts.__all__) == [
         *("CountWindow", "Explanation", "How", "Interval", "Metrics", "Predicate", "Side"),
-        *("StreamJoin", "ThetastreamError", "TimeWindow", "errors", "index", "left", "right"),
-        "tactics",
+        *("StreamJoin", "ThetastreamError", "TimeWindow", "WindowIndex", "errors", "index"),
+        *("left", "right", "tactics"),
     ]
     assert ts.__all__ == sorted(ts.__all__, key=lambda name: (name[0].islower(), name))
     for name in ts.__all__:

@@ -37,7 +37,7 @@ def test_creating_it_says_what_to_install() -> None:
         list(join.push(left=rows, right=rows))
 
 
-def test_a_library_without_its_functions_is_no_libjudy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_without_its_functions_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "libm.so.6")
     with pytest.raises(RegistryError, match="undefined symbol: JudyLIns"):
         ts.index.create(NAME)

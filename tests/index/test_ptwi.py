@@ -412,7 +412,7 @@ def test_a_whole_subwindow_is_dropped_without_a_look_at_its_rows() -> None:
     assert len(index) == 0
 
 
-@pytest.mark.parametrize("inner", ["sorted-runs", "bi-sort", "nested-loop"])
+@every
 def test_memory_does_not_wait_for_the_garbage_collector(inner: str) -> None:
     """A cycle of references inside a structure would keep its arrays until then."""
     index = made(inner)

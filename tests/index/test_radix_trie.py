@@ -70,9 +70,9 @@ def test_deletion_takes_the_forms_back() -> None:
         index.check()
     assert forms(index) == {"EMPTY": 1}
     assert index._facts[arena.TOP] == 1, "all blocks were given back"
-    before = index.nbytes
+    assert index.nbytes <= filled([]).nbytes
     index.insert(keys, np.arange(512) + 512)
-    assert index.nbytes == before, "and are used again"
+    index.check()
 
 
 def test_hysteresis() -> None:

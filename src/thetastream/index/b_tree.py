@@ -9,8 +9,8 @@
     └───────┘ └─────────────┘ └──────────┘
 
 The B-tree of Ordered Indexing, Section 4.1 (after Bayer and McCreight), in one flat array of words
-(``kernels/btree.py``). A walk over a range takes leaves and single rows of inner nodes in turns;
-leaves need no links.
+(``kernels/btree.py``, ``btree_change.py``). A walk over a range takes leaves and single rows of
+inner nodes in turns; leaves need no links.
 
 Invariants: rows ascend by (key, id) in the order of the walk; all leaves have the same depth; but
 for the root and the right edge, nodes are at least half full; free places hold the largest integer.
@@ -58,7 +58,7 @@ class BTree(OrderedIndex):
     summary: ClassVar[str] = "classical B-tree, rows in inner nodes as well as in leaves"
     group: ClassVar[str] = GROUP
 
-    def __init__(self, capacity: int = 1 << 20, columns: int = 1, node_bytes: int = 768) -> None:
+    def __init__(self, capacity: int = 1 << 20, columns: int = 1, node_bytes: int = 512) -> None:
         checked(self.name, node_bytes=(node_bytes, 192))
         super().__init__(capacity, columns, node_bytes=node_bytes)
         facts = np.zeros(btree.FACTS, np.int64)
@@ -66,8 +66,6 @@ class BTree(OrderedIndex):
         facts[[btree.STRIDE, btree.LEAF_AREA, btree.INNER_AREA]] = stride, leaf, inner
         facts[[btree.LEAF, btree.INNER]] = leaf - 1, inner - 1
         self._facts = facts
-        self._words = np.zeros(LEAD, np.int64)
-        self._grow()
         self._clear()
 
     # --- Changing -------------------------------------------------------------------------------
@@ -85,6 +83,10 @@ class BTree(OrderedIndex):
         return int(delete_rows(self._words, self._facts, keys, ids, _path()))
 
     def _clear(self) -> None:
+        """O(1); memory is given back."""
+        self._words = np.zeros(LEAD, np.int64)
+        self._facts[btree.HEIGHT] = 0
+        self._grow()
         clear(self._words, self._facts)
 
     def _grow(self) -> None:

@@ -313,8 +313,7 @@ def structure(name: str) -> type[Index]:
     outer, stroke, inner = name.partition("/")
     if outer not in _STRUCTURES:
         raise RegistryError(
-            f"there is no index {outer!r}; there are {', '.join(names())}."
-            f"{suggest(outer, names())}"
+            f"there is no index {outer!r}; there are {', '.join(names())}.{suggest(outer, names())}"
         )
     found = _STRUCTURES[outer]
     if stroke:

@@ -8,9 +8,9 @@
     └──────────┴──────────┴──────────┴─ ─ ─ ─ ┘
 
 Rao and Ross's tree as Ordered Indexing, Section 4.1, compares it, in two flat arrays of words
-(``kernels/csb.py``): groups of leaves and groups of inner nodes. Without the references to all its
-children a node has more keys per cache line, so the tree is flatter than a B⁺-tree of that node
-size; the price is memory, as a group is allocated full.
+(``kernels/csb.py``, ``csb_change.py``): groups of leaves and groups of inner nodes. Without the
+references to all its children a node has more keys per cache line, so the tree is flatter than a
+B⁺-tree of that node size; the price is memory, as a group is allocated full.
 
 Invariants: rows ascend by (key, id) from leaf to leaf; separators bound their children, both ends
 included; all leaves have the same depth; but for the root no leaf is empty; free places hold the
@@ -69,12 +69,6 @@ class CsbTree(OrderedIndex):
         area, leaf = csb.shape_of(keys)
         self._facts = np.zeros(csb.FACTS, np.int64)
         self._facts[[csb.KEYS, csb.AREA, csb.LEAF_STRIDE]] = keys, area, leaf
-        # One node of each array is kept free for what is on its way to a group.
-        self._inners, self._leaves = (
-            np.zeros(LEAD + area, np.int64),
-            np.zeros(LEAD + leaf, np.int64),
-        )
-        self._grow()
         self._clear()
 
     # --- Changing -------------------------------------------------------------------------------
@@ -91,6 +85,13 @@ class CsbTree(OrderedIndex):
         return int(delete_rows(*self._tree, keys, ids, _path(), np.empty(RUN, np.int64)))
 
     def _clear(self) -> None:
+        """O(1); memory is given back."""
+        facts = self._facts
+        # One node of each array is kept free for what is on its way to a group.
+        self._inners = np.zeros(LEAD + int(facts[csb.AREA]), np.int64)
+        self._leaves = np.zeros(LEAD + int(facts[csb.LEAF_STRIDE]), np.int64)
+        facts[[csb.HEIGHT, csb.LEAF_TOP, csb.INNER_TOP]] = 0
+        self._grow()
         clear(*self._tree)
 
     def _grow(self) -> None:

@@ -98,7 +98,7 @@ class Incremental(Index):
             removed = self._index.remove(keys, ids)
             assert removed == ids.size, "a row to delete was not there"
         self._ring.expire(before)
-        _forget(self._index, before)
+        self._index.forget(before)
         self._deleted += ids.size
 
     # --- Asking ---------------------------------------------------------------------------------
@@ -150,10 +150,3 @@ class Incremental(Index):
         assert np.array_equal(in_ring[1], ids), "the ring must hold the rows of the structure"
         assert np.array_equal(in_ring[0], keys[0]), "the ring must hold their keys"
         assert len(self) == ids.size and (not ids.size or ids[0] >= self._before)
-
-
-def _forget(index: OrderedIndex, before: int) -> None:
-    """Rows below an id were deleted: what the structure keeps beside them can go, too."""
-    index._beside.expire(before)
-    while index._arrived and index._arrived[0][0] < before:
-        index._arrived.popleft()

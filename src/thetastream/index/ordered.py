@@ -44,7 +44,7 @@ class OrderedIndex(Index):
         prepare(self.group)
         self._settings = settings
         self._beside = Beside(columns - 1, keep_first=False)
-        self._questions = Questions(lambda: _Now(self))
+        self._questions = Questions(self, _Now)
         self._before = 0
         self._arrived: deque[tuple[int, int]] = deque()  # last id and rows of each insert
         self._expired = 0  # rows of inserts that have expired whole and are still held
@@ -123,6 +123,12 @@ class OrderedIndex(Index):
         self._begin_change()
         keys, ids = (np.ascontiguousarray(part, np.int64) for part in (keys, ids))
         return self._take_out(keys, ids)
+
+    def forget(self, before: int) -> None:
+        """All rows below an id were removed: what is kept beside them can go, too."""
+        self._beside.expire(before)
+        while self._arrived and self._arrived[0][0] < before:
+            self._arrived.popleft()
 
     def expire(self, before: int) -> None:
         """O(1), and O(n) when half of the rows held have expired: O(1) per row over its life."""

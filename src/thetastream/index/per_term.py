@@ -26,7 +26,7 @@ rows here. Bytes: those of the inner structures, and a bit per id between the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, ClassVar
@@ -86,7 +86,7 @@ class PerTerm(Index):
         self._before = 0
         make = partial(create, self.inner, capacity=self.capacity, **self._settings)
         self._inner = [make() for _ in range(self.columns)]
-        self._present = Present(self._oldest)
+        self._present = Present(partial(_oldest, self._inner))
         self._seen: View | None = None
         self._prefixed: View | None = None
         self._sample: Sample | None = None
@@ -152,14 +152,6 @@ class PerTerm(Index):
     def _view_of(self, terms: Iterator[Term], words: NDArray[np.uint64]) -> View:
         bits = self._present
         return View(tuple(terms), words, bits.base, bits.clean, self._before, bits.rows)
-
-    def _oldest(self) -> int:
-        """The least id that an inner structure holds; expired rows count where they stay."""
-        least = 2**63 - 1
-        for inner in self._inner:
-            if isinstance(inner, TreeIndex) and _stored(inner) and not inner.deletes:
-                least = min(least, int(least_id(*parts_of(inner._pool.store))))
-        return least
 
     def _terms(self) -> Iterator[Term]:
         for column, inner in enumerate(self._inner):
@@ -291,6 +283,15 @@ def _options(inner: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _stored(inner: Index) -> bool:
     """Whether compiled loops can read it: trees and runs without locks or subindexes."""
     return isinstance(inner, TreeIndex) and int(inner._facts[layout.MODE]) in _PLAIN
+
+
+def _oldest(inners: Sequence[Index]) -> int:
+    """The least id that an inner structure holds; expired rows count where they stay."""
+    least = 2**63 - 1
+    for inner in inners:
+        if isinstance(inner, TreeIndex) and _stored(inner) and not inner.deletes:
+            least = min(least, int(least_id(*parts_of(inner._pool.store))))
+    return least
 
 
 class _Question:

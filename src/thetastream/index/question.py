@@ -8,9 +8,10 @@ that nobody holds any more costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
-from typing import Protocol
-from weakref import WeakSet
+from typing import Generic, Protocol, TypeVar
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from thetastream.kernels.pairs import keep_inside
 
 __all__ = ["Question", "Questions", "View"]
 
+S = TypeVar("S")
 _KEPT = 1 << 18  # pairs of an open question that are computed and kept; above, rows are copied
 
 
@@ -100,12 +102,23 @@ class Question:
         return True
 
 
-class Questions:
-    """The open questions of one structure."""
+class Questions(Generic[S]):
+    """The open questions of one structure, its ``owner``; ``now`` makes a view of it.
 
-    def __init__(self, now: Callable[[], View]) -> None:
-        self._now = now
+    Questions hold the owner, but it is held weakly here: a structure that is dropped is freed at
+    once, and not when the garbage collector comes by.
+    """
+
+    def __init__(self, owner: S, now: Callable[[S], View]) -> None:
+        self._owner = ref(owner)
+        self._make = now
         self._open: WeakSet[Question] = WeakSet()
+
+    @property
+    def _now(self) -> Callable[[], View]:
+        owner = self._owner()
+        assert owner is not None, "whoever asks holds the structure"
+        return partial(self._make, owner)
 
     def ask(self, lows: Array, highs: Array, limit: int) -> Answer:
         """A new one."""

@@ -28,7 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.errors import RegistryError
+from thetastream.errors import RegistryError, StateError
 from thetastream.index.base import Array, checked, register
 from thetastream.index.folding import Fold
 from thetastream.index.ordered import OrderedIndex
@@ -38,13 +38,15 @@ from thetastream.kernels.trie import STACK, distinct, put_rows
 from thetastream.kernels.trie_arena import Trie
 from thetastream.kernels.trie_drop import drop_rows
 from thetastream.kernels.trie_find import find_keys
-from thetastream.kernels.trie_nodes import Bits
+from thetastream.kernels.trie_nodes import MOST_ROWS, Bits
 from thetastream.kernels.trie_read import WALK, fold_boxes, fold_by_next, read_boxes
 
 __all__ = ["RadixTrie"]
 
 _SIGN = np.uint64(1 << 63)
+_TOGETHER = 32  # keys that are looked up at a time
 _LEAST = 64  # units of an empty arena
+_LARGE = 1 << 22  # bytes
 _MOST_RUN = 32_768
 _MOST_UNITS = 1 << 32
 
@@ -97,18 +99,38 @@ class RadixTrie(OrderedIndex):
 
     def _grow(self) -> None:
         """An eighth more, and at least what is needed; in place where the system can."""
+        if self._facts[arena.NEED] < 0:
+            raise StateError(
+                f"a radix-trie holds at most {MOST_ROWS:,} rows of one key; one has more now. Use "
+                "ptwi/radix-trie, or sorted-runs"
+            )
         end = int(self._facts[arena.END])
         end += max(int(self._facts[arena.NEED]), end >> 3)
         end = (end + 63) & -64
         if end > _MOST_UNITS:
-            raise MemoryError(
-                "a radix-trie holds at most 64 GiB; use ptwi/radix-trie, or less rows"
-            )
-        self._words.resize(2 * end, refcheck=False)
+            raise MemoryError("a radix-trie holds at most 64 GiB; use ptwi/radix-trie instead")
+        if self._words.nbytes < _LARGE <= 16 * end:
+            # Allocated anew, once: NumPy asks for large pages then, and realloc keeps them.
+            words = np.empty(2 * end, np.int64)
+            words[: self._words.size] = self._words
+            self._words = words
+        else:
+            self._words.resize(2 * end, refcheck=False)
         self._marks.resize(end >> 6, refcheck=False)
         self._facts[arena.END] = end
 
+    def _shrink(self) -> None:
+        """Give the unused end of the arena back when that is more than half of it."""
+        top = int(self._facts[arena.TOP])
+        end = max(_LEAST, (top + (top >> 3) + 63) & -64)
+        if 2 * end < self._facts[arena.END]:
+            self._words.resize(2 * end, refcheck=False)
+            self._marks.resize(end >> 6, refcheck=False)
+            self._facts[arena.END] = end
+
     def _put(self, keys: Array, ids: Array) -> None:
+        if not keys.size:
+            return
         bits = _unsigned(keys)
         entries, values = np.empty(bits.size, np.uint64), np.empty(bits.size, np.int64)
         count = distinct(bits, ids, entries, values)
@@ -121,7 +143,7 @@ class RadixTrie(OrderedIndex):
 
     def _find(self, keys: Array) -> Array:
         ids = np.empty(keys.size, np.int64)
-        find_keys(self._trie, _unsigned(keys), ids)
+        find_keys(self._trie, _unsigned(keys), np.empty(2 * _TOGETHER, np.int64), ids)
         return ids
 
     def _read(
@@ -172,6 +194,7 @@ class RadixTrie(OrderedIndex):
         bits = _unsigned(keys)
         while not drop_rows(self._trie, bits, ids, cursor, path, *self._scratch(), of):
             self._grow()
+        self._shrink()
         return int(cursor[1])
 
     def _scratch(self) -> tuple[Bits, Array]:

@@ -50,7 +50,7 @@ class TreeIndex(Index):
         self._settings = settings
         self._pool = Pool([self.recipe(capacity, **settings)])
         self._beside = Beside(columns - 1, keep_first=self.deletes)
-        self._questions = Questions(self._view)
+        self._questions = Questions(self, type(self)._view)
         self._merges = 0
         self._merged_rows = 0
 

@@ -24,15 +24,13 @@ from thetastream.kernels.btree import (
     STRIDE,
     begin_run,
     child_at,
-    delete_row,
     go_down,
     has_nodes,
     ids_at,
-    insert_row,
     next_run,
     plant,
-    put_row,
 )
+from thetastream.kernels.btree_change import delete_row, insert_row, put_row
 from thetastream.kernels.fold import FOLD, fold_rows
 from thetastream.kernels.lines import COUNT, ID_AT, advance, count_upto, fetch, give
 

@@ -26,7 +26,7 @@ Paper: Ordered Indexing, Section 2, after Heinz, Zobel and Williams, "Burst trie
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ __all__ = [
     "BURST", "DONE", "FACTS", "HEAD", "HELD", "LEAST", "LIMIT", "LIVE", "NODES", "NODE_FREE",
     "NODE_TOP", "NO_NODES", "NO_ROOM", "PATH", "ROOMS", "TOP", "WANTED", "Burst", "above",
     "advance", "begin", "byte_of", "class_for", "count_below", "count_upto", "free_block",
-    "highest", "take_block", "take_node", "to_node", "words",
+    "highest", "pointer_at", "take_block", "take_node", "to_node", "words",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
@@ -102,6 +102,12 @@ def highest(difference: int) -> int:
     while (difference >> (8 * level)) & 255 == 0:
         level -= 1
     return level
+
+
+@inlined
+def pointer_at(t: Burst, slot: int) -> Any:
+    """The pointer in a slot."""
+    return np.int64(t.tables[slot])
 
 
 @inlined
@@ -224,7 +230,7 @@ def advance(t: Burst, low: int, high: int, path: Array) -> int:
         if byte > last:
             depth -= 1
             continue
-        pointer = t.tables[256 * node + byte]
+        pointer = pointer_at(t, 256 * node + byte)
         if pointer > 0:
             path[0] = depth
             return 2 * pointer

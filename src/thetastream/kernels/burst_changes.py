@@ -30,6 +30,7 @@ from thetastream.kernels.burst import (
     count_upto,
     free_block,
     highest,
+    pointer_at,
     take_block,
     take_node,
     to_node,
@@ -56,11 +57,11 @@ def put_rows(t: Burst, keys: Array, ids: Array, cursor: Array) -> int:
     while i < n and status == DONE:
         key = keys[i]
         slot, node, level = 0, 0, 8
-        pointer = t.tables[0]
+        pointer = pointer_at(t, 0)
         while pointer < 0:
             node, level = (-pointer - 1) >> 3, (-pointer - 1) & 7
             slot = 256 * node + byte_of(key, level)
-            pointer = t.tables[slot]
+            pointer = pointer_at(t, slot)
         if level < 8 and above(key ^ t.prefixes[node], level) != 0:
             status = wedge(t, key)
             continue
@@ -196,11 +197,11 @@ def burst(t: Burst, slot: int, pointer: int, least: int, most: int) -> int:
 @inlined
 def wedge(t: Burst, key: int) -> int:
     """Put an inner node above the first node on a key's path whose skipped bytes are others."""
-    slot, pointer = 0, t.tables[0]
+    slot, pointer = 0, pointer_at(t, 0)
     child, level = (-pointer - 1) >> 3, (-pointer - 1) & 7
     while above(key ^ t.prefixes[child], level) == 0:
         slot = 256 * child + byte_of(key, level)
-        pointer = t.tables[slot]
+        pointer = pointer_at(t, slot)
         child, level = (-pointer - 1) >> 3, (-pointer - 1) & 7
     node = take_node(t, t.prefixes[child])
     if node < 0:
@@ -230,13 +231,13 @@ def take_out_rows(t: Burst, keys: Array, ids: Array, path: Array) -> int:
 @inlined
 def take_out(t: Burst, key: int, row: int, path: Array) -> int:
     depth, slot, pool = 0, 0, t.pool
-    pointer = t.tables[0]
+    pointer = pointer_at(t, 0)
     while pointer < 0:
         path[depth] = slot
         depth += 1
         held = -pointer - 1
         slot = 256 * (held >> 3) + byte_of(key, held & 7)
-        pointer = t.tables[slot]
+        pointer = pointer_at(t, slot)
     if pointer == 0:
         return 0
     at = 2 * pointer
@@ -318,7 +319,7 @@ def copy_trie(source: Burst, target: Burst, path: Array) -> int:
         if byte >= last:
             depth -= 1
             continue
-        pointer, slot = source.tables[256 * old + byte], 256 * new + byte
+        pointer, slot = pointer_at(source, 256 * old + byte), 256 * new + byte
         target.counts[new] += 1
         if pointer < 0:
             child, level = (-pointer - 1) >> 3, (-pointer - 1) & 7

@@ -20,6 +20,7 @@ from thetastream.kernels.burst import (
     byte_of,
     count_below,
     count_upto,
+    pointer_at,
 )
 from thetastream.kernels.fold import FOLD, fold_rows
 
@@ -33,45 +34,76 @@ _V = vector(1)
 
 @kernel((BURST, _V, _V, _V), group="burst")
 def find_rows(t: Burst, keys: Array, scratch: Array, found: Array) -> None:
-    """The newest id of each key, or -1. ``scratch`` has ``GROUP`` words.
+    """The newest id of each key, or -1. ``scratch`` has ``3 * GROUP`` words.
 
-    Keys go down in groups, a level at a time, so that their cache misses overlap.
+    Keys are looked up in groups, all of them a table or a halving of their containers at a time, so
+    that they wait for memory together.
     """
     for start in range(0, keys.size, GROUP):
-        many = min(GROUP, keys.size - start)
-        for k in range(many):
-            scratch[k] = t.tables[0]
-        inside = True
-        while inside:
-            inside = False
-            for k in range(many):
-                pointer = scratch[k]
-                if pointer < 0:
-                    held = -pointer - 1
-                    slot = 256 * (held >> 3) + byte_of(keys[start + k], held & 7)
-                    pointer = t.tables[slot]
-                    scratch[k] = pointer
-                    if pointer > 0:
-                        prefetch(t.pool, 2 * pointer)
-                    elif pointer < 0:
-                        held = -pointer - 1
-                        slot = 256 * (held >> 3) + byte_of(keys[start + k], held & 7)
-                        prefetch(t.tables, slot)
-                        inside = True
-        for k in range(many):
-            found[start + k] = newest(t, 2 * scratch[k], keys[start + k])
+        stop = min(start + GROUP, keys.size)
+        descend(t, keys, start, stop, scratch)
+        halve(t, keys, start, stop, scratch)
+        for i in range(start, stop):
+            place = scratch[i - start]
+            found[i] = -1
+            if place > 0 and t.pool[place] == keys[i]:
+                found[i] = t.pool[place + scratch[2 * GROUP + i - start]]
 
 
 @inlined
-def newest(t: Burst, at: int, key: int) -> int:
-    """The last row of a key in a container, or -1. Nothing is at place 0."""
-    if at == 0:
-        return -1
-    size, first = t.pool[at] >> 7, at + HEAD + t.pool[at + 1]
-    place = count_upto(t.pool, first, size, key) - 1
-    if place < 0 or t.pool[first + place] != key:
-        return -1
-    return t.pool[first + t.rooms[t.pool[at] & 127] + place]
+def descend(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
+    """The pointer to the container of each key, or 0."""
+    for k in range(stop - start):
+        scratch[k] = t.tables[0]
+    under_way = True
+    while under_way:
+        under_way = False
+        for k in range(stop - start):
+            pointer = scratch[k]
+            if pointer >= 0:
+                continue
+            held = -pointer - 1
+            pointer = pointer_at(t, 256 * (held >> 3) + byte_of(keys[start + k], held & 7))
+            scratch[k] = pointer
+            if pointer > 0:
+                prefetch(t.pool, 2 * pointer)
+            elif pointer < 0:
+                held = -pointer - 1
+                prefetch(t.tables, 256 * (held >> 3) + byte_of(keys[start + k], held & 7))
+                under_way = True
+
+
+@inlined
+def halve(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
+    """Of each container the place of its last key that is not above the one looked for, or 0.
+
+    If all are above it is the place of the first. Behind it: how far away its id is.
+    """
+    longest = 0
+    for k in range(stop - start):
+        at = 2 * scratch[k]
+        scratch[GROUP + k] = 0
+        if at > 0:
+            head = t.pool[at]
+            scratch[k] = at + HEAD + t.pool[at + 1]
+            scratch[GROUP + k] = head >> 7
+            scratch[2 * GROUP + k] = t.rooms[head & 127]
+            longest = max(longest, head >> 7)
+            prefetch(t.pool, scratch[k] + (head >> 8))
+    while longest > 1:
+        longest -= longest >> 1
+        for k in range(stop - start):
+            left = scratch[GROUP + k]
+            if left > 1:
+                half = left >> 1
+                low = scratch[k]
+                low += half if t.pool[low + half] <= keys[start + k] else 0
+                scratch[k] = low
+                scratch[GROUP + k] = left - half
+                prefetch(t.pool, low + ((left - half) >> 1))
+    for k in range(stop - start):
+        if scratch[k] > 0:
+            prefetch(t.pool, scratch[k] + scratch[2 * GROUP + k])
 
 
 @inlined

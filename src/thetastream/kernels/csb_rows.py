@@ -13,21 +13,17 @@ from numpy.typing import NDArray
 from thetastream.kernels._jit import kernel, prefetch
 from thetastream.kernels.csb import (
     AREA,
-    KEYS,
+    HEIGHT,
     LEAF_STRIDE,
-    ROWS,
+    ask_leaves,
     begin_run,
-    delete_row,
     find_before,
-    first_leaf,
     go_down,
-    group_words,
     has_groups,
-    insert_row,
     next_run,
     plant,
-    put_row,
 )
+from thetastream.kernels.csb_change import delete_row, insert_near, insert_row
 from thetastream.kernels.fold import FOLD, fold_rows
 from thetastream.kernels.lines import COUNT, ID_AT, advance, count_upto, give
 
@@ -54,32 +50,24 @@ def insert_rows(
     """Insert rows in ascending order of key from ``start`` on; gives where groups ran short.
 
     That is the number of rows when all are in. ``nodes`` has a place for each row that goes down
-    together with others. A split moves leaves of one group only, so those found in other groups
-    stay right.
+    together with others: to the parents of leaves, below which most splits stay. A split that moves
+    inner nodes sends the rest of its group to the root.
     """
     done = start
     while done < keys.size:
-        size = min(nodes.size, keys.size - done)
-        go_down(inners, leaves, facts, keys, done, size, facts[LEAF_STRIDE], nodes)
-        moved = -1  # the first leaf of the group in which some may have been moved
-        reach = group_words(facts, False)
+        size, levels = min(nodes.size, keys.size - done), facts[HEIGHT] - 1
+        go_down(inners, leaves, facts, keys, done, size, levels, 0, nodes)
+        near = levels >= 0
+        if near:
+            ask_leaves(inners, leaves, facts, keys, done, size, nodes)
         for j in range(size):
-            leaf, key, row = nodes[j], keys[done + j], ids[done + j]
-            stale = moved >= 0 and moved <= leaf < moved + reach
-            if not stale and leaves[leaf] < facts[KEYS]:
-                put_row(
-                    leaves,
-                    facts,
-                    leaf,
-                    count_upto(leaves, leaf, facts[AREA], key, leaves[leaf]),
-                    key,
-                    row,
-                )
-                facts[ROWS] += 1
-            elif not has_groups(facts):
+            key, row = keys[done + j], ids[done + j]
+            if near and insert_near(inners, leaves, facts, nodes[j], key, row):
+                continue
+            if not has_groups(facts):
                 return done + j
-            elif insert_row(inners, leaves, facts, key, row, path) and not stale:
-                moved = first_leaf(facts, leaf)
+            if insert_row(inners, leaves, facts, key, row, path):
+                near = False
         done += size
     return done
 
@@ -102,7 +90,7 @@ def find_rows(
     """The newest id of each key, -1 without one."""
     for done in range(0, keys.size, nodes.size):
         size = min(nodes.size, keys.size - done)
-        go_down(inners, leaves, facts, keys, done, size, facts[AREA], nodes)
+        go_down(inners, leaves, facts, keys, done, size, facts[HEIGHT], facts[AREA], nodes)
         for j in range(size):  # where the id lies, -1: not there, -2: perhaps in the leaf before
             leaf, key = nodes[j], keys[done + j]
             place = count_upto(leaves, leaf, facts[AREA], key, leaves[leaf])
@@ -137,8 +125,8 @@ def read_rows(
     while cursor[0] < lows.size and filled < positions.size:
         box = cursor[0]
         if box >= ready:  # bring what the next boxes need into the cache
-            size = min(nodes.size, lows.size - box)
-            go_down(inners, leaves, facts, lows, box, size, 2 * facts[LEAF_STRIDE], nodes)
+            size, levels = min(nodes.size, lows.size - box), facts[HEIGHT]
+            go_down(inners, leaves, facts, lows, box, size, levels, 2 * facts[LEAF_STRIDE], nodes)
             ready = box + size
         high, skip = highs[box], max(cursor[2], 0)
         going = lows[box] <= high
@@ -172,8 +160,8 @@ def fold_boxes(
     """The mapper: add the rows of each box to its accumulators, leaf by leaf."""
     for box in range(lows.size):
         if box % nodes.size == 0:  # bring what the next boxes need into the cache
-            size = min(nodes.size, lows.size - box)
-            go_down(inners, leaves, facts, lows, box, size, 2 * facts[LEAF_STRIDE], nodes)
+            size, levels = min(nodes.size, lows.size - box), facts[HEIGHT]
+            go_down(inners, leaves, facts, lows, box, size, levels, 2 * facts[LEAF_STRIDE], nodes)
         high = highs[box]
         going = lows[box] <= high
         if going:

@@ -45,6 +45,7 @@ from thetastream.kernels.trie_build import (
     split_leaf,
     write_suffix,
 )  # fmt: skip
+from thetastream.kernels.trie_find import near
 from thetastream.kernels.trie_nodes import (
     BITS,
     EMPTY,
@@ -55,7 +56,6 @@ from thetastream.kernels.trie_nodes import (
     Array,
     Bits,
     below,
-    bound,
     byte_of,
     child_slot,
     count_of,
@@ -141,19 +141,14 @@ def _places(
     level = level_of(head)
     log = log_of(level)
     first = body + 4 if form == BITS else run_values(body, room_of(head), log)
-    filled, high = stop, count
+    filled, place = stop, 0
     for i in range(stop - 1, start - 1, -1):
         key = entries[i]
         at = -1
         if form == RUN:
-            high = bound(t, body, log, 0, high, key)
-            place = high
-            if place < count:
-                there = suffix_at(t, body, log, place)
-                if (log == 3 and there == key) or (
-                    log < 3 and there == (key & ((_ONE << u64(8 << log)) - _ONE))
-                ):
-                    at = first + place
+            place = near(t, body, log, level, count, key)
+            if place < count and not below(suffix_at(t, body, log, place) ^ key, level):
+                at = first + place
         elif form == BITS:
             byte = byte_of(key, 1)
             place = rank(t.bits, body, byte)

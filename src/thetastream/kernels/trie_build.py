@@ -13,6 +13,7 @@ from thetastream.kernels.trie_arena import (
     FULL_FROM,
     GROUP,
     LINEAR_MOST,
+    NEED,
     ROWS,
     TRIE,
     Trie,
@@ -28,6 +29,7 @@ from thetastream.kernels.trie_nodes import (
     EMPTY,
     FULL,
     LINEAR,
+    MOST_ROWS,
     NONE,
     ONE,
     RUN,
@@ -71,7 +73,8 @@ _ONE = u64(1)
 def extend_list(t: Trie, value: int, ids: Array, start: int, stop: int) -> int:
     """Add the rows ``ids[start:stop]`` to a value; gives the new one.
 
-    NONE as value begins a list; NONE as result: no room, and nothing is changed.
+    NONE as value begins a list; NONE as result: no room, and nothing is changed. When a key would
+    have too many rows, NEED is -1.
     """
     have, log = 1, 0
     if value == NONE:
@@ -79,6 +82,9 @@ def extend_list(t: Trie, value: int, ids: Array, start: int, stop: int) -> int:
     elif value < 0:
         have, log = list_count(value), list_log(value)
     total = have + stop - start
+    if total > MOST_ROWS:
+        t.facts[NEED] = -1
+        return NONE
     old, at = list_start(value), list_start(value)
     if value >= 0 or value == NONE or total > 1 << log:
         room = 1

@@ -48,6 +48,7 @@ __all__ = [
     "Bits",
     "below",
     "bound",
+    "bound_in",
     "byte_of",
     "child_slot",
     "count_of",
@@ -182,7 +183,7 @@ def list_start(value: int) -> int:
 @inlined
 def log_of(level: int) -> int:
     """log2 of the bytes of a suffix in a run."""
-    return (level > 1) + (level > 2) + (level > 4)
+    return i64(level > 1) + i64(level > 2) + i64(level > 4)
 
 
 @inlined
@@ -198,7 +199,7 @@ def run_words(room: int, log: int) -> int:
 
 
 @inlined
-def _bound(array: Any, base: int, low: int, high: int, suffix: Any) -> int:
+def bound_in(array: Any, base: int, low: int, high: int, suffix: Any) -> int:
     """The first of ``array[base + low : base + high]`` that is not below the suffix."""
     count = high - low
     while count > 1:
@@ -215,12 +216,12 @@ def bound(t: Trie, at: int, log: int, low: int, high: int, key: int) -> int:
     """The first place in ``[low, high)`` of a run whose suffix is not below that of the key."""
     base = at << (3 - log)
     if log == 1:
-        return _bound(t.pairs, base, low, high, np.uint16(key & u64(0xFFFF)))
+        return bound_in(t.pairs, base, low, high, np.uint16(key & u64(0xFFFF)))
     if log == 0:
-        return _bound(t.octets, base, low, high, np.uint8(key & u64(0xFF)))
+        return bound_in(t.octets, base, low, high, np.uint8(key & u64(0xFF)))
     if log == 2:
-        return _bound(t.quads, base, low, high, np.uint32(key & u64(0xFFFFFFFF)))
-    return _bound(t.bits, base, low, high, key)
+        return bound_in(t.quads, base, low, high, np.uint32(key & u64(0xFFFFFFFF)))
+    return bound_in(t.bits, base, low, high, key)
 
 
 @inlined

@@ -63,7 +63,7 @@ def tiny(name: str) -> IndexFactory:
         whole = isinstance(parameter.default, int) and not isinstance(parameter.default, bool)
         if word in ("self", "capacity", "columns") or not whole or parameter.default <= 2:
             continue
-        for least in (2, 3, 4):
+        for least in (2, 3, 4, 192):  # the last is of nodes in bytes
             try:
                 structures.create(name, capacity=4, **{**small, word: least})
             except RegistryError:
