@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 PLAIN = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 KEY = {"seg": (0, 3), "vid": (0, 7)}
-INDEXES = ["auto", "ptwi/radix-trie", "ptwi/b+tree", "ptwi/nested-loop", "sorted-runs", "b-tree"]
+INDEXES = ["auto", "ptwi/sorted-runs", "ptwi/b+tree", "ptwi/nested-loop", "sorted-runs", "b-tree"]
 AGGREGATES = {
     "n": "count",
     "known": ("speed", "count"),

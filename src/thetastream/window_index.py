@@ -42,7 +42,7 @@ from thetastream.window_parts import Part, Parts, parts_of
 __all__ = ["WindowIndex", "WindowMetrics"]
 
 Array = NDArray[np.int64]
-_AUTO = "ptwi/sorted-runs"
+_AUTO = "ptwi/radix-trie"
 _WHY = (
     "partial indexes by time are dropped whole, and a compact trie finds a key in a number of "
     "steps that does not grow with the window"
