@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from thetastream.answer import settled
 from thetastream.binding import Binding, Fresh
 from thetastream.metrics import Counters
@@ -66,7 +68,7 @@ class Planner:
             role,
             self._tactic,
             self._expected(role, stream),
-            self._samples[role],
+            self._stored_sample(role, stream),
             self._samples[role.other],
             stored.choice,
             batch=self._batches[role],
@@ -78,6 +80,19 @@ class Planner:
         else:
             stored.move(choice)
             self._counters.replans += 1
+
+    def _stored_sample(self, role: Side, stream: Stream) -> Fresh:
+        """A sample of a stored side: recent keys; with aggregates the times of stored rows.
+
+        Rows that arrive together are near in time, which is all that a pair asks. A left row with
+        aggregates looks back only, and would see nothing of right rows that arrive with it.
+        """
+        found = self._samples[role]
+        if not self._query.aggregates or stream.times is None or found.times is None:
+            return found
+        held = stream.times.values
+        times = held[np.linspace(0, held.size - 1, found.times.size).astype(np.int64)]
+        return Fresh(found.side, found.batch, found.keys, None, times)
 
     @property
     def _slide(self) -> int:
