@@ -18,13 +18,28 @@ from thetastream.bench.result import read_lines, write_lines
 from thetastream.bench.score import Score
 from thetastream.errors import RegistryError, suggest
 
-__all__ = ["Figure", "Line", "Paper", "Sizes", "chosen", "power", "tick"]
+__all__ = [
+    "Figure",
+    "Line",
+    "Paper",
+    "Parameters",
+    "Sizes",
+    "chosen",
+    "power",
+    "settings",
+    "sized",
+    "tick",
+]
 
 _LEAST = 8  # windows have 2⁸ rows at least
+_LEAST_ROWS = 1 << _LEAST
 _PARTS = "abcdef"
 SECONDS = 1.5
 
 C = TypeVar("C")
+
+Parameters = tuple[tuple[str, Any], ...]
+"""Settings of a structure, as a value that can be a key."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +149,8 @@ class Paper(Generic[R]):
     """What a figure's results have in common, to be added to its title."""
     panels: Mapping[str, Callable[[Any, Sequence[R]], None]] = field(default_factory=dict)
     """Figures that are drawn in a way of their own."""
+    derived: Mapping[str, Callable[[Sequence[R]], str]] = field(default_factory=dict)
+    """Tables of the page that are made of the lines of several figures; "" without those."""
 
     def write(self, path: Path, results: Iterable[R]) -> None:
         """Write a result file; an older one of the same name is replaced."""
@@ -173,6 +190,24 @@ def chosen(
             )
         found.update(own)
     return [figure for figure in figures.values() if figure.name in found]
+
+
+def sized(sizes: Sizes, *counts: int) -> list[int]:
+    """Numbers of rows, scaled; none occurs twice.
+
+    >>> sized(Sizes(0.01), 100_000, 1_000_000), sized(Sizes(1e-6), 100_000, 200_000)
+    ([1000, 10000], [256])
+    """
+    return list(dict.fromkeys(max(_LEAST_ROWS, round(count * sizes.scale)) for count in counts))
+
+
+def settings(parameters: Parameters) -> str:
+    """Parameters as text.
+
+    >>> settings((("buffer", 64), ("workers", 2)))
+    'buffer=64, workers=2'
+    """
+    return ", ".join(f"{name}={value}" for name, value in parameters)
 
 
 def power(number: float) -> str:

@@ -18,6 +18,7 @@ from thetastream.bench.plots import COLOURS, MARKERS, legend
 
 __all__ = ["command", "plot"]
 
+_LETTERS = 50  # of the names of bars, above which they are written aslant
 _WIDE = 30  # a spread of values above which the vertical axis is logarithmic
 
 R = TypeVar("R", bound=Line)
@@ -127,6 +128,8 @@ def _bars(
     values = [getattr(result, column) * measure.factor for result in results]
     bars = panel.bar(labels, values, color=[COLOURS[n % len(COLOURS)] for n in range(len(labels))])
     panel.bar_label(bars, [measure.text(getattr(result, column)) for result in results])
+    if sum(map(len, labels)) > _LETTERS:
+        panel.set_xticks(range(len(labels)), labels, rotation=25, ha="right")
     panel.set_ylabel(measure.title)
 
 

@@ -77,6 +77,9 @@ def filled(paper: Paper[R], page: str, results: Sequence[R], pictures: dict[str,
             if figure.name in pictures:
                 text += f"\n\n![{figure.about}]({pictures[figure.name]})"
             page = insert(page, text, *marks(paper.name, figure.name))
+    for name, made in paper.derived.items():
+        if text := made(results):
+            page = insert(page, text, *marks(paper.name, name))
     return page
 
 

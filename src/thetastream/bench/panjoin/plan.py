@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from thetastream.bench.figure import power
+from thetastream.bench import figure
+from thetastream.bench.figure import Parameters, power
 
 __all__ = ["Cell", "Contestant", "Work"]
 
@@ -43,7 +43,7 @@ class Contestant:
     """N_Bat, rows per insertion or boxes per probe."""
     matches: float = 0.0
     """S: rows of the full window that a box holds, on average."""
-    parameters: tuple[tuple[str, Any], ...] = ()
+    parameters: Parameters = ()
     output: str = "pairs"
     """How the answer is given: pairs or ranges; of a ``StreamJoin`` also rows or count."""
     tail: int = 0
@@ -57,7 +57,7 @@ class Contestant:
         >>> Contestant("", "bi-sort", 1, Work.BAND, 8, 2, parameters=(("buffer", 64),)).settings
         'buffer=64'
         """
-        return ", ".join(f"{name}={value}" for name, value in self.parameters)
+        return figure.settings(self.parameters)
 
     @property
     def scans(self) -> bool:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from thetastream.bench.contestant import MissingPackage, Unavailable, optional
 from thetastream.bench.panjoin.plan import Contestant
-from thetastream.errors import RegistryError
-from thetastream.index import create, names
+from thetastream.bench.structures import made
 from thetastream.index.base import Ranges
 
 __all__ = ["BTREES", "BTreesSet", "Maker", "Structure", "Unavailable", "make"]
@@ -42,13 +41,11 @@ Maker = Callable[[Contestant], Structure]
 
 def make(who: Contestant) -> Structure:
     """Make an empty structure, or say why it cannot be had."""
+    if who.structure != BTREES:
+        return made(who.structure, who.rows, who.parameters)
     try:
-        if who.structure == BTREES:
-            return BTreesSet()
-        if who.structure not in names():
-            raise Unavailable(f"there is no structure {who.structure}")
-        return create(who.structure, capacity=who.rows, **dict(who.parameters))
-    except (MissingPackage, RegistryError) as error:
+        return BTreesSet()
+    except MissingPackage as error:
         raise Unavailable(str(error)) from None
 
 

@@ -103,11 +103,14 @@ class PolarsWindow(ABC):
                 return fresh >= stored
 
     def _ask(self, side: Side, rows: pa.RecordBatch, stored: SlidingColumns) -> Any:
+        return self._lazy(side, rows, stored).select("id", "id" + STORED).collect()
+
+    def _lazy(self, side: Side, rows: pa.RecordBatch, stored: SlidingColumns) -> Any:
         kept = stored.arrow()
         names = [name if name == BUCKET else name + STORED for name in kept.schema.names]
         fresh = self._pl.from_arrow(rows).lazy()
         window = self._pl.from_arrow(kept.rename_columns(names)).lazy()
-        return self.matches(side, fresh, window).select("id", "id" + STORED).collect()
+        return self.matches(side, fresh, window)
 
     def _insert(self, side: Side, rows: pa.Table | pa.RecordBatch) -> None:
         with self._watch.phase("insert"):

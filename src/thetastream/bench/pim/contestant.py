@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream.bench import figure
 from thetastream.bench.contestant import MissingPackage, Unavailable
 from thetastream.bench.pim.ordered import KINDS, OrderedSetJoin
 from thetastream.bench.pim.stream import Shape, Stream
@@ -29,7 +30,7 @@ class Contestant:
     place: float
     threads: int = 0
     """0: one thread, without concurrency control."""
-    parameters: tuple[tuple[str, Any], ...] = ()
+    parameters: figure.Parameters = ()
     task_size: int = 8
     merge: str = "non-blocking"
     steps: bool = False
@@ -44,7 +45,7 @@ class Contestant:
         >>> Contestant("", "pim-tree", 1, parameters=(("merge_ratio", 0.25), ("depth", 2))).settings
         'merge_ratio=0.25, depth=2'
         """
-        return ", ".join(f"{name}={value}" for name, value in self.parameters)
+        return figure.settings(self.parameters)
 
     def limit(self, window: int) -> int:
         """Rows of a side between two merges, or between two subindexes of a chain; 0 for never."""

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from thetastream.bench.figure import Figure, Sizes, power
+from thetastream.bench.figure import Figure, Parameters, Sizes, power, sized
 from thetastream.bench.spo.measure import LATENCIES
 from thetastream.bench.spo.plan import (
     TAXI,
     Cell,
     Contestant,
-    Parameters,
     Rows,
     Work,
     fitting,
     rows,
-    sized,
 )
 
 __all__ = ["BATCH", "ELEMENTS", "FIGURES", "SHARE", "Kind", "asking", "per_term", "spo_join"]

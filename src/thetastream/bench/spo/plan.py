@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from thetastream.bench.figure import Sizes, power
+from thetastream.bench import figure
+from thetastream.bench.figure import Parameters, Sizes, power
 
-__all__ = ["TAXI", "Cell", "Contestant", "Parameters", "Rows", "Work", "fitting", "rows", "sized"]
+__all__ = ["TAXI", "Cell", "Contestant", "Rows", "Work", "fitting", "rows"]
 
 TAXI = "taxi"
 """Rows of the real taxi sets, instead of synthetic ones."""
 _LEAST = 256
 _MOST_RATE = 1 / 8  # of the window: smaller runs keep the queries what they are
-
-Parameters = tuple[tuple[str, Any], ...]
 
 
 class Work(Enum):
@@ -86,7 +85,7 @@ class Contestant:
     @property
     def settings(self) -> str:
         """The parameters as text."""
-        return ", ".join(f"{name}={value}" for name, value in self.parameters)
+        return figure.settings(self.parameters)
 
     @property
     def step(self) -> int:
@@ -107,15 +106,6 @@ class Cell:
     def label(self) -> str:
         """Give a short name for progress lines and messages."""
         return f"{self.figure} at {power(self.contestants[0].place)}"
-
-
-def sized(sizes: Sizes, *counts: int) -> list[int]:
-    """Numbers of rows, scaled; none occurs twice.
-
-    >>> sized(Sizes(0.01), 100_000, 1_000_000), sized(Sizes(1e-6), 100_000, 200_000)
-    ([1000, 10000], [256])
-    """
-    return list(dict.fromkeys(max(_LEAST, round(count * sizes.scale)) for count in counts))
 
 
 def fitting(batches: Sequence[int], window: int) -> list[int]:

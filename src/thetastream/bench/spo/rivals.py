@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from thetastream.bench.figure import Figure, Sizes, power
+from thetastream.bench.figure import Figure, Sizes, power, sized
 from thetastream.bench.spo.measure import LATENCIES
 from thetastream.bench.spo.parts import BATCH, Kind, asking, per_term, spo_join
-from thetastream.bench.spo.plan import Cell, Contestant, Rows, Work, rows, sized
+from thetastream.bench.spo.plan import Cell, Contestant, Rows, Work, rows
 
 __all__ = ["CHAINS", "FIGURES", "LOOPS", "SPO"]
 

@@ -17,8 +17,9 @@ from thetastream.bench.shelf import Shelf
 from thetastream.bench.spo.load import Array, Load
 from thetastream.bench.spo.plan import Contestant, Rows
 from thetastream.bench.spo.reference import Answers, Step, moving
-from thetastream.errors import DataError, RegistryError
-from thetastream.index.base import Index, create, names
+from thetastream.bench.structures import made
+from thetastream.errors import DataError
+from thetastream.index import Index
 
 __all__ = ["Filled", "Maker", "Stock", "few", "make"]
 
@@ -32,12 +33,7 @@ Maker = Callable[[Contestant], Index]
 
 def make(who: Contestant) -> Index:
     """Make an empty structure over two key columns, or say why it cannot be had."""
-    if who.structure not in names():
-        raise Unavailable(f"there is no structure {who.structure}")
-    try:
-        return create(who.structure, capacity=who.window, columns=2, **dict(who.parameters))
-    except RegistryError as error:
-        raise Unavailable(str(error)) from None
+    return made(who.structure, who.window, who.parameters, columns=2)
 
 
 def few(who: Contestant) -> int:

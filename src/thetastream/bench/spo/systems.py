@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from thetastream.bench.figure import Figure, Sizes, power
+from thetastream.bench.figure import Figure, Parameters, Sizes, power, sized
 from thetastream.bench.spo.measure import LATENCIES
 from thetastream.bench.spo.parts import BATCH, Kind, asking, per_term, spo_join
 from thetastream.bench.spo.plan import (
     Cell,
     Contestant,
-    Parameters,
     Rows,
     Work,
     fitting,
     rows,
-    sized,
 )
 
 __all__ = ["DUCKDB", "FIGURES", "PAPER_ROWS", "POLARS", "RATES", "ours"]
