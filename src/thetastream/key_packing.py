@@ -17,7 +17,7 @@ interval is cut to what can be stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,10 +49,10 @@ class _Part:
     domain: Domain
     low: int
     high: int
+    bits: int = field(init=False)
 
-    @property
-    def bits(self) -> int:
-        return (self.high - self.low).bit_length()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", (self.high - self.low).bit_length())
 
     def keys(self, values: pa.Array) -> tuple[Array, Mask | None]:
         return to_keys(values, self.domain, self.name)
@@ -88,7 +88,9 @@ class KeyPacker:
             self._parts.append(_Part(self.names[0], value_type(kind), domain, _LEAST, _MOST))
         else:
             self._parts = [_part(schema.field(n), ranges[n]) for n in self.names]
-            self._check_bits()
+        self.bits = sum(part.bits for part in self._parts)
+        """Bits of a packed key."""
+        self._check_bits()
         plain = (Kind.INTEGER, Kind.BOOLEAN)
         self._plain = all(part.domain.kind in plain for part in self._parts)
 
@@ -101,11 +103,6 @@ class KeyPacker:
                 f"than the 64 of a packed key; give ranges, as key={{'{self.names[-1]}': (0, "
                 "1_048_575), …}, or leave columns out"
             )
-
-    @property
-    def bits(self) -> int:
-        """Bits of a packed key."""
-        return sum(part.bits for part in self._parts)
 
     @property
     def single(self) -> bool:
@@ -193,7 +190,7 @@ class KeyPacker:
         step = np.zeros(size, np.int64)  # the bound lies just beyond the code
         for at, part in enumerate(self._parts):
             full = np.uint64((1 << part.bits) - 1)
-            field = np.where(ones, full, np.uint64(0))
+            held = np.where(ones, full, np.uint64(0))
             if at < len(columns):
                 given = columns[at][0]
                 below, above = (given < part.low) & ~free, (given > part.high) & ~free
@@ -202,11 +199,11 @@ class KeyPacker:
                 step[below] = -1 if upper else 0
                 ones = np.where(above, True, np.where(below, False, ones))
                 free = free | below | above
-                field = np.where(ones, full, np.uint64(0))
-                field = np.where(
-                    inside, _offset(np.clip(given, part.low, part.high), part.low), field
+                held = np.where(ones, full, np.uint64(0))
+                held = np.where(
+                    inside, _offset(np.clip(given, part.low, part.high), part.low), held
                 )
-            code = _shifted(code, part.bits) | field
+            code = _shifted(code, part.bits) | held
         return self._beside(code, step, nothing)
 
     def _beside(self, code: NDArray[np.uint64], step: Array, nothing: Mask) -> tuple[Array, Mask]:
@@ -247,15 +244,15 @@ class KeyPacker:
         code, free, ones, step = 0, False, upper, 0
         for at, part in enumerate(self._parts):
             full = (1 << part.bits) - 1
-            field = full if ones else 0
+            held = full if ones else 0
             if at < len(values) and not free:
                 given = values[at]
-                field = given - part.low
-                if not 0 <= field <= full or given > part.high:
+                held = given - part.low
+                if not 0 <= held <= full or given > part.high:
                     free, ones = True, given > part.high
                     step = (0 if ones else -1) if upper else (1 if ones else 0)
-                    field = full if ones else 0
-            code = code << part.bits | field
+                    held = full if ones else 0
+            code = code << part.bits | held
         code += step
         if not 0 <= code < 1 << self.bits:
             return None
@@ -342,24 +339,24 @@ def _read(key: Key) -> dict[str, tuple[int, int] | None]:
     return found
 
 
-def _part(field: pa.Field, span: tuple[int, int] | None) -> _Part:
+def _part(column: pa.Field, span: tuple[int, int] | None) -> _Part:
     """A column of a packed key."""
-    kind = value_type(field.type)
+    kind = value_type(column.type)
     family = kind_of(kind)
     if family not in _WHOLE:
         raise SchemaError(
-            f"key column {field.name!r} is of type {kind}; only whole numbers, booleans and dates "
+            f"key column {column.name!r} is of type {kind}; only whole numbers, booleans and dates "
             "can be packed with others. Cast it, or use it alone as the key"
         )
-    domain = common_domain(kind, kind, f"key {field.name}")
+    domain = common_domain(kind, kind, f"key {column.name}")
     low, high = _span(kind, family)
     if span is not None:
         if pat.is_uint64(kind):  # its keys are moved down by 2^63
             span = span[0] + _LEAST, span[1] + _LEAST
         low, high = max(low, span[0]), min(high, span[1])
         if low > high:
-            raise SchemaError(f"no {kind} lies in the range {span} of key column {field.name!r}")
-    return _Part(field.name, kind, domain, low, high)
+            raise SchemaError(f"no {kind} lies in the range {span} of key column {column.name!r}")
+    return _Part(column.name, kind, domain, low, high)
 
 
 def _span(kind: pa.DataType, family: Kind | None) -> tuple[int, int]:

@@ -319,6 +319,7 @@ class _State:
     ) -> dict[str | None, Fold]:
         """Accumulators of each range, one set per column."""
         folds = {n: Fold(self._values(n), lows.size, counting=n is None) for n in columns}
+        lows, highs = lows.reshape(1, -1), highs.reshape(1, -1)
         for part in self.parts.between(since, until):
             if part.inside(since, until):
                 for fold in folds.values():

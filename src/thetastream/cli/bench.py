@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "register"]
 
-SPARK, PIM, PANJOIN, SPO = "spark", "pim", "panjoin", "spo"
+SPARK, PIM, PANJOIN, SPO, ORDERED = "spark", "pim", "panjoin", "spo", "ordered"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
 
 
@@ -49,11 +49,11 @@ def bench(
     rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="Pim, panjoin, spo: only this figure of the paper, as in 9c."),
+        typer.Option(help="Pim, panjoin, spo, ordered: only this figure of the paper, as in 9c."),
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="Pim, panjoin, spo: factor of window sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="The same four: factor of window sizes; 0.01 to try."),
     ] = 1.0,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
@@ -100,6 +100,13 @@ def bench(
 
         bench_spo(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
         return
+    if name == ORDERED:
+        from thetastream.cli.bench_ordered import bench_ordered
+
+        bench_ordered(
+            figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots
+        )
+        return
     chosen = experiments.experiment(name).narrowed(
         workloads=workload or (),
         windows=window or (),
@@ -137,12 +144,14 @@ def bench(
 
 def _list(console: Console) -> None:
     from thetastream.bench.experiment import EXPERIMENTS
+    from thetastream.bench.ordered.paper import PAPER as ORDERED_PAPER
     from thetastream.bench.panjoin.paper import PAPER as PANJOIN_PAPER
     from thetastream.bench.peers import PEERS
     from thetastream.bench.pim.paper import PAPER as PIM_PAPER
     from thetastream.bench.spark.plan import PARTS
     from thetastream.bench.spo.paper import PAPER as SPO_PAPER
     from thetastream.cli.bench_figures import list_figures
+    from thetastream.cli.bench_ordered import ABOUT as ABOUT_ORDERED
     from thetastream.cli.bench_panjoin import ABOUT as ABOUT_PANJOIN
     from thetastream.cli.bench_pim import ABOUT as ABOUT_PIM
     from thetastream.cli.bench_spark import ABOUT
@@ -158,6 +167,8 @@ def _list(console: Console) -> None:
     list_figures(console, PANJOIN_PAPER)
     console.print(f"[bold]{SPO}[/]  {ABOUT_SPO}", highlight=False)
     list_figures(console, SPO_PAPER)
+    console.print(f"[bold]{ORDERED}[/]  {ABOUT_ORDERED}", highlight=False)
+    list_figures(console, ORDERED_PAPER)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)
 
 

@@ -66,6 +66,9 @@ def bench_figures(
     except VerificationError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
+    for made in paper.derived.values():
+        if text := made(new):
+            console.print(text, highlight=False, soft_wrap=True)
     console.print(score_table("what must be reached", paper.scores(new)))
     console.print(f"results in {path}", highlight=False, soft_wrap=True)
     if plots:
