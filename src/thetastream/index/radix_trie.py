@@ -46,7 +46,6 @@ __all__ = ["RadixTrie"]
 _SIGN = np.uint64(1 << 63)
 _TOGETHER = 32  # keys that are looked up at a time
 _LEAST = 64  # units of an empty arena
-_LARGE = 1 << 22  # bytes
 _MOST_RUN = 32_768
 _MOST_UNITS = 1 << 32
 
@@ -109,13 +108,7 @@ class RadixTrie(OrderedIndex):
         end = (end + 63) & -64
         if end > _MOST_UNITS:
             raise MemoryError("a radix-trie holds at most 64 GiB; use ptwi/radix-trie instead")
-        if self._words.nbytes < _LARGE <= 16 * end:
-            # Allocated anew, once: NumPy asks for large pages then, and realloc keeps them.
-            words = np.empty(2 * end, np.int64)
-            words[: self._words.size] = self._words
-            self._words = words
-        else:
-            self._words.resize(2 * end, refcheck=False)
+        self._words.resize(2 * end, refcheck=False)  # blocks are known by their offsets
         self._marks.resize(end >> 6, refcheck=False)
         self._facts[arena.END] = end
 

@@ -17,7 +17,7 @@ enlarged, and it goes on with the same frame. Frames are in ``stack``: ``stack[0
 
 from __future__ import annotations
 
-from thetastream.kernels._jit import inlined, kernel, shift, vector
+from thetastream.kernels._jit import inlined, kernel, prefetch, shift, vector
 from thetastream.kernels.trie_arena import (
     FULL_FROM,
     GROUP,
@@ -76,6 +76,8 @@ __all__ = ["FRAME", "STACK", "distinct", "put_rows"]
 
 FRAME = 4  # words of a frame: slot, first and last row (half open), level
 STACK = 1 + FRAME * 8 * 260
+_AHEAD = 6  # frames whose nodes are asked for in advance
+_LINES = 4  # cache lines of a node that are asked for
 _ONE = u64(1)
 V, U = vector(1), vector(1, 64, "uint")
 
@@ -296,6 +298,14 @@ def _remake(
     make_leaf(t, slot, level, hold, held, 0, count + stop - start)
 
 
+@inlined
+def _ask_for(t: Trie, slot: int) -> None:
+    """Have the node of a slot loaded: frames wait in line, so it is known what comes next."""
+    body = t.words[slot + 1]
+    for line in range(_LINES):
+        prefetch(t.words, body + 8 * line)
+
+
 @kernel((TRIE, U, V, U, V, V, U, V, U, V), group=GROUP)
 def put_rows(
     t: Trie, keys: Bits, ids: Array, entries: Bits, values: Array, places: Array,
@@ -313,6 +323,8 @@ def put_rows(
         slot, start, stop, level = (
             stack[frame], stack[frame + 1], stack[frame + 2], stack[frame + 3],
         )  # fmt: skip
+        if stack[0] > _AHEAD:
+            _ask_for(t, stack[frame - _AHEAD * FRAME])
         head, body = t.bits[slot], t.words[slot + 1]
         form = form_of(head)
         most = 256 if level == 1 else t.facts[RUN_MOST]
