@@ -151,6 +151,32 @@ class Routing(ABC):
     def describe(self) -> str:
         """The scheme in words."""
 
+    def _places(self, rows: Fresh) -> Array:
+        """The partitions of rows by their keys; anything for rows without."""
+        raise NotImplementedError
+
+    def _roles(self, fresh: dict[Side, Fresh]) -> tuple[Fresh, Fresh | None]:
+        """Rows in the role that has a home; those of a self-join in the other role, too."""
+        if len(fresh) == 1:
+            (rows,) = fresh.values()
+            return rows, None
+        return fresh[self.plan.lead], fresh[self.plan.lead.other]
+
+    def _homes(self, rows: Fresh, met: Fresh | None) -> Array:
+        """Where rows lead. One that cannot is at home where it is met; if it is not met, anywhere.
+
+        A row of a self-join may be able to match in one role only. Its home must be where it does:
+        elsewhere it would be held for unmatched.
+        """
+        homes = self._places(rows)
+        if rows.valid is None:
+            return homes
+        others = self._spread(rows)
+        if met is not None:
+            places = self._places(met)
+            others = places if met.valid is None else np.where(met.valid, places, others)
+        return np.where(rows.valid, homes, others)
+
     def _spread(self, rows: Fresh) -> Array:
         """A partition from all that a row compares; rows that can match nothing share by time."""
         count = self.plan.partitions
@@ -184,25 +210,23 @@ class Hashed(Routing):
 
     @property
     def led(self) -> Side | None:
-        return Side.LEFT if self.plan.self_join else None
+        return self.plan.lead if self.plan.self_join else None
 
     def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
         marks = _Marks(_count(fresh), self.plan.partitions)
-        for role, rows in fresh.items():
-            home = len(fresh) == 1 or role is Side.LEFT
-            marks.send(self._targets(rows), None if home else rows.valid, home=home)
+        leads, met = self._roles(fresh)
+        marks.send(self._homes(leads, met), home=True)
+        if met is not None:
+            marks.send(self._places(met), met.valid)
         return marks.deliveries()
 
-    def _targets(self, rows: Fresh) -> Array:
+    def _places(self, rows: Fresh) -> Array:
         """Right rows go where the left key they ask for goes."""
         keys: list[Array] = []
         for term, field in zip(self._terms, self._fields, strict=True):
             key = rows.keys[term] if rows.side is Side.LEFT else field.pieces(rows)[0][0]
             keys.append(key if rows.valid is None else np.where(rows.valid, key, np.int64(0)))
-        targets = _modulo(hashed(keys), self.plan.partitions)
-        if rows.valid is not None:
-            targets = np.where(rows.valid, targets, self._spread(rows))
-        return targets
+        return _modulo(hashed(keys), self.plan.partitions)
 
     def replication(self) -> dict[Side, float]:
         return dict.fromkeys(Side, 1.0)
@@ -226,13 +250,10 @@ class Cells(Routing):
 
     def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
         marks = _Marks(_count(fresh), self.plan.partitions)
-        lead = self.plan.lead if self.plan.self_join else None
+        leads, met = self._roles(fresh)
+        if leads.side in self.plan.anchored:
+            marks.send(self._homes(leads, met), home=True)
         for role, rows in fresh.items():
-            if role in self.plan.anchored and lead in (None, role):
-                home = self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
-                if rows.valid is not None:
-                    home = np.where(rows.valid, home, self._spread(rows))
-                marks.send(home, home=True)
             if role.other in self.plan.anchored:
                 self._send_to_partners(marks, rows)
         if not self.plan.self_join and not set(fresh) & set(self.plan.anchored):
@@ -241,6 +262,9 @@ class Cells(Routing):
             if unsent.any():
                 marks.send(self._spread(rows), unsent)
         return marks.deliveries()
+
+    def _places(self, rows: Fresh) -> Array:
+        return self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
 
     def _send_to_partners(self, marks: _Marks, rows: Fresh) -> None:
         """To every partition with a cell that the partners of rows can lie in."""

@@ -166,8 +166,8 @@ def test_the_right_answers_of_joins_agree_with_each_other(distribution: str, rat
 
 
 def test_a_structure_that_is_missing_says_so() -> None:
-    with pytest.raises(Unavailable, match="no structure judy"):
-        make(contestant(Work.BAND, "judy"))
+    with pytest.raises(Unavailable, match="no structure fractal-tree"):
+        make(contestant(Work.BAND, "fractal-tree"))
     with pytest.raises(Unavailable, match="no parameter 'leafs'"):
         make(contestant(Work.BAND, "b+tree", parameters=(("leafs", 3),)))
 

@@ -73,6 +73,29 @@ def test_count_windows(
     _compare(scenario, simulation, run_oracle(scenario))
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("side", ["l", "r"])
+@pytest.mark.parametrize("term", ["l.b = r.b", "abs(l.a - r.a) <= 1"])
+def test_rows_that_play_one_role_only(tmp_path: Path, term: str, side: str, how: str) -> None:
+    """Of a self-join: they are at home where they can be met, and are unmatched nowhere else."""
+    for seed in range(6):
+        chance = random.Random(seed)
+        table = pa.table(
+            {
+                "a": pa.array([chance.choice([None, 1, 2, 3, 50, 70]) for _ in range(8)]),
+                "b": pa.array([chance.choice([None, "", "x"]) for _ in range(8)]),
+                "c": pa.array([chance.choice([None, 0]) for _ in range(8)]),
+            },
+            pa.schema([("a", pa.int64()), ("b", pa.string()), ("c", pa.int64())]),
+        )
+        on = f"{term} AND {side}.c IS NOT NULL"
+        scenario = Scenario(((table, None),), on, CountWindow(4), how, self_join=True)
+        scenario = ranked(scenario, seed)
+        spec = spec_of(scenario, 2 + seed % 3)
+        simulation = simulate(scenario, spec, seed, tmp_path / str(seed))
+        _compare(scenario, simulation, run_oracle(scenario))
+
+
 def ranked(scenario: Scenario, seed: int) -> Scenario:
     """With ranks that rise, distinct on a side: rows of one rank have no order that all can see."""
     window, chance = scenario.window, random.Random(seed)
