@@ -156,7 +156,7 @@ def test_values_in_the_order_of_runs(steps: list[Any], kind: type) -> None:
         for _ in range(2):
             column = np.array(values, kind)
             low, high = np.array([-4, 0, 3]), np.array([4, 2, 1])
-            own = Values(column, 0, owner=owner)
+            own = Values(column[before:].copy(), before, owner=owner)  # as a ring that shrinks
             inside = [
                 [v for row, v in enumerate(values) if row >= before and a <= keys[row] <= b]
                 for a, b in zip(low, high, strict=True)

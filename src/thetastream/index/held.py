@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from thetastream.index.folding import Fold
 from thetastream.index.run import Run
-from thetastream.kernels.fold import fold_held, fold_ranges
+from thetastream.kernels.fold import fold_held, fold_live, fold_ranges
 from thetastream.kernels.pairs import gather
 
 __all__ = ["HeldValues"]
@@ -50,12 +50,16 @@ class HeldValues:
         """Add the rows ``starts[r, b]`` to ``stops[r, b]`` of each run ``r`` to each box ``b``."""
         known = self._known(runs, fold)
         for at, run in enumerate(runs):
-            if known is not None and run.first >= before:
-                held = self._held(known[id(run)], int((stops[at] - starts[at]).sum()), fold)
-                if held is not None:
-                    fold_held(starts[at], stops[at], held, *fold.arrays[3:])
-                    continue
-            fold_ranges(run.ids, starts[at], stops[at], before, *fold.arrays)
+            start, stop = starts[at], stops[at]
+            wanted, held = int((stop - start).sum()), None
+            if known is not None:
+                held = self._held(known[id(run)], wanted, fold)
+            if known is None or held is None:
+                fold_ranges(run.ids, start, stop, before, *fold.arrays)
+            elif run.first >= before:
+                fold_held(start, stop, held, *fold.arrays[3:])
+            else:
+                fold_live(run.ids, before, start, stop, held, *fold.arrays[3:])
 
     def _known(self, runs: tuple[Run, ...], fold: Fold) -> dict[int, _Known] | None:
         """What is known of a column, of the runs that live; None for one that is not kept."""
@@ -73,11 +77,13 @@ class HeldValues:
     def _held(self, known: _Known, wanted: int, fold: Fold) -> NDArray[Any] | None:
         if known.values is None:
             known.read += wanted
-            if known.read < known.run.ids.size:
+            if known.read < known.run.ids.size or not fold.values.array.size:
                 return None
-            values = fold.values
-            held = np.empty(known.run.ids.size, values.array.dtype)
-            gather(values.array.view(np.uint64), known.run.ids, values.first, held.view(np.uint64))
+            values, ids = fold.values, known.run.ids
+            if known.run.first < values.first:
+                ids = np.maximum(ids, values.first)  # values of expired rows may be gone
+            held = np.empty(ids.size, values.array.dtype)
+            gather(values.array.view(np.uint64), ids, values.first, held.view(np.uint64))
             known.values = held
         return known.values
 

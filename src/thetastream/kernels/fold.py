@@ -26,7 +26,16 @@ from numpy.typing import NDArray
 
 from thetastream.kernels._jit import by_type, inlined, kernel
 
-__all__ = ["FOLD", "fold_held", "fold_pairs", "fold_ranges", "fold_rows", "fold_span"]
+__all__ = [
+    "FOLD",
+    "fold_held",
+    "fold_live",
+    "fold_pairs",
+    "fold_ranges",
+    "fold_rows",
+    "fold_span",
+    "keep_live",
+]
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
@@ -38,6 +47,7 @@ FOLD = tuple(
 """The last eight parameters of a mapper in signatures: values, first, valid, five accumulators."""
 
 _LOW = 0xFFFFFFFF
+i64: Any = np.int64
 
 
 def _integer_value(row: int, at: int, values: Values) -> Any:
@@ -199,6 +209,71 @@ def fold_ranges(
     for box in range(starts.size):
         fold_rows(
             ids, starts[box], stops[box], before, box, values, first, valid,
+            counts, totals, carries, least, greatest,
+        )  # fmt: skip
+
+
+@inlined
+def _fold_live(
+    ids: Array, before: int, held: Values, start: int, stop: int, box: int,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """What ``fold_span`` does, but for rows below ``before``. No jumps: any row may be one."""
+    zero, low, high = _zero(held), least[box], greatest[box]
+    total, one, two, three = totals[box], zero, zero, zero
+    rest, rest_one, rest_two, rest_three = carries[box], zero, zero, zero
+    low_one, low_two, low_three = low, low, low
+    high_one, high_two, high_three = high, high, high
+    count, i = 0, start
+    while i + 4 <= stop:
+        live = ids[i] >= before
+        count += i64(live)
+        total, rest = _sum(held[i] if live else zero, total, rest)
+        low, high = _wider(held[i] if live else low, held[i] if live else high, low, high)
+        value, live = held[i + 1], ids[i + 1] >= before
+        count += i64(live)
+        one, rest_one = _sum(value if live else zero, one, rest_one)
+        low_one, high_one = _wider(
+            value if live else low_one, value if live else high_one, low_one, high_one
+        )
+        value, live = held[i + 2], ids[i + 2] >= before
+        count += i64(live)
+        two, rest_two = _sum(value if live else zero, two, rest_two)
+        low_two, high_two = _wider(
+            value if live else low_two, value if live else high_two, low_two, high_two
+        )
+        value, live = held[i + 3], ids[i + 3] >= before
+        count += i64(live)
+        three, rest_three = _sum(value if live else zero, three, rest_three)
+        low_three, high_three = _wider(
+            value if live else low_three, value if live else high_three, low_three, high_three
+        )
+        i += 4
+    while i < stop:
+        if ids[i] >= before:
+            count += 1
+            total, rest = _sum(held[i], total, rest)
+            low, high = _ends(held[i], low, high)
+        i += 1
+    total, rest = _added(one, rest_one, total, rest)
+    total, rest = _added(two, rest_two, total, rest)
+    total, rest = _added(three, rest_three, total, rest)
+    low, high = _wider(low_one, high_one, low, high)
+    low, high = _wider(low_two, high_two, low, high)
+    low, high = _wider(low_three, high_three, low, high)
+    counts[box] += count
+    totals[box], carries[box], least[box], greatest[box] = total, rest, low, high
+
+
+@kernel(*(f"void(i8[::1], i8, i8[::1], i8[::1], {tail})" for tail in _HELD), group=GROUP)
+def fold_live(
+    ids: Array, before: int, starts: Array, stops: Array, held: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """Add the values ``held[starts[b] : stops[b]]`` of rows not below ``before`` to box ``b``."""
+    for box in range(starts.size):
+        _fold_live(
+            ids, before, held, starts[box], stops[box], box,
             counts, totals, carries, least, greatest,
         )  # fmt: skip
 
