@@ -26,16 +26,7 @@ from numpy.typing import NDArray
 
 from thetastream.kernels._jit import by_type, inlined, kernel
 
-__all__ = [
-    "FOLD",
-    "fold_held",
-    "fold_live",
-    "fold_pairs",
-    "fold_ranges",
-    "fold_rows",
-    "fold_span",
-    "keep_live",
-]
+__all__ = ["FOLD", "fold_held", "fold_live", "fold_pairs", "fold_ranges", "fold_rows", "fold_span"]
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
