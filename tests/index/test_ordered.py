@@ -166,6 +166,8 @@ def test_values_in_the_order_of_runs(steps: list[Any], kind: type) -> None:
             most = [max(v, default=None) for v in inside]
             assert index.map(low, high, "max", own).tolist() == most
             assert index.map(low, high, "count", own).tolist() == [len(v) for v in inside]
+            for name, expected in (("sum", sums[1]), ("max", most[1])):  # of few rows of a run
+                assert index.map(0, 2, name, own) == expected
 
 
 def test_values_are_put_in_order_when_as_many_were_read() -> None:
