@@ -11,7 +11,6 @@ stays right as long as the run lives. Runs and owners that are gone are forgotte
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,48 +19,23 @@ from numpy.typing import NDArray
 
 from thetastream.index.folding import Fold
 from thetastream.index.run import Run
-from thetastream.kernels.fold import fold_held, fold_live, fold_ranges, keep_live
+from thetastream.kernels.fold import fold_held, fold_live, fold_ranges
 from thetastream.kernels.pairs import gather
 
 __all__ = ["HeldValues"]
 
 Array = NDArray[np.int64]
-_guard = Lock()
 
 
 class _Known:
     """What is known of one column in one run."""
 
-    __slots__ = ("_before", "_kept", "_places", "read", "run", "values")
+    __slots__ = ("read", "run", "values")
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.read = 0
         self.values: NDArray[Any] | None = None
-        self._before = -1
-        self._kept: NDArray[Any] | None = None
-        self._places = np.empty(0, np.int32)
-
-    def live(self, before: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """The values of rows that have not expired, and where each place of the run is in them.
-
-        O(n) once between two changes: for many rows to be read without a look at their ids.
-        """
-        assert self.values is not None
-        with _guard:  # one thread copies, the others wait
-            if self._kept is None:  # and then used again: fresh memory costs more than the copy
-                self._kept = np.empty_like(self.values)
-                self._places = np.empty(self.values.size + 1, np.int32)
-            if self._before != before:
-                keep_live(self.run.ids, before, self.values, self._kept, self._places)
-                self._before = before
-            return self._kept, self._places
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of what is kept."""
-        arrays = (self.values, self._kept, self._places)
-        return sum(array.nbytes for array in arrays if array is not None)
 
 
 class HeldValues:
@@ -84,12 +58,8 @@ class HeldValues:
                 fold_ranges(run.ids, start, stop, before, *fold.arrays)
             elif run.first >= before:
                 fold_held(start, stop, held, *fold.arrays[3:])
-            elif wanted < run.ids.size:
-                fold_live(run.ids, before, start, stop, held, *fold.arrays[3:])
             else:
-                kept, places = known[id(run)].live(before)
-                start, stop = places[start].astype(np.int64), places[stop].astype(np.int64)
-                fold_held(start, stop, kept, *fold.arrays[3:])
+                fold_live(run.ids, before, start, stop, held, *fold.arrays[3:])
 
     def _known(self, runs: tuple[Run, ...], fold: Fold) -> dict[int, _Known] | None:
         """What is known of a column, of the runs that live; None for one that is not kept."""
@@ -120,4 +90,9 @@ class HeldValues:
     @property
     def nbytes(self) -> int:
         """Bytes of values in order."""
-        return sum(known.nbytes for runs in self._columns.values() for known in runs.values())
+        return sum(
+            known.values.nbytes
+            for runs in self._columns.values()
+            for known in runs.values()
+            if known.values is not None
+        )

@@ -26,10 +26,7 @@ from numpy.typing import NDArray
 
 from thetastream.kernels._jit import by_type, inlined, kernel
 
-__all__ = [
-    "FOLD", "fold_held", "fold_live", "fold_pairs", "fold_ranges", "fold_rows", "fold_span",
-    "keep_live",
-]  # fmt: skip
+__all__ = ["FOLD", "fold_held", "fold_live", "fold_pairs", "fold_ranges", "fold_rows", "fold_span"]
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
@@ -270,23 +267,6 @@ def fold_live(
             ids, before, held, starts[box], stops[box], box,
             counts, totals, carries, least, greatest,
         )  # fmt: skip
-
-
-@kernel(*(f"i8(i8[::1], i8, {u}[::1], {u}[::1], i4[::1])" for u in ("i8", "f8")), group=GROUP)
-def keep_live(
-    ids: Array, before: int, held: Values, kept: Values, places: NDArray[np.int32]
-) -> int:
-    """Copy the values of rows not below ``before``; gives how many.
-
-    Of the rows before row ``i``, ``places[i]`` were copied.
-    """
-    count = 0
-    for i in range(ids.size):
-        places[i] = count
-        kept[count] = held[i]
-        count += i64(ids[i] >= before)
-    places[ids.size] = count
-    return count
 
 
 @kernel(*(f"void(i8[::1], i8[::1], {tail})" for tail in _HELD), group=GROUP)
