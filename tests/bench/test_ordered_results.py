@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 import thetastream.bench.ordered as package
 from thetastream.bench.figure_plots import plot
@@ -22,8 +17,9 @@ from thetastream.bench.ordered.result import OrderedResult
 from thetastream.bench.ordered.score import verdicts
 from thetastream.bench.ordered.summary import judged, table
 from thetastream.bench.ordered.table import main
-from thetastream.cli.bench import register
 from thetastream.errors import DataError
+
+from .bench_command import check_examples, check_listed, command, modules, small
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (SCORES, *FIGURES, *PAPER.derived)
@@ -216,20 +212,8 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 # --- The command ---------------------------------------------------------------------------------
 
 
-def command(*arguments: str) -> Result:
-    app = typer.Typer()
-    register(app)
-    app.callback()(lambda: None)
-    return CliRunner().invoke(app, ["bench", *arguments])
-
-
-def small(figure: str, folder: Path, *more: str) -> Result:
-    scale = ("--scale", "0.0001", "--seconds", "0.002")
-    return command("ordered", "--figure", figure, *scale, "--output", str(folder), *more)
-
-
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("8,11", tmp_path, "--plots")
+    done = small("ordered", "8,11", tmp_path, "--plots")
     assert done.exit_code == 0, done.output
     assert "what must be reached" in done.output
     assert "8: sorted-runs, million keys 0.0003: bytes per key and id" in done.output
@@ -238,7 +222,7 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: 
     before = PAPER.read(path)
     assert {(r.figure, r.verified) for r in before if r.ran} == {("8", True), ("11", True)}
     assert "numba" in before[0].versions
-    again = small("aggregate", tmp_path)
+    again = small("ordered", "aggregate", tmp_path)
     assert again.exit_code == 0, again.output
     after = PAPER.read(path)
     assert [r for r in after if r.figure in ("8", "11")] == before
@@ -247,7 +231,7 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: 
 
 
 def test_the_command_shows_table_1(tmp_path: Path) -> None:
-    done = small(TABLE, tmp_path)
+    done = small("ordered", TABLE, tmp_path)
     assert done.exit_code == 0, done.output
     assert "| memory utilization |" in done.output
 
@@ -262,24 +246,19 @@ def test_the_command_fails_on_a_wrong_answer(
         return keys ^ 1, ids
 
     monkeypatch.setattr(stock.Held, "next", wrong)
-    done = small("6", tmp_path)
+    done = small("ordered", "6", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output
     assert not (tmp_path / "ordered-scale-0.0001.csv").exists()
 
 
 def test_the_command_lists_the_figures() -> None:
-    done = command("--list")
-    assert done.exit_code == 0
-    for name, figure in FIGURES.items():
-        assert f"--figure {name}" in done.output
-        assert figure.about in done.output
+    check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(package.__path__)])
+@pytest.mark.parametrize("name", modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    module = importlib.import_module(f"{package.__name__}.{name}")
-    assert doctest.testmod(module).failed == 0
+    check_examples(package, name)
 
 
 @pytest.mark.slow

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 import thetastream.bench.panjoin as package
 from thetastream.bench.figure import Sizes
@@ -22,8 +17,9 @@ from thetastream.bench.panjoin.result import PanResult
 from thetastream.bench.panjoin.score import scores
 from thetastream.bench.panjoin.structures import BTreesSet
 from thetastream.bench.panjoin.table import main
-from thetastream.cli.bench import register
 from thetastream.errors import DataError
+
+from .bench_command import check_examples, check_listed, command, modules, small
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = Sizes(scale=2.0**-13, seconds=0.002)
@@ -168,20 +164,8 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 # --- The command ---------------------------------------------------------------------------------
 
 
-def command(*arguments: str) -> Result:
-    app = typer.Typer()
-    register(app)
-    app.callback()(lambda: None)
-    return CliRunner().invoke(app, ["bench", *arguments])
-
-
-def small(figure: str, folder: Path, *more: str) -> Result:
-    scale = ("--scale", "0.0001", "--seconds", "0.002")
-    return command("panjoin", "--figure", figure, *scale, "--output", str(folder), *more)
-
-
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("11f", tmp_path, "--plots")
+    done = small("panjoin", "11f", tmp_path, "--plots")
     assert done.exit_code == 0, done.output
     assert "what must be reached" in done.output
     assert "11f: b+tree, insertion, batch 2^8: million tuples per second" in done.output
@@ -191,7 +175,7 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: 
     assert {(r.figure, r.verified, r.scale) for r in before if r.ran} == {("11f", True, 0.0001)}
     assert {"b+tree", "btrees"} <= {r.structure for r in before if r.ran}
     assert "numba" in before[0].versions
-    assert small("15a,w1", tmp_path).exit_code == 0
+    assert small("panjoin", "15a,w1", tmp_path).exit_code == 0
     after = PAPER.read(path)
     assert [r for r in after if r.figure == "11f"] == before
     assert {r.figure for r in after} == {"11f", "15a", "w1"}
@@ -201,23 +185,18 @@ def test_the_command_fails_on_a_wrong_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BTreesSet, "__len__", lambda self: 3)
-    done = small("11f", tmp_path)
+    done = small("panjoin", "11f", tmp_path)
     assert done.exit_code == 1
     assert "btrees, insertion (11f at 2^8) holds 3 rows" in done.output
 
 
 def test_the_command_lists_the_figures() -> None:
-    done = command("--list")
-    assert done.exit_code == 0
-    for name, figure in FIGURES.items():
-        assert f"--figure {name}" in done.output
-        assert figure.about in done.output
+    check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(package.__path__)])
+@pytest.mark.parametrize("name", modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    module = importlib.import_module(f"{package.__name__}.{name}")
-    assert doctest.testmod(module).failed == 0
+    check_examples(package, name)
 
 
 @pytest.mark.slow

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -15,9 +12,7 @@ from thetastream.bench.query import Query
 from thetastream.bench.reference import reference
 from thetastream.errors import RegistryError
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bench_nested import CONDITIONS, answers, feed, pairs
+from .bench_nested import CONDITIONS, answers, feed, pairs
 
 TWO_STREAMS = sorted(CONDITIONS)
 SELF_JOINS = ["band", "equal", "plane"]

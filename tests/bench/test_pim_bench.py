@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 import thetastream.bench.pim as package
 from thetastream.bench.contestant import MissingPackage
@@ -35,9 +30,10 @@ from thetastream.bench.pim.score import scores
 from thetastream.bench.pim.stream import Shape, Stream
 from thetastream.bench.pim.table import main
 from thetastream.bench.runner import VerificationError
-from thetastream.cli.bench import register
 from thetastream.errors import DataError, RegistryError
 from thetastream.kernels import store as layout
+
+from .bench_command import check_examples, check_listed, command, modules, small
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = Sizes(scale=2.0**-13, seconds=0.002)
@@ -482,20 +478,8 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 # --- The command ---------------------------------------------------------------------------------
 
 
-def command(*arguments: str) -> Result:
-    app = typer.Typer()
-    register(app)
-    app.callback()(lambda: None)
-    return CliRunner().invoke(app, ["bench", *arguments])
-
-
-def small(figure: str, folder: Path, *more: str) -> Result:
-    scale = ("--scale", "0.0001", "--seconds", "0.002")
-    return command("pim", "--figure", figure, *scale, "--output", str(folder), *more)
-
-
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("8b", tmp_path, "--plots")
+    done = small("pim", "8b", tmp_path, "--plots")
     assert done.exit_code == 0, done.output
     assert "what must be reached" in done.output
     assert "8b: IB-chain, chain length 2: million tuples per second" in done.output
@@ -505,7 +489,7 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: 
     assert {(r.figure, r.verified, r.scale) for r in before} == {("8b", True, 0.0001)}
     assert before[0].cores >= 1
     assert "numba" in before[0].versions
-    assert small("9c", tmp_path).exit_code == 0
+    assert small("pim", "9c", tmp_path).exit_code == 0
     after = PAPER.read(path)
     assert [r for r in after if r.figure == "8b"] == before
     assert {r.figure for r in after} == {"8b", "9c"}
@@ -514,10 +498,10 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: 
 def test_the_command_fails_on_a_wrong_answer_and_keeps_earlier_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert small("8b", tmp_path).exit_code == 0
+    assert small("pim", "8b", tmp_path).exit_code == 0
     honest = Indexed.run
     monkeypatch.setattr(Indexed, "run", lambda *given: without_last(honest(*given)))
-    done = small("9c", tmp_path)
+    done = small("pim", "9c", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output
     assert {r.figure for r in PAPER.read(tmp_path / "pim-scale-0.0001.csv")} == {"8b"}
@@ -529,17 +513,12 @@ def without_last(answer: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]
 
 
 def test_the_command_lists_the_figures() -> None:
-    done = command("--list")
-    assert done.exit_code == 0
-    for name, figure in FIGURES.items():
-        assert f"--figure {name}" in done.output
-        assert figure.about in done.output
+    check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(package.__path__)])
+@pytest.mark.parametrize("name", modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    module = importlib.import_module(f"{package.__name__}.{name}")
-    assert doctest.testmod(module).failed == 0
+    check_examples(package, name)
 
 
 @pytest.mark.slow

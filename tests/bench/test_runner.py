@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,9 +19,7 @@ from thetastream.bench.worker import measure
 from thetastream.errors import DataError, PredicateError, RegistryError
 from thetastream.side import Side
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bench_nested import feed
+from .bench_nested import feed
 
 SMALL = Experiment("small", "", (), ("numpy", "btrees", "duckdb-bucket"), seconds=0.05)
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 import thetastream.bench.spo as package
 from thetastream.bench.figure_plots import plot
@@ -21,9 +16,10 @@ from thetastream.bench.spo.paper import PAPER
 from thetastream.bench.spo.result import SpoResult
 from thetastream.bench.spo.score import scores
 from thetastream.bench.spo.table import main
-from thetastream.cli.bench import register
 from thetastream.datasets.real import VARIABLE
 from thetastream.errors import DataError
+
+from .bench_command import check_examples, check_listed, command, modules, small
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -177,23 +173,11 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 # --- The command ---------------------------------------------------------------------------------
 
 
-def command(*arguments: str) -> Result:
-    app = typer.Typer()
-    register(app)
-    app.callback()(lambda: None)
-    return CliRunner().invoke(app, ["bench", *arguments])
-
-
-def small(figure: str, folder: Path, *more: str) -> Result:
-    scale = ("--scale", "0.0001", "--seconds", "0.002")
-    return command("spo", "--figure", figure, *scale, "--output", str(folder), *more)
-
-
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    done = small("9", tmp_path, "--plots")
+    done = small("spo", "9", tmp_path, "--plots")
     assert done.exit_code == 0, done.output
     assert "what must be reached" in done.output
     assert "9b: bits, batch 2^6, slide 2^8: thousand rows per second" in done.output
@@ -202,7 +186,7 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(
     before = PAPER.read(path)
     assert {(r.figure, r.verified) for r in before if r.ran} == {("9a", True), ("9b", True)}
     assert "numba" in before[0].versions
-    again = small("22,taxi", tmp_path)
+    again = small("spo", "22,taxi", tmp_path)
     assert again.exit_code == 0, again.output
     assert f"not run: No data folder is known. Set {VARIABLE}" in again.output
     after = PAPER.read(path)
@@ -215,24 +199,19 @@ def test_the_command_fails_on_a_wrong_answer(
 ) -> None:
     honest = stock.Filled.fill
     monkeypatch.setattr(stock.Filled, "fill", lambda self, stop, step: honest(self, stop - 1, step))
-    done = small("9a", tmp_path)
+    done = small("spo", "9a", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output
     assert not (tmp_path / "spo-scale-0.0001.csv").exists()
 
 
 def test_the_command_lists_the_figures() -> None:
-    done = command("--list")
-    assert done.exit_code == 0
-    for name, figure in FIGURES.items():
-        assert f"--figure {name}" in done.output
-        assert figure.about in done.output
+    check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(package.__path__)])
+@pytest.mark.parametrize("name", modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    module = importlib.import_module(f"{package.__name__}.{name}")
-    assert doctest.testmod(module).failed == 0
+    check_examples(package, name)
 
 
 @pytest.mark.slow
