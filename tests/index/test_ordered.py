@@ -32,7 +32,7 @@ MAKERS = [
 @pytest.mark.parametrize("kept", [1 << 18, 2])
 def test_the_battery(kept: int, check: IndexCheck, monkeypatch: pytest.MonkeyPatch) -> None:
     """Open answers are kept, or read on from a copy of the rows."""
-    monkeypatch.setattr(question, "_KEPT", kept)
+    monkeypatch.setattr(question, "KEPT", kept)
     check.run(lambda columns: Plain(4, columns), 0.5)
 
 

@@ -77,7 +77,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms, "_SAMPLE", 8)
     monkeypatch.setattr(terms, "_PREFIXES", 3)
     monkeypatch.setattr(per_term, "_MANY", 2)
-    monkeypatch.setattr(per_term, "_KEPT", 3)
+    monkeypatch.setattr(per_term, "KEPT", 3)
 
 
 # --- Any steps ----------------------------------------------------------------------------------

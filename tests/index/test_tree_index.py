@@ -207,7 +207,7 @@ KEPT, COPIED = 1 << 18, 0
 @pytest.fixture(params=[KEPT, COPIED], ids=["kept", "copied"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Open answers are computed and kept, or given a copy of the trees."""
-    monkeypatch.setattr(question, "_KEPT", request.param)
+    monkeypatch.setattr(question, "KEPT", request.param)
     return int(request.param)
 
 
@@ -291,7 +291,7 @@ def test_readers_side_by_side(name: str, way: int) -> None:
 
 
 def test_answers_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(question, "_KEPT", 0)
+    monkeypatch.setattr(question, "KEPT", 0)
     copies: list[int] = []
     copy = tree_index._View.copy
     monkeypatch.setattr(tree_index._View, "copy", lambda view: copies.append(1) or copy(view))

@@ -39,6 +39,7 @@ from thetastream.errors import RegistryError, suggest
 from thetastream.index.base import CHUNK, Answer, Array, Index, create, defaults, register
 from thetastream.index.css_tree import CssTree
 from thetastream.index.present import Present
+from thetastream.index.question import KEPT, Kept
 from thetastream.index.term_reader import Bits, Lists, Reader, Scratch
 from thetastream.index.terms import PrefixTerm, ProbedTerm, Sample, StoredTerm, Term, View
 from thetastream.index.tree_index import TreeIndex
@@ -50,7 +51,6 @@ from thetastream.kernels.term_sets import FILLED, HASHED, SCANNED
 
 __all__ = ["PerTerm", "check_way"]
 
-_KEPT = 1 << 18  # pairs of an open answer that are computed and kept; above, the rows are copied
 _ROOM = 2048  # pairs of the first chunk, at least
 _WAYS = ("bits", "prefixes", "hash")
 _MANY = 32  # boxes at a time for which prefixes are made: they cost what 20 boxes cost without
@@ -133,7 +133,7 @@ class PerTerm(Index):
         """Before a change: give open answers what they need to stay as they are."""
         copy: View | None = None
         for question in list(self._open):
-            if not question.keep(_KEPT):
+            if not question.keep(KEPT):
                 copy = copy or self._view_of(self._copied_terms(), self._present.words.copy())
                 question.view = copy
         self._open.clear()
@@ -294,18 +294,17 @@ def _oldest(inners: Sequence[Index]) -> int:
     return least
 
 
-class _Question:
+class _Question(Kept):
     """Boxes, and what their answer is read from: the index, a copy of it, or kept chunks."""
 
     def __init__(self, index: PerTerm, lows: Array, highs: Array, limit: int) -> None:
+        super().__init__()
         self._index = index
         self._lows, self._highs = lows, highs
         self._limit = limit
-        self._chunks: list[tuple[Array, Array]] | None = None
         self.view: View | None = None
 
     def read(self) -> Iterator[tuple[Array, Array]]:
-        """The chunks. Readers that were under way when chunks were kept go on with those."""
         scratches = self._index._scratch
         try:
             scratch = scratches.pop()
@@ -329,14 +328,3 @@ class _Question:
             given += 1
             room = min(self._limit, 2 * room)
         yield from islice(self._chunks, given, None)
-
-    def keep(self, most: int) -> bool:
-        """Compute the answer and keep it, unless it has more pairs than that."""
-        chunks, total = [], 0
-        for chunk in self.read():
-            chunks.append(chunk)
-            total += chunk[0].size
-            if total > most:
-                return False
-        self._chunks = chunks
-        return True

@@ -7,6 +7,7 @@ that nobody holds any more costs nothing.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -18,10 +19,10 @@ import numpy as np
 from thetastream.index.base import Answer, Array
 from thetastream.kernels.pairs import keep_inside
 
-__all__ = ["Question", "Questions", "View"]
+__all__ = ["KEPT", "Kept", "Question", "Questions", "View"]
 
 S = TypeVar("S")
-_KEPT = 1 << 18  # pairs of an open question that are computed and kept; above, rows are copied
+KEPT = 1 << 18  # pairs of an open question that are computed and kept; above, rows are copied
 
 
 class View(Protocol):
@@ -47,19 +48,40 @@ class View(Protocol):
         """The same rows, to stay as they are. Cursors go on in it."""
 
 
-class Question:
+class Kept(ABC):
+    """A question whose answer may be computed before it is read, and kept."""
+
+    def __init__(self) -> None:
+        self._chunks: list[tuple[Array, Array]] | None = None
+
+    @abstractmethod
+    def read(self) -> Iterator[tuple[Array, Array]]:
+        """The chunks. Readers that were under way when chunks were kept go on with those."""
+
+    def keep(self, most: int) -> bool:
+        """Compute the answer and keep it, unless it has more pairs than that."""
+        chunks, total = [], 0
+        for chunk in self.read():
+            chunks.append(chunk)
+            total += chunk[0].size
+            if total > most:
+                return False
+        self._chunks = chunks
+        return True
+
+
+class Question(Kept):
     """Boxes, and what their answer is read from: the structure, a copy of it, or kept chunks."""
 
     def __init__(self, now: Callable[[], View], lows: Array, highs: Array, limit: int) -> None:
+        super().__init__()
         self._now = now
         self._lows, self._highs = lows, highs
         self._limit = limit
         self._first = np.ascontiguousarray(lows[0]), np.ascontiguousarray(highs[0])
-        self._chunks: list[tuple[Array, Array]] | None = None
         self.view: View | None = None
 
     def read(self) -> Iterator[tuple[Array, Array]]:
-        """The chunks. Readers that were under way when chunks were kept go on with those."""
         given = 0
         cursor = self._now().begin()
         room = min(self._limit, max(256, 4 * self._first[0].size))
@@ -89,17 +111,6 @@ class Question:
             if filled:
                 return (positions, rows), room
         return None, room
-
-    def keep(self, most: int) -> bool:
-        """Compute the answer and keep it, unless it has more pairs than that."""
-        chunks, total = [], 0
-        for chunk in self.read():
-            chunks.append(chunk)
-            total += chunk[0].size
-            if total > most:
-                return False
-        self._chunks = chunks
-        return True
 
 
 class Questions(Generic[S]):
@@ -132,7 +143,7 @@ class Questions(Generic[S]):
             return
         copy: View | None = None
         for question in list(self._open):
-            if question.keep(_KEPT):
+            if question.keep(KEPT):
                 continue
             if copy is None:
                 copy = self._now().copy()
