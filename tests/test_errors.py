@@ -18,6 +18,7 @@ from thetastream.errors import (
     DataError,
     PredicateError,
     RegistryError,
+    RelationError,
     SchemaError,
     StateError,
     ThetastreamError,
@@ -31,6 +32,7 @@ TREE: dict[type[Exception], type[Exception]] = {
     SchemaError: TypeError,
     DataError: ValueError,
     StateError: RuntimeError,
+    RelationError: RuntimeError,
     RegistryError: KeyError,
 }
 

@@ -8,6 +8,7 @@
     ├── SchemaError         columns and types: missing, changed, of type null, not comparable
     ├── DataError           values: out of range for their key, overflow, a missing data folder
     ├── StateError          the order of calls: push after flush, a join that failed half-way
+    ├── RelationError       a table on disk: damaged, locked, too new, no room, a budget too small
     └── RegistryError       an index or a tactic nobody registered, or a bad parameter of one
 
 Wording: what was expected, what came, what to do. Assertions are for our own mistakes.
@@ -22,6 +23,7 @@ __all__ = [
     "DataError",
     "PredicateError",
     "RegistryError",
+    "RelationError",
     "SchemaError",
     "StateError",
     "ThetastreamError",
@@ -72,6 +74,10 @@ class DataError(ThetastreamError, ValueError):
 
 class StateError(ThetastreamError, RuntimeError):
     """A call came at the wrong moment, such as a push after a flush."""
+
+
+class RelationError(ThetastreamError, RuntimeError):
+    """A table on disk cannot be built, read or changed, or a join with it cannot be run so."""
 
 
 class RegistryError(ThetastreamError, KeyError):

@@ -1,0 +1,50 @@
+"""Amounts of memory: text such as ``64 MB`` becomes bytes."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from thetastream.errors import RelationError
+
+__all__ = ["read_size", "show_size"]
+
+_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", re.IGNORECASE)
+
+
+def read_size(size: str | int) -> int:
+    """Bytes of a size: a number of bytes, or text; units are decimal, ``MiB`` and such binary.
+
+    >>> read_size("64 MB"), read_size("1.5 GiB"), read_size(4096)
+    (64000000, 1610612736, 4096)
+    """
+    if isinstance(size, int) and not isinstance(size, bool):
+        if size > 0:
+            return size
+    elif isinstance(size, str) and (found := _SIZE.fullmatch(size)):
+        unit = found.group(2).lower()
+        factor = _UNITS.get(unit) or _BINARY.get(unit)
+        if factor is not None and (count := int(Fraction(found.group(1)) * factor)) > 0:
+            return count
+    raise RelationError(
+        f"expected an amount of memory such as '64 MB', '1.5 GiB' or a number of bytes; "
+        f"got {size!r}"
+    )
+
+
+def show_size(count: float) -> str:
+    """Bytes for people to read.
+
+    >>> show_size(64_000_000), show_size(512), show_size(1_234_567)
+    ('64 MB', '512 bytes', '1.23 MB')
+    """
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return (
+                f"{count / factor:.3g} {unit}"
+                if count < 10 * factor
+                else (f"{count / factor:,.0f} {unit}")
+            )
+    return f"{count:.0f} bytes"
