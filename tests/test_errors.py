@@ -320,6 +320,12 @@ CASES: dict[str, Case] = {
         RegistryError,
         "must be at least 1",
     ),
+    # Tables on disk; more of them in tests/relation
+    "relation": (
+        lambda: ts.Relation.open("no/such/relation"),
+        RelationError,
+        "Relation.build",
+    ),
 }
 
 

@@ -25,9 +25,17 @@ REST = inspect.Parameter.VAR_KEYWORD
 
 def test_names() -> None:
     assert sorted(ts.__all__) == [
-        *("CountWindow", "Explanation", "How", "Interval", "Metrics", "Predicate", "Side"),
-        *("StreamJoin", "ThetastreamError", "TimeWindow", "WindowIndex", "errors", "index"),
-        *("left", "right", "tactics"),
+        *("CountWindow", "Explanation", "How", "Interval", "Metrics", "Predicate", "Relation"),
+        *(
+            "RelationJoin",
+            "Side",
+            "StreamJoin",
+            "ThetastreamError",
+            "TimeWindow",
+            "WindowIndex",
+            "errors",
+        ),
+        *("index", "left", "right", "tactics"),
     ]
     assert ts.__all__ == sorted(ts.__all__, key=lambda name: (name[0].islower(), name))
     for name in ts.__all__:
@@ -58,6 +66,33 @@ def test_stream_join() -> None:
         assert signature(getattr(ts.StreamJoin, name)) == {}
     public = {name for name in vars(ts.StreamJoin) if not name.startswith("_")}
     assert public == {"push", "flush", "explain", "metrics", "check"}
+
+
+def test_relation() -> None:
+    assert signature(ts.Relation.build) == {
+        "path": (PLAIN, EMPTY),
+        "source": (PLAIN, EMPTY),
+        "key": (PLAIN, EMPTY),
+        "block_bytes": (PLAIN, 8192),
+        "fill": (PLAIN, 0.8),
+        "memory": (NAMED, "256 MB"),
+        "progress": (NAMED, None),
+    }
+    assert signature(ts.Relation.open) == {
+        "path": (PLAIN, EMPTY),
+        "direct": (NAMED, False),
+        "device": (NAMED, None),
+        "clock": (NAMED, None),
+    }
+    for name in ("batches", "to_table"):
+        assert signature(getattr(ts.Relation, name)) == {"columns": (PLAIN, None)}
+    for name in ("snapshot", "refresh", "check", "close"):
+        assert signature(getattr(ts.Relation, name)) == {}
+    for name in (
+        *("path", "schema", "key", "rows", "leaves", "blocks", "block_bytes", "fill", "nbytes"),
+        *("index_bytes", "version", "generation", "null_keys", "empty_intervals"),
+    ):
+        assert isinstance(getattr(ts.Relation, name), property)
 
 
 def test_windows() -> None:
@@ -129,3 +164,22 @@ def test_metrics(field: str) -> None:
 
 def test_the_version() -> None:
     assert ts.__version__.count(".") == 2
+
+
+def test_relation_join() -> None:
+    found = signature(ts.RelationJoin)
+    assert list(found)[:5] == ["relation", "on", "memory", "deadline", "how"]
+    assert [found[name] for name in ("memory", "deadline", "how")] == [
+        (PLAIN, "64 MB"),
+        (PLAIN, None),
+        (PLAIN, "inner"),
+    ]
+    for name in ("flush", "poll", "step", "reset", "close", "explain", "metrics", "check"):
+        assert signature(getattr(ts.RelationJoin, name)) == {}
+    for name in ("push", "offer"):
+        assert signature(getattr(ts.RelationJoin, name)) == {"rows": (PLAIN, EMPTY)}
+    public = {name for name in vars(ts.RelationJoin) if not name.startswith("_")}
+    assert public == {
+        *("push", "offer", "step", "poll", "flush", "reset", "close"),
+        *("due", "schema", "explain", "metrics", "check"),
+    }

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from thetastream.metrics import Metrics
     from thetastream.plan import Explanation
     from thetastream.predicate import Predicate
+    from thetastream.relation.join import RelationJoin
+    from thetastream.relation.store import Relation
     from thetastream.side import How, Side
     from thetastream.tactic import tactics
     from thetastream.window import CountWindow, TimeWindow
@@ -35,6 +37,8 @@ __all__ = [
     "Interval",
     "Metrics",
     "Predicate",
+    "Relation",
+    "RelationJoin",
     "Side",
     "StreamJoin",
     "ThetastreamError",
@@ -54,6 +58,8 @@ _MODULES = {
     "Interval": "duration",
     "Metrics": "metrics",
     "Predicate": "predicate",
+    "Relation": "relation.store",
+    "RelationJoin": "relation.join",
     "Side": "side",
     "StreamJoin": "join",
     "ThetastreamError": "errors",

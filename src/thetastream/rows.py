@@ -23,7 +23,10 @@ from numpy.typing import NDArray
 from thetastream.errors import SchemaError
 from thetastream.kernels.pairs import gather
 
-__all__ = ["BatchView", "NumberView", "Ring", "Rows", "RowsView", "check_gatherable"]
+__all__ = [
+    "BatchView", "ChunkView", "ColumnView", "FixedView", "NumberView", "Ring", "Rows", "RowsView",
+    "check_gatherable", "gatherable", "is_fixed", "raw_values",
+]  # fmt: skip
 
 Array = NDArray[np.int64]
 _LEAST = 1024
@@ -173,7 +176,7 @@ class _FixedColumn:
             self._valid.append(np.ones(self._values.size, np.bool_))
         if self._valid is not None:
             self._valid.append(array.is_valid().to_numpy(zero_copy_only=False))
-        self._values.append(_raw(array))
+        self._values.append(raw_values(array))
 
     def expire(self, before: int) -> None:
         self._values.expire(before)
@@ -263,7 +266,7 @@ class BatchView(RowsView):
         if not is_fixed(array.type):
             return ChunkView(array.type, [gatherable(array)], [0])
         valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        return FixedView(array.type, _raw(array).copy(), valid, 0)
+        return FixedView(array.type, raw_values(array).copy(), valid, 0)
 
 
 class NumberView(RowsView):
@@ -359,7 +362,7 @@ def _plain(kind: pa.DataType) -> bool:
     return not pat.is_interval(kind)
 
 
-def _raw(array: pa.Array) -> NDArray[np.generic]:
+def raw_values(array: pa.Array) -> NDArray[np.generic]:
     """The bytes of a fixed-width array as unsigned integers; NULLs hold anything."""
     width = array.type.bit_width // 8
     data = np.frombuffer(array.buffers()[1] or b"", np.dtype(f"u{width}"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from thetastream.kernels import (  # noqa: F401
     arms,
     bisort,
+    blockread,
+    blocks,
     btree_rows,
     burst,
     burst_changes,
@@ -24,6 +26,8 @@ from thetastream.kernels import (  # noqa: F401
     pairs,
     permute,
     pojoin,
+    readplan,
+    relation_join,
     rows_in_trees,
     search,
     sweeping,

@@ -1,0 +1,169 @@
+"""What both working phases of a join with a relation share: the cache, the waiting rows, memory.
+
+rows that arrived ─ sort, look up ─┬─ leaf is cached ────────────────────────► answer
+(online.py)                    └─ leaf is on disk ─ wait ─┐
+answer ◄─ join ◄─ read by the best plan ◄─┘  when enough rows wait
+(joining.py)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.kernels import prepare
+from thetastream.kernels.relation_join import ZONE, zones_of
+from thetastream.relation.answer import Answers
+from thetastream.relation.cache import BlockCache, Policy
+from thetastream.relation.clock import Clock
+from thetastream.relation.matching import Matching
+from thetastream.relation.memory import Memory
+from thetastream.relation.metrics import Counters
+from thetastream.relation.reader import Buffers
+from thetastream.relation.readplan import Plan
+from thetastream.relation.snapshot import Snapshot
+from thetastream.relation.tuning import Thresholds
+from thetastream.relation.waiting import Segment, Waiting
+
+__all__ = ["Engine", "Listener", "Planner"]
+
+Array = NDArray[np.int64]
+Planner = Callable[[Array, Array | None, float, float, int | None], Plan]
+_NONE = np.empty(0, np.int64)
+_WORK_PER_QUESTION = 48  # three arrays of questions, and their boxes
+_WORK_PER_LEAF = 64  # its place, its questions, the plan
+_WORK_PER_ROW = 56  # keys, bounds, order, leaves
+
+
+@dataclass
+class Listener:
+    """Who wants to hear of questions, and of rows that are done."""
+
+    asked: Callable[[Array, int], None]
+    done: Callable[[list[Segment]], None]
+    read: Callable[[int, float], None]
+
+
+class Engine:
+    """Cache, waiting rows and budget of a join with one state of a relation."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        matching: Matching,
+        memory: Memory,
+        policy: Policy,
+        clock: Clock,
+        counters: Counters,
+        listener: Listener,
+        planner: Planner,
+        batch_rows: int,
+    ) -> None:
+        prepare()
+        prepare("relation")
+        self.matching = matching
+        self.memory = memory
+        self.clock = clock
+        self.counters = counters
+        self.listener = listener
+        self.plan = planner
+        self.buffers = Buffers()
+        self._policy = policy
+        self.waiting = Waiting(matching)
+        share = memory.budget // 64
+        self.answer_rows = max(256, min(batch_rows, share // answer_bytes(matching)))
+        self.questions = max(1024, min(65_536, share // _WORK_PER_QUESTION))
+        self.segment = max(256, min(65_536, share // _WORK_PER_LEAF))
+        """Leaves that a join phase plans at a time."""
+        self.answers = Answers(matching, counters, clock, self.answer_rows)
+        self.attach(snapshot)
+
+    def attach(self, snapshot: Snapshot) -> None:
+        """Work with this state of the relation from now on; nobody waits."""
+        assert not self.waiting.rows
+        self.snapshot = snapshot
+        self.fences = snapshot.fences
+        leaves = len(self.fences.firsts)
+        block = snapshot.layout.block_bytes
+        most = max(1, min(self.memory.budget // block, leaves))
+        self.cache = BlockCache(block, most, leaves, self._policy)
+        self.greatest = self.zones = _NONE
+        if self.matching.ranged and self.fences.greatest is not None:
+            self.greatest = np.array(self.fences.greatest)  # kernels take what may be written to
+            self.zones = np.empty(-(-leaves // ZONE), np.int64)
+            zones_of(self.greatest, self.zones)
+        own = self.cache.fixed_bytes + self.greatest.nbytes + self.zones.nbytes
+        self.memory.index = snapshot.state.index_bytes + own
+
+    def use(self, thresholds: Thresholds) -> None:
+        """Work with these thresholds from now on."""
+        self.thresholds = thresholds
+        block = self.snapshot.layout.block_bytes
+        buffers = 2 if self.snapshot.device.background else 1
+        self.memory.work = (
+            buffers * thresholds.max_scan * block
+            + thresholds.input_rows * _WORK_PER_ROW
+            + self.work_bytes
+        )
+        self.buffers.shrink(buffers * thresholds.max_scan * block)
+        self.make_room(0)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a stream row, about."""
+        return sum(_width(field.type) for field in self.matching.stream)
+
+    @property
+    def work_per_row(self) -> int:
+        """Bytes that an online phase needs for each of its rows."""
+        return _WORK_PER_ROW
+
+    @property
+    def work_bytes(self) -> int:
+        """Room to work in that does not depend on the thresholds."""
+        return (
+            self.answer_rows * answer_bytes(self.matching)
+            + self.questions * _WORK_PER_QUESTION
+            + self.segment * _WORK_PER_LEAF
+        )
+
+    # --- Memory ---------------------------------------------------------------------------------
+
+    def account(self) -> None:
+        """Note what is held now."""
+        self.memory.waiting = self.waiting.nbytes
+        self.memory.cached = self.cache.nbytes
+        self.memory.note()
+
+    def make_room(self, needed: int) -> bool:
+        """Evict blocks until rows may take ``needed`` bytes more; whether they then fit."""
+        self.account()
+        over = self.memory.cached + needed - self.memory.for_cache
+        if over > 0 and self.cache.count:
+            # A little more than is needed, so that it is not done for every batch.
+            slots = -(-over // self.cache.slot_bytes)
+            self.cache.evict(max(slots, self.cache.count >> 6))
+            self.account()
+        return self.memory.rows + needed <= self.memory.for_rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether waiting rows hold all that rows may hold."""
+        return self.memory.rows >= self.memory.for_rows
+
+
+def answer_bytes(matching: Matching) -> int:
+    """Bytes that a row of the answer takes while it is made, about."""
+    return 48 + sum(_width(field.type) for field in matching.schema)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Bytes of a value, about."""
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return 32

@@ -1,0 +1,344 @@
+"""The folder of a relation: names, the file CURRENT, locks, room on the disk.
+
+::
+
+    parts.rel/
+      CURRENT                  which files are the relation; replaced as a whole
+      blocks-<generation>      the leaves
+      index-<generation>-<n>   schema, facts and fences
+      journal-<generation>     updates that are not yet in the blocks
+      LOCK                     held by whoever writes
+      READERS                  held, shared, by whoever reads blocks
+      build-<generation>/      runs of a sort, rows staged by Spark: gone when a build ends
+
+Invariant: what CURRENT names is whole and on the disk before CURRENT names it. CURRENT is written
+beside itself, synced, renamed over the old one, and the folder is synced: after a crash at any
+moment there is the old relation or the new one, or none if there was none. Files that CURRENT does
+not name are leftovers of writers that were killed; the next writer, who holds LOCK and so knows
+that nobody else writes, removes them. Readers keep files open, so removal does not disturb them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from thetastream.errors import RelationError
+
+__all__ = [
+    "CURRENT",
+    "FORMAT",
+    "Current",
+    "Folder",
+    "SharedLock",
+    "digest",
+    "disk_errors",
+    "write_all",
+]
+
+FORMAT = 1
+"""Number of the format on disk. A reader takes this one and refuses later ones."""
+
+CURRENT = "CURRENT"
+_OURS = re.compile(r"(blocks|journal|build)-[0-9a-f]{12}|index-[0-9a-f]{12}-\d+|CURRENT\.new")
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What CURRENT says."""
+
+    format: int
+    generation: str
+    number: int
+    """Of the index file within its generation."""
+    version: int
+    """Grows with every change of the relation; records of the journal go on from it."""
+    index_bytes: int
+    index_checksum: str
+
+    @property
+    def blocks(self) -> str:
+        """Name of the block file."""
+        return f"blocks-{self.generation}"
+
+    @property
+    def index(self) -> str:
+        """Name of the index file."""
+        return f"index-{self.generation}-{self.number}"
+
+    @property
+    def journal(self) -> str:
+        """Name of the journal, which need not exist."""
+        return f"journal-{self.generation}"
+
+    def to_bytes(self) -> bytes:
+        """JSON with a checksum of itself."""
+        facts = asdict(self)
+        return json.dumps(facts | {"checksum": _checksum(facts)}, indent=1).encode() + b"\n"
+
+
+def _checksum(facts: dict[str, Any]) -> str:
+    return digest(json.dumps(facts, sort_keys=True).encode())
+
+
+def digest(data: bytes | memoryview) -> str:
+    """Checksum of CURRENT and of index files (leaves have their own, faster one)."""
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+class Folder:
+    """A relation's folder: reads and replaces CURRENT, names files, gives out locks."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def exists(self) -> bool:
+        """Whether there is a relation."""
+        return (self.path / CURRENT).exists()
+
+    def names(self, generation: str) -> bool:
+        """Whether CURRENT names this generation: it has become the relation."""
+        return self.exists() and self.current().generation == generation
+
+    def current(self) -> Current:
+        """What CURRENT says; RelationError when there is none, or it is damaged or too new."""
+        return self.parse(self.current_bytes())
+
+    def current_bytes(self) -> bytes:
+        """CURRENT as it lies there; cheap, to see whether it changed."""
+        try:
+            return (self.path / CURRENT).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise RelationError(self._absent()) from None
+
+    def _absent(self) -> str:
+        if not self.path.exists():
+            what = "nothing is there"
+        elif not self.path.is_dir():
+            what = "it is not a folder"
+        elif any(_OURS.fullmatch(name) for name in os.listdir(self.path)):
+            what = "a build was begun there but did not end"
+        else:
+            what = "the folder has no file CURRENT"
+        return (
+            f"there is no relation at {str(self.path)!r}: {what}. Make one with "
+            "Relation.build(path, source, key=…)"
+        )
+
+    def parse(self, data: bytes) -> Current:
+        """Read CURRENT's bytes."""
+        damaged = (
+            f"the file CURRENT of the relation {str(self.path)!r} is damaged (its checksum is "
+            "wrong); restore the folder from a copy, or build the relation again"
+        )
+        try:
+            facts = json.loads(data)
+            found, checksum = facts["format"], facts.pop("checksum")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise RelationError(damaged) from None
+        if checksum != _checksum(facts):
+            raise RelationError(damaged)
+        if found != FORMAT:
+            age = "newer" if found > FORMAT else "older"
+            raise RelationError(
+                f"the relation {str(self.path)!r} has format {found}, {age} than format {FORMAT}, "
+                f"which this version of thetastream reads and writes; "
+                + ("update thetastream" if age == "newer" else "build the relation again")
+            )
+        return Current(**{field.name: facts[field.name] for field in fields(Current)})
+
+    def replace(self, current: Current) -> None:
+        """Make ``current`` the relation, all at once and durably.
+
+        The files it names must have been synced. Cost: two syncs.
+        """
+        self.write(CURRENT + ".new", current.to_bytes())
+        os.replace(self.path / (CURRENT + ".new"), self.path / CURRENT)
+        self.sync()
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Write a small file and wait until it is on the disk."""
+        file = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        try:
+            write_all(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def sync(self) -> None:
+        """Wait until names that were made, changed or removed are on the disk."""
+        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def new_generation(self) -> str:
+        """A name for files that no earlier writer has used."""
+        return secrets.token_hex(6)
+
+    def build_folder(self, generation: str) -> Path:
+        """Where a build keeps what it needs only while it runs."""
+        return self.path / f"build-{generation}"
+
+    def remove_leftovers(self) -> list[str]:
+        """Remove everything of ours that CURRENT does not name; call with LOCK held.
+
+        A CURRENT that cannot be read is an error, and nothing is removed.
+        """
+        kept: set[str] = set()
+        if self.exists():
+            current = self.current()
+            kept = {current.blocks, current.index, current.journal}
+        left = [n for n in os.listdir(self.path) if _OURS.fullmatch(n) and n not in kept]
+        for name in left:
+            self.remove(name)
+        return left
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder of ours, if it is there."""
+        path = self.path / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def foreign(self) -> list[str]:
+        """Names in the folder that no relation has."""
+        known = {CURRENT, "LOCK", "READERS"}
+        return sorted(n for n in os.listdir(self.path) if n not in known and not _OURS.fullmatch(n))
+
+    @contextlib.contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """Hold LOCK, alone among all processes and all relations of this one.
+
+        A second writer gets an error that says who writes. The system takes the lock away from a
+        process that ends, however it ends.
+        """
+        file = self._locked()
+        try:
+            moment = time.strftime("%Y-%m-%d %H:%M:%S")
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"process {os.getpid()}, {what}, since {moment}\n".encode(), 0)
+            yield
+        finally:
+            os.close(file)
+
+    def _locked(self) -> int:
+        """LOCK, opened and locked; anew when its last holder removed it meanwhile."""
+        while True:
+            file = os.open(self.path / "LOCK", os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(file), os.stat(self.path / "LOCK")):
+                        return file
+                os.close(file)
+            except OSError as error:
+                owner = os.pread(file, 200, 0).decode(errors="replace").strip()
+                os.close(file)
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+                raise self._taken(owner) from None
+
+    def _taken(self, owner: str) -> RelationError:
+        return RelationError(
+            f"the relation {str(self.path)!r} is being written by another writer"
+            f"{f' ({owner})' if owner else ''}: there may be one at a time. Wait until it has "
+            "finished, and try again; if it hangs, end that process: the lock goes with it"
+        )
+
+    def remove_if_empty(self) -> None:
+        """Remove the folder if it holds nothing but LOCK, which the caller holds."""
+        if set(os.listdir(self.path)) <= {"LOCK"}:
+            (self.path / "LOCK").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+
+
+class SharedLock:
+    """READERS: shared while blocks are read; exclusive, for a moment, to change blocks in place.
+
+    On a folder that may only be read there is nothing to lock, and nobody to lock out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file: int | None = None
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            with contextlib.suppress(OSError):
+                self._file = os.open(path, os.O_RDONLY)
+
+    def share(self) -> None:
+        """Wait until nobody changes blocks, and keep it so."""
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_SH)
+
+    def try_exclusive(self) -> bool:
+        """Whether nobody else reads; if so, nobody will until ``release``."""
+        if self._file is None:
+            return False
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let others go on."""
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Release for good."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def write_all(file: int, data: bytes | memoryview) -> None:
+    """Write all bytes at the file's place; one call may write only some of them."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path, what: str, after: str) -> Iterator[None]:
+    """Say in our own words that a disk is full: what was done, and what is left of it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        reason = {
+            errno.ENOSPC: "the disk is full",
+            errno.EDQUOT: "the quota of this user is used up",
+            errno.EFBIG: "a file would become larger than is allowed",
+        }[error.errno or 0]
+        raise RelationError(
+            f"{what} {str(path)!r} failed: {reason}. {after} Make room, or choose another disk, "
+            "and try again"
+        ) from error

@@ -1,0 +1,468 @@
+"""``RelationJoin``: every stream row enriched from a table on disk, within a budget and a deadline.
+
+    pending     rows arrive in the input buffer until there are enough, or one must hurry
+    online      they are looked up; what cached blocks answer is given, the others wait (online.py)
+    join        enough rows wait, or one must hurry: their blocks are read and joined (joining.py)
+
+Rows that were pushed are never lost: what is due is done when an iterator of ``push``, ``poll`` or
+``flush`` is read, and an iterator that is not read to its end leaves the rest to the next one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from thetastream.batch import conform, joined
+from thetastream.duration import Interval
+from thetastream.errors import RelationError, StateError, suggest
+from thetastream.expression import Expression
+from thetastream.interrupt import uninterrupted
+from thetastream.plan import Explanation
+from thetastream.predicate import Predicate
+from thetastream.relation.cache import Policy
+from thetastream.relation.clock import Clock, Costs, RealClock
+from thetastream.relation.deadlines import CostModel
+from thetastream.relation.engine import Engine, Listener
+from thetastream.relation.explanation import explained
+from thetastream.relation.joining import PLANS, join_phase
+from thetastream.relation.matching import Matching
+from thetastream.relation.memory import Memory
+from thetastream.relation.metrics import Counters, RelationMetrics
+from thetastream.relation.online import Arrived, online_phase
+from thetastream.relation.size import read_size
+from thetastream.relation.store import Relation
+from thetastream.relation.tuning import Thresholds, Tuner
+from thetastream.relation.waiting import Segment
+from thetastream.rows import check_gatherable
+from thetastream.side import How
+
+__all__ = ["RelationJoin"]
+
+_SHORT = 0.001  # seconds before a deadline in which work is begun at the latest
+
+
+class RelationJoin:
+    """Join a stream with a relation.
+
+    ``on`` compares the stream (``l``) with the relation (``r``), its key among others. ``memory``
+    bounds everything the join holds. ``deadline`` is how long a row may wait for its answer: call
+    ``poll()`` when ``due`` says so. ``how`` is inner, left, semi or anti.
+
+    Thresholds choose themselves; ``input_rows``, ``stream_rows`` and ``max_scan`` fix them.
+    ``cache`` (utility, lru, none), ``split`` (a fixed share of the memory for cached blocks) and
+    ``plan`` (optimal, greedy, single) are for comparisons.
+    """
+
+    def __init__(
+        self,
+        relation: Relation,
+        on: str | Predicate | Expression,
+        memory: str | int = "64 MB",
+        deadline: str | timedelta | Interval | None = None,
+        how: str | How = "inner",
+        *,
+        suffix: str = "_right",
+        columns: Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        batch_rows: int = 65_536,
+        cache: str | Policy = "utility",
+        split: float | None = None,
+        plan: str = "optimal",
+        input_rows: int | None = None,
+        stream_rows: int | None = None,
+        max_scan: int | None = None,
+        clock: Clock | None = None,
+        costs: Costs | None = None,
+    ) -> None:
+        self._relation = relation
+        self._on = Predicate.of(on)
+        self._how = How.of(how)
+        self._suffix = suffix
+        self._names = columns
+        self._batch_rows = _positive("batch_rows", batch_rows)
+        self._policy = Policy.of(cache)
+        self._planner = _planner(plan)
+        self._clock: Clock = RealClock() if clock is None else clock
+        self._memory = Memory(read_size(memory), _share(split))
+        self._fixed = {
+            name: _positive(name, value)
+            for name, value in (
+                ("input_rows", input_rows),
+                ("stream_rows", stream_rows),
+                ("max_scan", max_scan),
+            )
+            if value is not None
+        }
+        self._counters = Counters()
+        self._input: deque[tuple[pa.RecordBatch, float]] = deque()
+        self._input_rows = 0
+        self._outside: deque[tuple[pa.RecordBatch, float]] = deque()  # pushed, not offered yet
+        self._running: Iterator[pa.RecordBatch | None] | None = None
+        self._flushing = False
+        self._closed = False
+        self._engine: Engine | None = None
+        self._snapshot = relation.snapshot()
+        device = self._snapshot.device
+        self._costs = Costs(device.seek, device.transfer) if costs is None else costs
+        self._model = CostModel(self._costs.seek, self._costs.transfer)
+        self._deadline = self._read_deadline(deadline)
+        self._schema = schema
+        if schema is not None:
+            self._bind(schema)
+
+    def _read_deadline(self, deadline: str | timedelta | Interval | None) -> float | None:
+        if deadline is None:
+            return None
+        try:
+            seconds = Interval.of(deadline).nanoseconds / 1e9
+        except ValueError as error:
+            raise RelationError(f"deadline: {error}") from None
+        least = 2 * (self._costs.seek + self._costs.transfer) + _SHORT
+        if seconds < least:
+            raise RelationError(
+                f"a deadline of {seconds * 1e3:g} ms cannot be met: one block takes "
+                f"{(self._costs.seek + self._costs.transfer) * 1e3:.3g} ms to read from this "
+                f"device. {least * 1e3:.3g} ms or more can be, at a low rate"
+            )
+        return seconds
+
+    def _bind(self, schema: pa.Schema) -> Engine:
+        check_gatherable(schema, "left")
+        matching = Matching(
+            self._on, schema, self._snapshot.layout, self._how, self._suffix, self._names
+        )
+        self._schema = schema
+        listener = Listener(self._heard_questions, self._heard_done, self._model.observe)
+        memory = self._memory
+        engine = Engine(
+            self._snapshot,
+            matching,
+            memory,
+            self._policy,
+            self._clock,
+            self._counters,
+            listener,
+            self._planner,
+            self._batch_rows,
+        )
+        memory.require(self._snapshot.layout.block_bytes, engine.row_bytes)
+        self._tuner = Tuner(
+            memory.budget,
+            memory.index + engine.work_bytes,
+            self._snapshot.layout.block_bytes,
+            max(1, len(engine.fences.firsts)),
+            self._costs.seek,
+            self._costs.transfer,
+            row_bytes=engine.row_bytes,
+        )
+        self._engine = engine
+        self._tune()
+        return engine
+
+    # --- The stream -----------------------------------------------------------------------------
+
+    def push(self, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+        """Take stream rows in, and give the rows of the answer that are due.
+
+        Rows are taken in at once, and checked; the work is done as the iterator is read.
+        """
+        batch = self._taken(rows)
+        now = self._clock.now()
+        step = self._slice_rows(batch)
+        for start in range(0, batch.num_rows, step):
+            self._outside.append((batch.slice(start, step), now))
+        return self._work()
+
+    def offer(self, rows: pa.RecordBatch | pa.Table) -> bool:
+        """Take stream rows into the input buffer, without any work; False if there is no room."""
+        batch = self._taken(rows)
+        return self._offered(batch, self._clock.now())
+
+    def step(self) -> list[pa.RecordBatch] | None:
+        """Do one piece of work that is due and give its part of the answer; None: nothing is due.
+
+        A piece is one online phase's part of the answer, or one group of reads.
+        """
+        self._refuse_if_closed()
+        with uninterrupted():
+            if self._running is None:
+                self._running = self._next_phase()
+                if self._running is None:
+                    return None
+            try:
+                found = next(self._running)
+            except StopIteration:
+                self._running = None
+                return []
+            except BaseException:
+                self._running = None
+                raise
+        return [] if found is None else [found]
+
+    def poll(self) -> Iterator[pa.RecordBatch]:
+        """Do what is due now, deadlines above all."""
+        self._refuse_if_closed()
+        return self._work()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Join everything that waits. More rows may be pushed afterwards."""
+        self._refuse_if_closed()
+        self._flushing = True
+        return self._work()
+
+    def reset(self) -> None:
+        """Forget all rows that have arrived or wait, and what is left of their answer."""
+        if self._running is not None:
+            self._running.close()  # type: ignore[attr-defined]
+            self._running = None
+        self._outside.clear()
+        self._input.clear()
+        self._input_rows = self._memory.arrived = 0
+        self._flushing = False
+        if self._engine is not None:
+            self._engine.waiting.clear()
+            self._engine.account()
+
+    def close(self) -> None:
+        """Give memory and the snapshot back; rows that wait are forgotten."""
+        if not self._closed:
+            self.reset()
+            self._closed = True
+            self._snapshot.close()
+
+    def __enter__(self) -> RelationJoin:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def _taken(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+        """Rows of the agreed schema, whose keys are keys; or an error, and nothing has changed."""
+        self._refuse_if_closed()
+        batch = conform(rows, self._schema, "left")
+        engine = self._engine or self._bind(batch.schema)
+        engine.matching.boxes(batch)
+        self._counters.rows += batch.num_rows
+        return batch
+
+    def _slice_rows(self, batch: pa.RecordBatch) -> int:
+        """Rows that are offered at a time: an eighth of the memory for rows at most."""
+        width: int = max(1, batch.nbytes // max(1, batch.num_rows))
+        return max(1, self._memory.for_rows // 8 // width)
+
+    def _offered(self, batch: pa.RecordBatch, arrived: float) -> bool:
+        if not batch.num_rows:
+            return True
+        assert self._engine is not None
+        if not self._engine.make_room(batch.nbytes):
+            return False
+        self._input.append((batch, arrived))
+        self._input_rows += batch.num_rows
+        self._memory.arrived += batch.nbytes
+        self._memory.note()
+        return True
+
+    def _work(self) -> Iterator[pa.RecordBatch]:
+        """Everything that is due, rows that were pushed included."""
+        while True:
+            while self._outside and self._offered(*self._outside[0]):
+                self._outside.popleft()
+            found = self.step()
+            if found is None:
+                if not self._outside:
+                    break
+                # No room, and nothing is due: rows that wait must go.
+                found = self._forced()
+            yield from found
+        self._flushing = False
+
+    def _forced(self) -> list[pa.RecordBatch]:
+        assert self._engine is not None
+        if self._input:
+            self._running = online_phase(self._engine, self._arrivals())
+        elif self._engine.waiting.rows:
+            self._running = join_phase(self._engine)
+        else:
+            batch, arrived = self._outside.popleft()
+            self._input.append((batch, arrived))  # larger than the budget by itself
+            self._input_rows += batch.num_rows
+            self._memory.arrived += batch.nbytes
+        return []
+
+    # --- Phases ---------------------------------------------------------------------------------
+
+    def _next_phase(self) -> Iterator[pa.RecordBatch | None] | None:
+        """What is due, if anything (SSIJ, Sections IV-B and IV-F)."""
+        engine = self._engine
+        if engine is None:
+            return None
+        waiting = engine.waiting.rows
+        if self._is_outdated(engine):
+            if waiting:
+                return join_phase(engine)
+            self._renew(engine)
+        hurry = self._flushing or self._is_urgent(engine)
+        if self._input_rows and (hurry or self._input_rows >= engine.thresholds.input_rows):
+            return online_phase(engine, self._arrivals())
+        if waiting and (hurry or waiting >= engine.thresholds.stream_rows):
+            self._tune()
+            return join_phase(engine)
+        return None
+
+    def _arrivals(self) -> Arrived:
+        """The first rows of the input buffer, as many as an online phase takes."""
+        assert self._engine is not None
+        wanted = self._engine.thresholds.input_rows
+        batches: list[pa.RecordBatch] = []
+        segments: list[Segment] = []
+        while self._input and wanted > 0:
+            batch, arrived = self._input.popleft()
+            self._memory.arrived -= batch.nbytes
+            if batch.num_rows > wanted:
+                rest = batch.slice(wanted)
+                self._input.appendleft((rest, arrived))
+                self._memory.arrived += rest.nbytes
+                batch = batch.slice(0, wanted)
+            batches.append(batch)
+            segments.append(Segment(batch.num_rows, arrived))
+            wanted -= batch.num_rows
+            self._input_rows -= batch.num_rows
+        return Arrived(joined(batches), segments)
+
+    def _is_outdated(self, engine: Engine) -> bool:
+        state = engine.snapshot.state
+        now = self._relation.generation, self._relation.version
+        return now != (state.current.generation, state.version)
+
+    def _renew(self, engine: Engine) -> None:
+        """Work with the relation as it is now."""
+        snapshot = self._relation.snapshot()
+        engine.attach(snapshot)
+        self._snapshot.close()
+        self._snapshot = snapshot
+        self._tune()
+
+    def _tune(self) -> None:
+        engine = self._engine
+        assert engine is not None
+        waiting = engine.waiting
+        per_row = waiting.nbytes / waiting.rows if waiting.rows else 0.0
+        self._tuner.fixed = self._memory.index + engine.work_bytes
+        found = self._tuner.thresholds(engine.row_bytes + engine.work_per_row, per_row)
+        scan = found.max_scan
+        if self._snapshot.device.background:  # two buffers: one is read while one is joined
+            scan = max(1, min(scan, self._memory.budget // 8 // self._snapshot.layout.block_bytes))
+        chosen = {
+            "input_rows": found.input_rows,
+            "stream_rows": found.stream_rows,
+            "max_scan": scan,
+            **self._fixed,
+        }
+        engine.use(Thresholds(**chosen, why=found.why))
+
+    def _heard_questions(self, leaves: Any, rows: int) -> None:
+        self._tuner.see(leaves, rows)
+
+    def _heard_done(self, segments: list[Segment]) -> None:
+        now = self._clock.now()
+        counters = self._counters
+        for segment in segments:
+            waited = now - segment.arrived
+            counters.latencies.add(waited, segment.rows)
+            if self._deadline is not None:
+                if waited <= self._deadline:
+                    counters.deadlines_met += segment.rows
+                else:
+                    counters.deadlines_missed += segment.rows
+
+    # --- Deadlines ------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> float | None:
+        """Seconds until ``poll()`` must be called; None when no row is under a deadline."""
+        if self._deadline is None or self._engine is None:
+            return None
+        latest = self._latest_start(self._engine)
+        return None if latest is None else max(0.0, latest - self._clock.now())
+
+    def _latest_start(self, engine: Engine) -> float | None:
+        """The moment at which work must begin, so that the first deadline is met."""
+        assert self._deadline is not None
+        first = [self._input[0][1]] if self._input else []
+        first += [engine.waiting.oldest] if engine.waiting.rows else []
+        if not first:
+            return None
+        misses, hits = self._counters.misses, self._counters.hits
+        missing = (misses + 1) / (misses + hits + 1)
+        leaves = engine.waiting.leaves_at_most + self._input_rows * missing
+        needed = self._model.estimate(min(leaves, len(engine.fences.firsts)))
+        return min(first) + self._deadline - needed - _SHORT
+
+    def _is_urgent(self, engine: Engine) -> bool:
+        if self._deadline is None:
+            return False
+        latest = self._latest_start(engine)
+        return latest is not None and self._clock.now() >= latest
+
+    # --- What it does ---------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the answer; StateError before the schema of the stream is known."""
+        if self._engine is None:
+            raise StateError("push rows first, or give schema=: the stream's columns are not known")
+        return self._engine.matching.schema
+
+    def explain(self) -> Explanation:
+        """Thresholds and why, who holds which memory, what the plan and the cache do."""
+        return explained(self._engine, self._memory, self._relation, self._on, self._how)
+
+    def metrics(self) -> RelationMetrics:
+        """Counts so far."""
+        engine, memory = self._engine, self._memory
+        return self._counters.snapshot(
+            cached_blocks=0 if engine is None else engine.cache.count,
+            evictions=0 if engine is None else engine.cache.evictions,
+            waiting_rows=self._input_rows + (0 if engine is None else engine.waiting.rows),
+            memory_bytes=memory.held,
+            peak_bytes=memory.peak,
+            budget_bytes=memory.budget,
+            index_bytes=memory.index,
+            version=self._snapshot.version,
+        )
+
+    def check(self) -> None:
+        """Assert the invariants of the parts."""
+        if self._engine is not None:
+            self._engine.cache.check()
+            assert self._memory.held <= self._memory.budget * 1.05, "above the budget"
+            assert self._memory.arrived == sum(batch.nbytes for batch, _ in self._input)
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StateError("the join is closed; make a new RelationJoin")
+
+
+def _planner(name: str) -> Any:
+    if name not in PLANS:
+        raise RelationError(
+            f"plan must be one of {', '.join(PLANS)}; got {name!r}.{suggest(str(name), PLANS)}"
+        )
+    return PLANS[name]
+
+
+def _positive(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise RelationError(f"{name} must be a whole number of at least 1; got {value!r}")
+    return value
+
+
+def _share(split: float | None) -> float | None:
+    if split is not None and not 0 <= split < 1:
+        raise RelationError(f"split is the share of the cache, 0 ≤ split < 1; got {split!r}")
+    return split

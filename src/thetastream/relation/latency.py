@@ -1,0 +1,87 @@
+"""How long rows waited, as a histogram of constant size.
+
+Bounds of the bins grow by 4 %, and a bin stands for the geometric middle of its bounds, so a
+quantile is off by at most 2 %. From 0.1 µs to a year that is 850 bins, 7 kB. Shorter waits
+count as none, which is what they are on an accounted clock; longer ones as the longest seen.
+Adding is O(1), or O(n) vectorised; a quantile is O(bins).
+"""
+
+from __future__ import annotations
+
+from math import ceil, exp, log
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Latencies"]
+
+_SHORTEST = 1e-7
+_LONGEST = 3.2e7
+_STEP = log(1.04)
+_BINS = ceil(log(_LONGEST / _SHORTEST) / _STEP) + 1
+
+
+class Latencies:
+    """Quantiles of waiting times, within 2 %.
+
+    >>> waits = Latencies()
+    >>> waits.add(0.010, rows=98)
+    >>> waits.add(5.0, rows=2)
+    >>> waits.count, waits.worst, round(waits.quantile(0.5), 3), round(waits.quantile(0.99))
+    (100, 5.0, 0.01, 5)
+    """
+
+    __slots__ = ("_bins", "count", "worst")
+
+    def __init__(self) -> None:
+        self._bins = np.zeros(_BINS, dtype=np.int64)
+        self.count = 0
+        """Rows that were added."""
+        self.worst = 0.0
+        """The longest wait, exactly; 0.0 when nothing was added."""
+
+    def add(self, seconds: float, rows: int = 1) -> None:
+        """Count ``rows`` rows that waited ``seconds`` each. Cost O(1)."""
+        if rows <= 0:
+            return
+        self._bins[_bin(seconds)] += rows
+        self.count += rows
+        self.worst = max(self.worst, float(seconds))
+
+    def add_many(self, seconds: npt.NDArray[np.float64]) -> None:
+        """Count one row per entry. Cost O(n), vectorised."""
+        if seconds.size == 0:
+            return
+        at = np.log(np.maximum(seconds, _SHORTEST) / _SHORTEST)
+        at = np.minimum(np.ceil(at / _STEP), _BINS - 1).astype(np.int64)
+        self._bins += np.bincount(at, minlength=_BINS)
+        self.count += seconds.size
+        self.worst = max(self.worst, float(seconds.max()))
+
+    def quantile(self, q: float) -> float | None:
+        """Give the wait that a share ``q`` of the rows did not exceed; None when there are none.
+
+        The nearest rank counts: of four rows, a quantile of 0.5 is about the second shortest.
+        """
+        if not 0.0 <= q <= 1.0:
+            raise AssertionError(f"a quantile is between 0 and 1, not {q}")
+        if self.count == 0:
+            return None
+        rank = max(1, ceil(q * self.count))
+        at = int(np.searchsorted(np.cumsum(self._bins), rank))
+        if at == 0:
+            return 0.0
+        return min(_SHORTEST * exp((at - 0.5) * _STEP), self.worst)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._bins[:] = 0
+        self.count = 0
+        self.worst = 0.0
+
+
+def _bin(seconds: float) -> int:
+    """Bin 0 ends with 0.1 µs; bin ``i`` holds what is above the end of the one before."""
+    if seconds <= _SHORTEST:
+        return 0
+    return min(ceil(log(seconds / _SHORTEST) / _STEP), _BINS - 1)

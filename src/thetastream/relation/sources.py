@@ -1,0 +1,286 @@
+"""Where the rows of a relation come from: anything that holds Arrow, or becomes it.
+
+Every kind becomes a ``Source``: a schema, batches of exactly that schema, and the number of rows if
+it is known before they are read. Rows are read once, in order, in pieces of bounded size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from thetastream.errors import RelationError, SchemaError
+
+__all__ = ["Source", "open_source"]
+
+_FORMATS = {
+    ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv", ".csv.gz": "csv",
+    ".tsv": "tsv",
+    ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc", ".arrows": "stream",
+}  # fmt: skip
+_TIMES = "spark.sql.parquet.outputTimestampType"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows to be read once."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    rows: int | None
+    """How many there are, if that is known."""
+
+
+def open_source(source: Any, staging: Callable[[], Path]) -> Source:
+    """The rows of a source of any kind; ``staging`` gives an empty folder where one is needed."""
+    found = _open(source, staging)
+    names = found.schema.names
+    if not names:
+        raise SchemaError("the source has no columns; a relation needs at least its key")
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise SchemaError(
+            f"the source has columns of the same name: {', '.join(twice)}; rename or drop them"
+        )
+    return found
+
+
+def _open(source: Any, staging: Callable[[], Path]) -> Source:
+    if isinstance(source, pa.Table):
+        return Source(source.schema, iter(source.to_batches()), source.num_rows)
+    if isinstance(source, pa.RecordBatch):
+        return Source(source.schema, iter([source]), source.num_rows)
+    if isinstance(source, pa.RecordBatchReader):
+        return Source(source.schema, _read(source), None)
+    if isinstance(source, ds.Dataset):
+        return _from_dataset(source)
+    if isinstance(source, ds.Scanner):
+        return Source(source.projected_schema, source.to_reader(), None)
+    if isinstance(source, (str, os.PathLike)):
+        return _from_paths([source])
+    if _is_spark(source):
+        return _from_spark(source, staging())
+    if hasattr(source, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(source)
+        return Source(reader.schema, _read(reader), None)
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
+        return _from_iterable(source)
+    raise RelationError(
+        "a relation is built from pyarrow tables, record batches, readers and datasets, from "
+        "iterables of batches, from paths of Parquet, CSV or Arrow IPC files or folders of them, "
+        f"or from a Spark DataFrame; got {type(source).__name__}"
+    )
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with reader:
+        yield from reader
+
+
+# --- Iterables ----------------------------------------------------------------------------------
+
+
+def _from_iterable(source: Iterable[Any]) -> Source:
+    items = iter(source)
+    first = next(items, None)
+    if first is None:
+        raise RelationError(
+            "the source gave no batches, so its columns are unknown; give an empty pyarrow table "
+            "to build a relation without rows"
+        )
+    if isinstance(first, (str, os.PathLike)):
+        return _from_paths([first, *items])
+    rows = None
+    if isinstance(source, Sequence) and all(hasattr(item, "num_rows") for item in source):
+        rows = sum(item.num_rows for item in source)
+    batches = (b for item in chain([first], items) for b in _batches_of(item))
+    schema = getattr(first, "schema", None)
+    if not isinstance(schema, pa.Schema):
+        _batches_of(first)
+    return Source(schema, (_fitted(batch, schema) for batch in batches), rows)
+
+
+def _batches_of(item: Any) -> list[pa.RecordBatch]:
+    if isinstance(item, pa.RecordBatch):
+        return [item]
+    if isinstance(item, pa.Table):
+        batches: list[pa.RecordBatch] = item.to_batches()
+        return batches
+    raise RelationError(
+        "an iterable source gives pyarrow record batches or tables, or is a list of paths; it gave "
+        f"{type(item).__name__}"
+    )
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns of the first one; SchemaError that names what differs."""
+    if batch.schema.equals(schema):
+        return batch
+    differ = set(batch.schema.names) ^ set(schema.names)
+    if differ or batch.num_columns != len(schema):
+        raise SchemaError(
+            f"the batches of the source have different columns: {', '.join(sorted(differ))} "
+            "not in all of them; select the same columns for each"
+        )
+    arrays = [batch.column(name) for name in schema.names]
+    for field, array in zip(schema, arrays, strict=True):
+        if not array.type.equals(field.type):
+            raise SchemaError(
+                f"column {field.name!r} of the source changed its type from {field.type} to "
+                f"{array.type}; cast it before"
+            )
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+# --- Files --------------------------------------------------------------------------------------
+
+
+def _from_paths(paths: Sequence[Any]) -> Source:
+    """Files, or folders of files, all of one format, which their names tell."""
+    files = [file for path in paths for file in _files(path)]
+    formats = {_format(file) for file in files}
+    if len(formats) > 1:
+        raise RelationError(
+            f"the files of a source must have one format; these have {', '.join(sorted(formats))}: "
+            "build from one of them, or read them with pyarrow.dataset"
+        )
+    (kind,) = formats
+    if kind == "stream":
+        return _from_streams(files)
+    reader: Any = kind
+    if kind == "tsv":
+        reader = ds.CsvFileFormat(parse_options=_tabs())
+    try:
+        found = ds.dataset(files, format=reader)
+        if len(files) > 1:
+            schemas = [fragment.physical_schema for fragment in found.get_fragments()]
+            found = found.replace_schema(pa.unify_schemas(schemas))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        shown = repr(files[0]) if len(files) == 1 else f"{len(files)} files such as {files[0]!r}"
+        raise RelationError(f"cannot read {shown} as {kind}: {error}") from error
+    return _from_dataset(found)
+
+
+def _tabs() -> Any:
+    from pyarrow import csv
+
+    return csv.ParseOptions(delimiter="\t")
+
+
+def _files(path: Any) -> list[str]:
+    if isinstance(path, str) and "://" in path:
+        return [path]
+    place = Path(path)
+    if not place.exists():
+        raise RelationError(f"there is no file or folder {str(path)!r} to build a relation from")
+    if not place.is_dir():
+        return [str(place)]
+    below = (
+        file
+        for file in place.rglob("*")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
+    )
+    found = sorted(str(file) for file in below if _format(str(file), known=False))
+    if not found:
+        raise RelationError(
+            f"the folder {str(path)!r} holds no files whose names end in {', '.join(_FORMATS)}"
+        )
+    return found
+
+
+def _format(path: str, known: bool = True) -> str:
+    for ending, kind in _FORMATS.items():
+        if path.lower().endswith(ending):
+            return kind
+    if not known:
+        return ""
+    raise RelationError(
+        f"cannot tell the format of {path!r} from its name, which should end in "
+        f"{', '.join(_FORMATS)}; rename it, or give a pyarrow dataset"
+    )
+
+
+def _from_streams(files: Sequence[str]) -> Source:
+    def read() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            with pa.OSFile(file) as handle, pa.ipc.open_stream(handle) as reader:
+                for batch in reader:
+                    yield _fitted(batch, schema)
+
+    with pa.OSFile(files[0]) as handle:
+        schema = pa.ipc.open_stream(handle).schema
+    return Source(schema, read(), None)
+
+
+def _from_dataset(dataset: ds.Dataset) -> Source:
+    """A dataset's rows, with little read ahead: decoded pages count against no budget."""
+    rows = None
+    if isinstance(getattr(dataset, "format", None), (ds.ParquetFileFormat, ds.IpcFileFormat)):
+        rows = dataset.count_rows()
+    batches = dataset.to_batches(batch_size=1 << 16, batch_readahead=2, fragment_readahead=1)
+    return Source(dataset.schema, _refined(iter(batches)), rows)
+
+
+def _refined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; a row that cannot be read is told in our own words."""
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise RelationError(f"a row of the source cannot be read: {error}") from error
+        if batch is None:
+            return
+        yield batch
+
+
+# --- Spark --------------------------------------------------------------------------------------
+
+
+def _is_spark(source: Any) -> bool:
+    """A DataFrame of Spark, told by its methods: pyspark is not imported here."""
+    methods = ("mapInArrow", "toDF", "isStreaming")
+    return all(hasattr(type(source), name) for name in methods)
+
+
+def _from_spark(source: Any, staging: Path) -> Source:
+    """Have Spark write Parquet into a folder beside the relation, and read that.
+
+    All executors must reach the folder, as they must reach the relation when it is joined.
+    """
+    if source.isStreaming:
+        raise RelationError(
+            "a relation is built from rows that are there, and the DataFrame is a stream; build it "
+            "from a static DataFrame, and insert the stream's rows with foreachBatch"
+        )
+    target = staging / "rows"
+    with _exact_times(source):
+        source.write.parquet(target.resolve().as_uri())
+    return _from_paths([target])
+
+
+@contextmanager
+def _exact_times(source: Any) -> Iterator[None]:
+    """Timestamps as microseconds with their zone; Spark's default loses the zone."""
+    session = getattr(source, "sparkSession", None)
+    if session is None:
+        yield
+        return
+    before = session.conf.get(_TIMES, None)
+    session.conf.set(_TIMES, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_TIMES)
+        else:
+            session.conf.set(_TIMES, before)
