@@ -174,6 +174,12 @@ def test_blocks_as_large_as_the_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_blocks_that_cannot_be_read_directly(tmp_path: Path) -> None:
+    with pytest.raises(RelationError, match="multiple of 512.*got 1000"):
+        calibrate(tmp_path, 1000)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("number", "advice"), [(errno.ENOSPC, "make room"), (errno.EROFS, "choose a folder")]
 )

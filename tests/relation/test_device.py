@@ -95,6 +95,14 @@ def test_sequences_lie_one_behind_the_other(
     device.close()
 
 
+def test_long_sequences_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PIECE", 3 * BLOCK)
+    pieces = module._pieces(int64(10, 50, 90), int64(7, 1, 3), BLOCK)
+    assert (pieces.offsets // BLOCK).tolist() == [10, 13, 16, 50, 90]
+    assert (pieces.sizes // BLOCK).tolist() == [3, 3, 1, 1, 3]
+    assert (pieces.places // BLOCK).tolist() == [0, 3, 6, 7, 8]
+
+
 def test_counters_add_up(path: Path) -> None:
     device = BlockFile(path, BLOCK)
     buffer = aligned(8 * BLOCK)
@@ -203,6 +211,47 @@ def test_an_interrupted_read_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch
     device.read(starts, counts, buffer)
     assert len(calls) == 3
     assert buffer.tobytes() == expected(path, starts, counts)
+    device.close()
+
+
+def test_an_error_waits_for_the_other_lanes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They write to the buffer, which the caller may use for something else."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def lane(*_: object) -> int:
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(20)
+            raise RelationError("damaged")
+        begun.set()
+        assert go_on.wait(20)
+        return -1
+
+    monkeypatch.setattr(module.kernels, "read_pieces", lane)
+    device = BlockFile(path, BLOCK, depth=2)
+    timer = threading.Timer(0.05, go_on.set)
+    timer.start()
+    with pytest.raises(RelationError, match="damaged"):
+        device.read(int64(1, 5), int64(1, 1), aligned(2 * BLOCK))
+    assert go_on.is_set()
+    timer.join()
+    device.close()
+
+
+def test_an_error_of_another_lane_is_raised(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    def lane(*_: object) -> int:
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(20)
+            return -1
+        begun.set()
+        raise RelationError("damaged")
+
+    monkeypatch.setattr(module.kernels, "read_pieces", lane)
+    device = BlockFile(path, BLOCK, depth=2)
+    with pytest.raises(RelationError, match="damaged"):
+        device.read(int64(1, 5), int64(1, 1), aligned(2 * BLOCK))
+    assert device.seeks == 0
     device.close()
 
 

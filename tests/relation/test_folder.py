@@ -119,9 +119,12 @@ def test_a_damaged_current_keeps_everything(tmp_path: Path) -> None:
 def test_a_second_writer_is_told_who_writes(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     told = rf"another writer \(process {os.getpid()}, build, since .*\).* Wait until"
-    with folder.writing("build"):
-        with pytest.raises(RelationError, match=told), Folder(tmp_path).writing("update"):
-            raise AssertionError
+    with (
+        folder.writing("build"),
+        pytest.raises(RelationError, match=told),
+        Folder(tmp_path).writing("update"),
+    ):
+        raise AssertionError
     with folder.writing("update"):
         pass
 

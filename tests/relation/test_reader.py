@@ -160,8 +160,8 @@ def test_close_waits_for_the_read_under_way() -> None:
     timer = threading.Timer(0.05, device.gate.set)
     timer.start()
     reader.close()
-    timer.join()
     assert device.gate.is_set()
+    timer.join()
     assert len(device.reads) <= 2
     assert reader.nbytes == 0
     reader.close()

@@ -94,6 +94,12 @@ def test_greedy_is_not_optimal() -> None:
     assert plan(blocks, None, 3.0, 1.0, 3).wasted == 0
 
 
+@pytest.mark.parametrize("name", ["greedy", "optimal"])
+def test_a_gap_that_costs_as_much_as_a_seek_is_not_read_over(name: str) -> None:
+    chosen = PLANS[name](np.array([0, 3, 7]), None, 3.0, 1.0, 99)
+    assert (chosen.starts.tolist(), chosen.counts.tolist()) == ([0, 7], [4, 1])
+
+
 def test_a_long_leaf_is_read_alone() -> None:
     chosen = plan(np.array([0, 1, 9]), np.array([1, 8, 1]), 100.0, 1.0, 4)
     assert (chosen.starts.tolist(), chosen.counts.tolist()) == ([0, 1, 9], [1, 8, 1])

@@ -28,6 +28,7 @@ from thetastream.interrupt import uninterrupted
 from thetastream.relation.columns import codec_of
 from thetastream.relation.fences import Facts, Fences, write_index
 from thetastream.relation.folder import FORMAT, Current, Folder, digest, disk_errors, write_all
+from thetastream.relation.journal import Journal
 from thetastream.relation.layout import Layout
 from thetastream.relation.size import read_size
 from thetastream.relation.sorting import Chunk, Sorter, joined_chunks
@@ -69,7 +70,7 @@ class BuildOptions:
         cls, key: str | Sequence[str], block_bytes: int, fill: float, memory: str | int
     ) -> BuildOptions:
         """Refuse what makes no sense before anything is touched."""
-        names = (key,) if isinstance(key, str) else tuple(key)
+        names = tuple(key) if isinstance(key, (tuple, list)) else (key,)
         if not 1 <= len(names) <= 2 or not all(isinstance(name, str) for name in names):
             raise RelationError(
                 "key is the name of a column, or a pair of names ('lo', 'hi') for intervals; got "
@@ -91,7 +92,7 @@ class BuildOptions:
         budget = read_size(memory)
         if budget < _LEAST_MEMORY:
             raise RelationError(f"a sort needs at least 64 KiB of memory; got {memory!r}")
-        return cls(names, block_bytes, float(fill), budget)
+        return cls(tuple(map(str, names)), block_bytes, float(fill), budget)
 
 
 class _Reporter:
@@ -130,7 +131,11 @@ def build(
 
 def next_version(folder: Folder) -> int:
     """The version of a new generation: above all that the one before has had."""
-    return folder.current().version + 1 if folder.exists() else 1
+    if not folder.exists():
+        return 1
+    current = folder.current()
+    journal = Journal(folder / current.journal, current.generation)
+    return max(current.version, journal.last_version()) + 1
 
 
 def _prepare(folder: Folder) -> bool:
@@ -251,7 +256,7 @@ def _with_keys(
         for start in range(0, batch.num_rows, _READ_ROWS):
             piece = batch.slice(start, _READ_ROWS)
             keys, his, valid = layout.keys_of(piece)
-            counts.empty_intervals += _empty_intervals(piece, layout, keys, his, valid)
+            counts.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
             arrays = [c.decode(a) for c, a in zip(codecs, piece.columns, strict=True)]
             chunk = Chunk(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
             if valid is not None:
@@ -262,7 +267,7 @@ def _with_keys(
             report.add(read=piece.num_rows)
 
 
-def _empty_intervals(
+def empty_intervals(
     batch: pa.RecordBatch, layout: Layout, keys: Array, his: Array | None, valid: Mask | None
 ) -> int:
     """How many rows have ``lo`` above ``hi``."""

@@ -8,51 +8,18 @@ stored alike), so that every machine reads every relation. A stored type is stor
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from thetastream.errors import DataError, SchemaError
+from thetastream.relation.codec import Codec, Convert, Form, same
+from thetastream.relation.nesting import nested_codec
 
-__all__ = ["Codec", "Form", "codec_of", "same"]
+__all__ = ["Codec", "Form", "codec_of"]
 
-Convert = Callable[[pa.Array], pa.Array]
 _REFUSED = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError)
-
-
-class Form(Enum):
-    """How the values of a stored type lie in a leaf."""
-
-    NOTHING = "all NULL"
-    FIXED = "fixed width"
-    BOOLEAN = "booleans as bytes"
-    BYTES = "strings or binary"
-    NESTED = "a serialised record batch"
-
-
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """How a column goes into leaves and comes out: ``decode`` gives ``stored``, ``restore`` back.
-
-    ``width``: bytes per value of a fixed form; per offset of strings as they come out.
-    """
-
-    declared: pa.DataType
-    stored: pa.DataType
-    form: Form
-    width: int
-    decode: Convert
-    restore: Convert
-
-
-def same(array: pa.Array) -> pa.Array:
-    """The array itself: what is stored is what was declared."""
-    return array
 
 
 def codec_of(kind: pa.DataType, name: str) -> Codec:
@@ -157,10 +124,10 @@ def _runs(kind: pa.DataType, inner: Codec, name: str) -> Codec:
     """Runs are written out, and found again."""
 
     def decode(array: pa.Array) -> pa.Array:
-        first, end = array.offset, array.offset + len(array)
-        ends = np.clip(array.run_ends.to_numpy(), first, end)
-        rows = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=first))
-        return inner.decode(array.values).take(pa.array(rows))
+        run, runs = array.find_physical_offset(), array.find_physical_length()
+        ends = array.run_ends.to_numpy()[run : run + runs].astype(np.int64) - array.offset
+        rows = np.repeat(np.arange(runs), np.diff(np.minimum(ends, len(array)), prepend=0))
+        return inner.decode(array.values.slice(run, runs)).take(pa.array(rows))
 
     def restore(values: pa.Array) -> pa.Array:
         try:
@@ -191,9 +158,7 @@ def _run_ends(values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def _nested(kind: pa.DataType, name: str) -> Codec:
     """A type that Arrow serialises."""
-    from thetastream.relation.nesting import nested_codec
-
-    codec = nested_codec(kind, name)
+    codec = nested_codec(kind, lambda inner: codec_of(inner, name))
     try:
         stored = codec.decode(pa.nulls(0, kind))
         pa.record_batch([stored], ["x"]).serialize()

@@ -214,6 +214,9 @@ class BlockFile:
         targets = pieces.places + buffer.ctypes.data
         lane = partial(self._read_lane, pieces, targets, buffer.data, np.zeros(1, np.int64))
         others = min(self.depth, pieces.sizes.size) - 1
+        if others <= 0:
+            lane()
+            return
         futures = [self._threads().submit(lane) for _ in range(others)]
         try:
             lane()
@@ -337,7 +340,7 @@ def _open(path: Path, direct: bool) -> int:
             raise _refused(path) from None
         raise RelationError(f"{path} cannot be read: {error.strerror}") from error
     if not direct and hasattr(os, "posix_fadvise"):
-        # A plan says what is wanted: reading ahead of it is wasted (5 to 25 % of the time, cold).
+        # A plan says what is wanted: reading ahead of it is wasted.
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
     return file
 

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from thetastream.kernels.blocks import HEADER
-from thetastream.relation.columns import Codec, Form, codec_of
+from thetastream.relation.codec import Codec, Form
+from thetastream.relation.columns import codec_of
 
 __all__ = ["Column", "Directory"]
 

@@ -19,7 +19,7 @@ from thetastream.kernels import prepare
 from thetastream.kernels.relation_join import ZONE, zones_of
 from thetastream.relation.answer import Answers
 from thetastream.relation.cache import BlockCache, Policy
-from thetastream.relation.clock import Clock
+from thetastream.relation.clock import Clock, Costs
 from thetastream.relation.matching import Matching
 from thetastream.relation.memory import Memory
 from thetastream.relation.metrics import Counters
@@ -61,6 +61,7 @@ class Engine:
         counters: Counters,
         listener: Listener,
         planner: Planner,
+        costs: Costs,
         batch_rows: int,
     ) -> None:
         prepare()
@@ -71,11 +72,12 @@ class Engine:
         self.counters = counters
         self.listener = listener
         self.plan = planner
+        self.costs = costs
         self.buffers = Buffers()
         self._policy = policy
         self.waiting = Waiting(matching)
         share = memory.budget // 64
-        self.answer_rows = max(256, min(batch_rows, share // answer_bytes(matching)))
+        self.answer_rows = max(256, min(batch_rows, 2 * share // answer_bytes(matching)))
         self.questions = max(1024, min(65_536, share // _WORK_PER_QUESTION))
         self.segment = max(256, min(65_536, share // _WORK_PER_LEAF))
         """Leaves that a join phase plans at a time."""
@@ -103,14 +105,18 @@ class Engine:
         """Work with these thresholds from now on."""
         self.thresholds = thresholds
         block = self.snapshot.layout.block_bytes
-        buffers = 2 if self.snapshot.device.background else 1
         self.memory.work = (
-            buffers * thresholds.max_scan * block
-            + thresholds.input_rows * _WORK_PER_ROW
+            self.scan_buffers * thresholds.max_scan * block
+            + thresholds.input_rows * self.work_per_row
             + self.work_bytes
         )
-        self.buffers.shrink(buffers * thresholds.max_scan * block)
+        self.buffers.shrink(self.scan_buffers * thresholds.max_scan * block)
         self.make_room(0)
+
+    @property
+    def scan_buffers(self) -> int:
+        """Buffers for reads: two where one is read while the other is joined."""
+        return 2 if self.snapshot.device.background else 1
 
     @property
     def row_bytes(self) -> int:
@@ -120,7 +126,7 @@ class Engine:
     @property
     def work_per_row(self) -> int:
         """Bytes that an online phase needs for each of its rows."""
-        return _WORK_PER_ROW
+        return _WORK_PER_ROW + self.row_bytes
 
     @property
     def work_bytes(self) -> int:

@@ -32,7 +32,7 @@ def explained(
         facts["stream"] = "not known yet: push rows, or give schema="
         return Explanation.of(facts)
     matching, thresholds, cache = engine.matching, engine.thresholds, engine.cache
-    device = engine.snapshot.device
+    costs = engine.costs
     facts["look-up"] = {
         "a row asks for": _asked(engine),
         "checked on candidates": "nothing" if matching.is_settled else "other conditions",
@@ -44,9 +44,9 @@ def explained(
         "why": thresholds.why,
     }
     facts["device"] = {
-        "seek": f"{device.seek * 1e3:.3g} ms",
-        "transfer": f"{device.transfer * 1e3:.3g} ms per block",
-        "gap read over": f"{1 + device.seek / max(device.transfer, 1e-12):,.0f} blocks at most",
+        "seek": f"{costs.seek * 1e3:.3g} ms",
+        "transfer": f"{costs.transfer * 1e3:.3g} ms per block",
+        "gap read over": f"{1 + costs.seek / max(costs.transfer, 1e-12):,.0f} blocks at most",
     }
     facts["memory"] = {
         "budget": show_size(memory.budget),

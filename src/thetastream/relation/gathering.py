@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError
 from thetastream.kernels import blocks as kernels
-from thetastream.relation.columns import Form
+from thetastream.relation.codec import Form
 from thetastream.relation.directory import Column, Directory
 
 __all__ = ["Gather", "writable"]

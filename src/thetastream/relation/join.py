@@ -11,7 +11,8 @@ Rows that were pushed are never lost: what is due is done when an iterator of ``
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -44,6 +45,15 @@ from thetastream.side import How
 __all__ = ["RelationJoin"]
 
 _SHORT = 0.001  # seconds before a deadline in which work is begun at the latest
+_SHARE = 0.45  # of a deadline, that one join phase may take
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """A phase under way."""
+
+    steps: Generator[pa.RecordBatch | None, None, None]
+    is_online: bool = False
 
 
 class RelationJoin:
@@ -102,7 +112,7 @@ class RelationJoin:
         self._input: deque[tuple[pa.RecordBatch, float]] = deque()
         self._input_rows = 0
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()  # pushed, not offered yet
-        self._running: Iterator[pa.RecordBatch | None] | None = None
+        self._running: list[_Phase] = []  # the last one works; one before it waits for it
         self._flushing = False
         self._closed = False
         self._engine: Engine | None = None
@@ -148,6 +158,7 @@ class RelationJoin:
             self._counters,
             listener,
             self._planner,
+            self._costs,
             self._batch_rows,
         )
         memory.require(self._snapshot.layout.block_bytes, engine.row_bytes)
@@ -159,6 +170,7 @@ class RelationJoin:
             self._costs.seek,
             self._costs.transfer,
             row_bytes=engine.row_bytes,
+            buffers=engine.scan_buffers,
         )
         self._engine = engine
         self._tune()
@@ -190,17 +202,16 @@ class RelationJoin:
         """
         self._refuse_if_closed()
         with uninterrupted():
-            if self._running is None:
-                self._running = self._next_phase()
-                if self._running is None:
-                    return None
+            phase = self._under_way()
+            if phase is None:
+                return None
             try:
-                found = next(self._running)
+                found = next(phase.steps)
             except StopIteration:
-                self._running = None
+                self._running.pop()
                 return []
             except BaseException:
-                self._running = None
+                self._running.pop()
                 raise
         return [] if found is None else [found]
 
@@ -217,9 +228,8 @@ class RelationJoin:
 
     def reset(self) -> None:
         """Forget all rows that have arrived or wait, and what is left of their answer."""
-        if self._running is not None:
-            self._running.close()  # type: ignore[attr-defined]
-            self._running = None
+        while self._running:
+            self._running.pop().steps.close()
         self._outside.clear()
         self._input.clear()
         self._input_rows = self._memory.arrived = 0
@@ -251,9 +261,11 @@ class RelationJoin:
         return batch
 
     def _slice_rows(self, batch: pa.RecordBatch) -> int:
-        """Rows that are offered at a time: an eighth of the memory for rows at most."""
+        """Rows that are taken in at a time: those of an online phase, if they are not too large."""
+        assert self._engine is not None
         width: int = max(1, batch.nbytes // max(1, batch.num_rows))
-        return max(1, self._memory.for_rows // 8 // width)
+        most = self._memory.for_rows // 8 // width
+        return max(1, min(most, self._engine.thresholds.input_rows))
 
     def _offered(self, batch: pa.RecordBatch, arrived: float) -> bool:
         if not batch.num_rows:
@@ -270,7 +282,7 @@ class RelationJoin:
     def _work(self) -> Iterator[pa.RecordBatch]:
         """Everything that is due, rows that were pushed included."""
         while True:
-            while self._outside and self._offered(*self._outside[0]):
+            while self._outside and not self._has_enough and self._offered(*self._outside[0]):
                 self._outside.popleft()
             found = self.step()
             if found is None:
@@ -281,12 +293,19 @@ class RelationJoin:
             yield from found
         self._flushing = False
 
+    @property
+    def _has_enough(self) -> bool:
+        """Whether an online phase is due: more rows would only take room from the cache."""
+        assert self._engine is not None
+        return self._input_rows >= self._engine.thresholds.input_rows
+
     def _forced(self) -> list[pa.RecordBatch]:
         assert self._engine is not None
         if self._input:
-            self._running = online_phase(self._engine, self._arrivals())
+            phase = _Phase(online_phase(self._engine, self._arrivals()), is_online=True)
+            self._running.append(phase)
         elif self._engine.waiting.rows:
-            self._running = join_phase(self._engine)
+            self._running.append(_Phase(join_phase(self._engine)))
         else:
             batch, arrived = self._outside.popleft()
             self._input.append((batch, arrived))  # larger than the budget by itself
@@ -296,22 +315,34 @@ class RelationJoin:
 
     # --- Phases ---------------------------------------------------------------------------------
 
-    def _next_phase(self) -> Iterator[pa.RecordBatch | None] | None:
-        """What is due, if anything (SSIJ, Sections IV-B and IV-F)."""
+    def _under_way(self) -> _Phase | None:
+        """The phase that works now; begun, if one is due."""
         engine = self._engine
         if engine is None:
             return None
+        if not self._running:
+            due = self._next_phase(engine)
+            if due is None:
+                return None
+            self._running.append(due)
+        if self._running[-1].is_online and engine.is_full and engine.waiting.rows:
+            self._running.append(_Phase(join_phase(engine)))
+        return self._running[-1]
+
+    def _next_phase(self, engine: Engine) -> _Phase | None:
+        """What is due, if anything (SSIJ, Sections IV-B and IV-F)."""
         waiting = engine.waiting.rows
         if self._is_outdated(engine):
             if waiting:
-                return join_phase(engine)
+                return _Phase(join_phase(engine))
             self._renew(engine)
         hurry = self._flushing or self._is_urgent(engine)
-        if self._input_rows and (hurry or self._input_rows >= engine.thresholds.input_rows):
-            return online_phase(engine, self._arrivals())
-        if waiting and (hurry or waiting >= engine.thresholds.stream_rows):
+        crowded = waiting >= engine.thresholds.stream_rows
+        if self._input_rows and (hurry or (self._has_enough and not crowded)):
+            return _Phase(online_phase(engine, self._arrivals()), is_online=True)
+        if waiting and (hurry or crowded):
             self._tune()
-            return join_phase(engine)
+            return _Phase(join_phase(engine))
         return None
 
     def _arrivals(self) -> Arrived:
@@ -354,13 +385,10 @@ class RelationJoin:
         per_row = waiting.nbytes / waiting.rows if waiting.rows else 0.0
         self._tuner.fixed = self._memory.index + engine.work_bytes
         found = self._tuner.thresholds(engine.row_bytes + engine.work_per_row, per_row)
-        scan = found.max_scan
-        if self._snapshot.device.background:  # two buffers: one is read while one is joined
-            scan = max(1, min(scan, self._memory.budget // 8 // self._snapshot.layout.block_bytes))
         chosen = {
             "input_rows": found.input_rows,
             "stream_rows": found.stream_rows,
-            "max_scan": scan,
+            "max_scan": found.max_scan,
             **self._fixed,
         }
         engine.use(Thresholds(**chosen, why=found.why))
@@ -391,7 +419,11 @@ class RelationJoin:
         return None if latest is None else max(0.0, latest - self._clock.now())
 
     def _latest_start(self, engine: Engine) -> float | None:
-        """The moment at which work must begin, so that the first deadline is met."""
+        """The moment at which work must begin, so that the first deadline is met.
+
+        Rows that come while a join phase runs wait for it first, and then for their own: so one may
+        take less than half of a deadline, and begins at once when it would take more.
+        """
         assert self._deadline is not None
         first = [self._input[0][1]] if self._input else []
         first += [engine.waiting.oldest] if engine.waiting.rows else []
@@ -401,7 +433,9 @@ class RelationJoin:
         missing = (misses + 1) / (misses + hits + 1)
         leaves = engine.waiting.leaves_at_most + self._input_rows * missing
         needed = self._model.estimate(min(leaves, len(engine.fences.firsts)))
-        return min(first) + self._deadline - needed - _SHORT
+        if needed >= _SHARE * self._deadline:
+            return min(first)
+        return min(first) + self._deadline * (1 - _SHARE) - needed - _SHORT
 
     def _is_urgent(self, engine: Engine) -> bool:
         if self._deadline is None:

@@ -2,13 +2,13 @@
 
 The inverted index is sorted once; from then on the questions to a leaf lie side by side, and their
 number is the utility of the leaf. Leaves are planned and read some thousands at a time, in the
-order in which they lie on disk. Questions that were answered are forgotten at the end, or when a read
-fails: what the failed read was for goes on waiting, and nothing is given twice.
+order in which they lie on disk. Questions that were answered are forgotten at the end, or when a
+read fails: what the failed read was for goes on waiting, and nothing is given twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ PLANS: dict[str, Planner] = {
 }
 
 
-def join_phase(engine: Engine) -> Iterator[pa.RecordBatch | None]:
+def join_phase(engine: Engine) -> Generator[pa.RecordBatch | None, None, None]:
     """Join all waiting rows; None after each group of reads. Afterwards nobody waits."""
     waiting, counters = engine.waiting, engine.counters
     began = engine.clock.now()
@@ -108,8 +108,8 @@ class _Phase:
             spans = None if fences.spans is None else fences.spans[leaves]
             if spans is not None and order is not None:
                 spans = spans[order]
-            device, scan = snapshot.device, engine.thresholds.max_scan
-            made = engine.plan(blocks, spans, device.seek, device.transfer, scan)
+            costs, scan = engine.costs, engine.thresholds.max_scan
+            made = engine.plan(blocks, spans, costs.seek, costs.transfer, scan)
         counters.seeks += len(made)
         counters.blocks_read += made.blocks_read
         counters.blocks_wasted += made.wasted

@@ -28,7 +28,7 @@ from thetastream.kernels import prepare
 from thetastream.relation.directory import Column, Directory
 from thetastream.relation.gathering import Gather, writable
 from thetastream.relation.packing import Packed, Packing
-from thetastream.schema import Domain, common_domain
+from thetastream.schema import Domain, Kind, common_domain
 
 __all__ = ["Layout", "Packed"]
 
@@ -96,12 +96,10 @@ class Layout:
 
     def keys_of(self, batch: pa.RecordBatch) -> tuple[Array, Array | None, Mask | None]:
         """Keys, keys of ``hi`` if there are, and the rows whose keys are not NULL (None: all)."""
-        keys, valid = to_keys(batch.column(self.key[0]), self.domain, f"key {self.key[0]!r}")
+        keys, valid = _keys(batch, self.key[0], self.domain)
         if self.high_domain is None:
             return keys, None, valid
-        his, valid_his = to_keys(
-            batch.column(self.key[1]), self.high_domain, f"key {self.key[1]!r}"
-        )
+        his, valid_his = _keys(batch, self.key[1], self.high_domain)
         if valid is None or valid_his is None:
             return keys, his, valid_his if valid is None else valid
         return keys, his, valid & valid_his
@@ -214,3 +212,11 @@ class Layout:
 
 def _shown(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+def _keys(batch: pa.RecordBatch, name: str, domain: Domain) -> tuple[Array, Mask | None]:
+    """Keys of a column; a slice of strings is cut out, as their bytes are copied whole."""
+    column = batch.column(name)
+    if domain.kind is Kind.BYTES and column.nbytes < column.get_total_buffer_size():
+        column = pa.concat_arrays([column])
+    return to_keys(column, domain, f"key {name!r}")

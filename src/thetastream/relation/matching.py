@@ -15,6 +15,7 @@ from itertools import product
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream.batch import to_keys
@@ -25,7 +26,7 @@ from thetastream.expression import Column, Expression
 from thetastream.predicate import Predicate
 from thetastream.relation.domains import stored_interval
 from thetastream.relation.layout import Layout
-from thetastream.schema import Domain, output_schema, select
+from thetastream.schema import Domain, common_domain, output_schema, select
 from thetastream.side import How, Side
 from thetastream.window import CountWindow
 
@@ -125,6 +126,21 @@ class Matching:
     def is_point(self) -> bool:
         """Whether a stream row asks for one key."""
         return self._key is not None and self._key.is_point and not self.ranged
+
+    @cached_property
+    def key_column(self) -> str | None:
+        """The column of the stream whose 64-bit values are what rows ask for, if there is one."""
+        if not self.is_point or self._key is None:
+            return None
+        bound = self._key.terms[0]
+        node = bound.term.left
+        if not isinstance(node, Column) or not bound.term.is_equality:
+            return None
+        kind = self.stream.field(node.name).type
+        same = common_domain(kind, kind, node.name) == bound.domain == self.layout.domain
+        plain = pat.is_int64(kind) or (bound.domain.kind.is_temporal and kind.bit_width == 64)
+        held = node.name in self.held_columns()
+        return node.name if same and plain and held and not pat.is_date64(kind) else None
 
     # --- Boxes ----------------------------------------------------------------------------------
 

@@ -17,20 +17,20 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
-from thetastream.relation.columns import Codec, Form, codec_of, same
+from thetastream.relation.codec import Codec, Convert, Form, same
 
 __all__ = ["nested_codec"]
 
-Convert = Callable[[pa.Array], pa.Array]
+CodecOf = Callable[[pa.DataType], Codec]
 
 
-def nested_codec(kind: pa.DataType, name: str) -> Codec:
-    """The codec of a nested type; what is inside it is converted by the codecs of its children."""
+def nested_codec(kind: pa.DataType, codec_of: CodecOf) -> Codec:
+    """The codec of a nested type, over those of the types inside it, which ``codec_of`` gives."""
     if pat.is_union(kind):
-        return _union(kind, name)
+        return _union(kind, codec_of)
     if pat.is_list_view(kind) or pat.is_large_list_view(kind):
-        return _list_view(kind, name)
-    inner = [codec_of(kind.field(i).type, name) for i in range(_children(kind))]
+        return _list_view(kind, codec_of)
+    inner = [codec_of(kind.field(i).type) for i in range(_children(kind))]
     if all(codec.declared.equals(codec.stored) for codec in inner):
         return _codec(kind, kind, same, same)
     fields = [kind.field(i).with_type(codec.stored) for i, codec in enumerate(inner)]
@@ -65,56 +65,36 @@ def _rebuilt(kind: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
 
 
 def _over_children(target: pa.DataType, converts: list[Convert]) -> Convert:
-    """Convert the children of an array, which gives one of type ``target``."""
+    """Convert the children of an array, as far as its rows reach; gives one of type ``target``."""
 
     def struct(array: pa.Array) -> pa.Array:
         parts = [convert(array.field(i)) for i, convert in enumerate(converts)]
         mask = array.is_null() if array.null_count else None
         fields = [target.field(i) for i in range(_children(target))]
-        if not fields:
-            return array
         return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
+    def fixed(array: pa.Array) -> pa.Array:
+        size = target.list_size
+        values = array.values.slice(size * array.offset, size * len(array))
+        return _made(target, len(array), [_bitmap(array)], [converts[0](values)])
+
     def lists(array: pa.Array) -> pa.Array:
-        # The bitmap and the offsets stay; the child is taken whole, as they count from its begin.
-        own = 1 if pat.is_fixed_size_list(target) else 2
-        return pa.Array.from_buffers(
-            target,
-            len(array),
-            array.buffers()[:own],
-            offset=array.offset,
-            children=[converts[0](array.values)],
-        )
+        ends = _ends(array)
+        values = array.values.slice(ends[0], ends[-1] - ends[0])
+        parts = [_bitmap(array), pa.py_buffer(ends - ends[0])]
+        return _made(target, len(array), parts, [converts[0](values)])
 
-    return struct if pat.is_struct(target) else lists
+    if pat.is_struct(target):
+        return struct
+    return fixed if pat.is_fixed_size_list(target) else lists
 
 
-# --- Views of lists ------------------------------------------------------------------------------
-
-
-def _list_view(kind: pa.DataType, name: str) -> Codec:
-    """Views of lists are stored as lists: their parts in order, each once per row."""
-    large = pat.is_large_list_view(kind)
-    inner = codec_of(kind.value_type, name)
-    make = pa.large_list if large else pa.list_
-    field = kind.value_field.with_type(inner.stored)
-    stored, width = make(field), np.dtype(np.int64 if large else np.int32)
-
-    def decode(array: pa.Array) -> pa.Array:
-        sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
-        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(width)
-        parts = [_bitmap(array), pa.py_buffer(ends)]
-        values = inner.decode(array.flatten())
-        return pa.Array.from_buffers(stored, len(array), parts, children=[values])
-
-    def restore(array: pa.Array) -> pa.Array:
-        offsets = array.offsets.to_numpy()
-        sizes = np.diff(offsets)
-        parts = [_bitmap(array), *map(pa.py_buffer, (offsets[:-1].copy(), sizes))]
-        values = inner.restore(array.values)
-        return pa.Array.from_buffers(kind, len(array), parts, children=[values])
-
-    return _codec(kind, stored, decode, restore)
+def _ends(array: pa.Array) -> NDArray[Any]:
+    """Where lists begin and end in the child; an array of no rows may have no memory for it."""
+    if len(array):
+        ends: NDArray[Any] = array.offsets.to_numpy()
+        return ends
+    return np.zeros(1, np.int64 if pat.is_large_list(array.type) else np.int32)
 
 
 def _bitmap(array: pa.Array) -> pa.Buffer | None:
@@ -125,12 +105,43 @@ def _bitmap(array: pa.Array) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
+def _made(
+    kind: pa.DataType, rows: int, parts: list[pa.Buffer | None], children: list[pa.Array]
+) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, parts, children=children)
+
+
+# --- Views of lists ------------------------------------------------------------------------------
+
+
+def _list_view(kind: pa.DataType, codec_of: CodecOf) -> Codec:
+    """Views of lists are stored as lists: their parts in order, each once per row."""
+    large = pat.is_large_list_view(kind)
+    inner = codec_of(kind.value_type)
+    make = pa.large_list if large else pa.list_
+    field = kind.value_field.with_type(inner.stored)
+    stored, width = make(field), np.dtype(np.int64 if large else np.int32)
+
+    def decode(array: pa.Array) -> pa.Array:
+        sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(width)
+        values = inner.decode(array.flatten())
+        return _made(stored, len(array), [_bitmap(array), pa.py_buffer(ends)], [values])
+
+    def restore(array: pa.Array) -> pa.Array:
+        ends = _ends(array)
+        parts = [_bitmap(array), pa.py_buffer(ends[:-1].copy()), pa.py_buffer(np.diff(ends))]
+        return _made(kind, len(array), parts, [inner.restore(array.values)])
+
+    return _codec(kind, stored, decode, restore)
+
+
 # --- Unions --------------------------------------------------------------------------------------
 
 
-def _union(kind: pa.DataType, name: str) -> Codec:
+def _union(kind: pa.DataType, codec_of: CodecOf) -> Codec:
     """Unions are stored sparse: a dense one would be written whole with every slice."""
-    inner = [codec_of(kind.field(i).type, name) for i in range(_children(kind))]
+    inner = [codec_of(kind.field(i).type) for i in range(_children(kind))]
     codes = list(kind.type_codes)
     fields = [kind.field(i).with_type(codec.stored) for i, codec in enumerate(inner)]
     stored = pa.sparse_union(fields, codes)
@@ -139,18 +150,21 @@ def _union(kind: pa.DataType, name: str) -> Codec:
     dense = kind.mode == "dense"
 
     def decode(array: pa.Array) -> pa.Array:
-        which, parts = _numbers(array, 1, np.int8), []
-        for i, codec in enumerate(inner):
-            child = codec.decode(array.field(i))
-            if dense:
-                others = which != codes[i]
-                child = child.take(pa.array(_numbers(array, 2, np.int32), mask=others))
-            parts.append(child)
-        return _made(stored, [which], parts)
+        which = _numbers(array, 1, np.int8)
+        children = [array.field(i) for i in range(len(inner))]
+        if dense:
+            rows = _numbers(array, 2, np.int32)
+            parts = [
+                _spread(child, codec.decode, rows, which == code)
+                for child, codec, code in zip(children, inner, codes, strict=True)
+            ]
+        else:
+            parts = [codec.decode(c) for codec, c in zip(inner, children, strict=True)]
+        return _made(stored, len(array), [None, pa.py_buffer(which.copy())], parts)
 
     def restore(array: pa.Array) -> pa.Array:
-        which = _numbers(array, 1, np.int8)
-        parts, rows = [], np.zeros(len(which), np.int32)
+        which, parts = _numbers(array, 1, np.int8), []
+        rows = np.zeros(len(which), np.int32)
         for i, codec in enumerate(inner):
             child = array.field(i)
             if dense:
@@ -158,17 +172,25 @@ def _union(kind: pa.DataType, name: str) -> Codec:
                 rows[chosen] = np.arange(len(chosen))
                 child = child.take(pa.array(chosen))
             parts.append(codec.restore(child))
-        return _made(kind, [which, rows] if dense else [which], parts)
+        buffers = [None, *map(pa.py_buffer, (which.copy(), rows)[: 1 + dense])]
+        return _made(kind, len(array), buffers, parts)
 
     return _codec(kind, stored, decode, restore)
 
 
+def _spread(
+    child: pa.Array, decode: Convert, rows: NDArray[np.int32], chosen: NDArray[np.bool_]
+) -> pa.Array:
+    """The child of a dense union as that of a sparse one: NULL where another child is chosen."""
+    used = rows[chosen]
+    first, end = (int(used.min()), int(used.max()) + 1) if len(used) else (0, 0)
+    values = decode(child.slice(first, end - first))
+    return values.take(pa.array(rows - first, mask=~chosen))
+
+
 def _numbers(array: pa.Array, buffer: int, kind: type[np.integer[Any]]) -> NDArray[Any]:
     """Type codes or offsets of the rows of a union; Arrow's own properties forget slices."""
-    numbers = np.frombuffer(array.buffers()[buffer] or b"", kind)
-    return numbers[array.offset : array.offset + len(array)]
-
-
-def _made(kind: pa.DataType, parts: list[NDArray[Any]], children: list[pa.Array]) -> pa.Array:
-    buffers = [pa.py_buffer(part.copy()) for part in parts]
-    return pa.Array.from_buffers(kind, len(parts[0]), [None, *buffers], children=children)
+    if not len(array):
+        return np.empty(0, kind)
+    first = array.offset * np.dtype(kind).itemsize
+    return np.frombuffer(array.buffers()[buffer], kind, len(array), first)

@@ -6,7 +6,7 @@ same blocks. Rows of which some leaf is not cached wait for it, with what they h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ from thetastream.index.run import argsorted
 from thetastream.kernels.relation_join import ask, split_by_cache
 from thetastream.relation.answer import StreamRows
 from thetastream.relation.engine import Engine
-from thetastream.relation.joining import join_phase
 from thetastream.relation.matching import Boxes
 from thetastream.relation.waiting import Segment
 from thetastream.rows import BatchView
@@ -50,10 +49,11 @@ class Arrived:
         ]
 
 
-def online_phase(engine: Engine, arrived: Arrived) -> Iterator[pa.RecordBatch | None]:
+def online_phase(engine: Engine, arrived: Arrived) -> Generator[pa.RecordBatch | None, None, None]:
     """Look rows up; give what cached leaves answer, and let the others wait.
 
-    O(rows × log leaves), no reads, unless the questions of few rows fill the memory.
+    O(rows × log leaves), no reads. None: the questions of some rows have filled the memory, so that
+    a join phase must come before the next rows are looked up.
     """
     counters = engine.counters
     counters.online_phases += 1
@@ -113,7 +113,7 @@ def _look_up(
     if missing.size:
         _wait(engine, arrived, stream, np.flatnonzero(waits), missing)
         if engine.is_full:
-            yield from join_phase(engine)
+            yield None  # let a join phase come between
 
 
 def _split(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError
 from thetastream.kernels import blocks as kernels
-from thetastream.relation.columns import Codec, Form
+from thetastream.relation.codec import Codec, Form
 from thetastream.relation.directory import Column, Directory
 
 __all__ = ["Packed", "Packing"]

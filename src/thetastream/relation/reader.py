@@ -125,6 +125,10 @@ class Reader:
         self._block_bytes = device.block_bytes
         self._edges = _edges(plan.counts, limit_blocks)
         self._places = np.concatenate([[0], np.cumsum(plan.counts)])
+        # Where a leaf would lie if all groups lay one behind the other, in blocks.
+        self._leaf_edges = [*plan.firsts[self._edges[:-1]].tolist(), plan.blocks.size]
+        leaves = np.diff(plan.firsts, append=plan.blocks.size)
+        self._leaf_places = plan.blocks + np.repeat(self._places[:-1] - plan.starts, leaves)
         self._next = self._begun = 0
         lanes = min(max(ahead, 0) + 1 if device.background else 1, max(self.groups, 1))
         self._own = buffers is None
@@ -193,27 +197,24 @@ class Reader:
 
     def _fetch(self, group: int) -> None:
         low, high = self._edges[group], self._edges[group + 1]
-        counts = self._plan.counts[low:high]
-        self._read(self._plan.starts[low:high], counts, self._buffer(group))
+        self._read(self._plan.starts[low:high], self._plan.counts[low:high], self._buffer(group))
 
     def _buffer(self, group: int) -> Bytes:
-        low, high = self._edges[group], self._edges[group + 1]
-        blocks = int(self._places[high] - self._places[low])
+        blocks = int(self._places[self._edges[group + 1]] - self._places[self._edges[group]])
         return self._memory[group % len(self._memory)][: blocks * self._block_bytes]
 
     def _group(self, group: int) -> Group:
         plan, low, high = self._plan, self._edges[group], self._edges[group + 1]
-        firsts = plan.firsts[low:high]
-        first = int(firsts[0])
-        stop = int(plan.firsts[high]) if high < len(plan) else plan.blocks.size
-        # From a block's number to its place in the buffer: the same for all of a sequence.
-        shift = self._places[low:high] - self._places[low] - plan.starts[low:high]
-        leaves = np.diff(firsts, append=stop)
-        offsets = (plan.blocks[first:stop] + np.repeat(shift, leaves)) * self._block_bytes
+        first, stop = self._leaf_edges[group], self._leaf_edges[group + 1]
         return Group(
-            self._buffer(group), plan.starts[low:high], plan.counts[low:high], firsts,
-            first, stop, offsets,
-        )  # fmt: skip
+            buffer=self._buffer(group),
+            starts=plan.starts[low:high],
+            counts=plan.counts[low:high],
+            firsts=plan.firsts[low:high],
+            first=first,
+            stop=stop,
+            offsets=(self._leaf_places[first:stop] - self._places[low]) * self._block_bytes,
+        )
 
     def _largest(self) -> int:
         """Blocks of the largest group."""

@@ -17,7 +17,7 @@ from thetastream.errors import RelationError
 from thetastream.relation.device import aligned
 from thetastream.relation.snapshot import Snapshot
 
-__all__ = ["check_leaves", "scan"]
+__all__ = ["check_leaves", "groups", "scan"]
 
 Array = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -35,14 +35,14 @@ class _Group:
     blocks: Array
 
 
-def scan(snapshot: Snapshot, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows in key order, some columns of them; checksums are verified."""
-    for group in _groups(snapshot):
+def scan(snapshot: Snapshot, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows in key order, of all columns or some; checksums are verified."""
+    for group in groups(snapshot):
         batch, _, _ = snapshot.layout.unpack_all(group.buffer, group.bases, names)
         yield batch
 
 
-def _groups(snapshot: Snapshot) -> Iterator[_Group]:
+def groups(snapshot: Snapshot) -> Iterator[_Group]:
     """The leaves in key order; each group lies in the same memory as the one before."""
     fences, size = snapshot.fences, snapshot.layout.block_bytes
     blocks = fences.blocks
@@ -59,7 +59,7 @@ def _groups(snapshot: Snapshot) -> Iterator[_Group]:
         part = slice(first, stop)
         snapshot.read(*_sequences(blocks[part], spans[part]), buffer)
         bases = (ends[part] - spans[part] - before) * size
-        group = _Group(first, stop, buffer[:needed], bases, np.ascontiguousarray(blocks[part]))
+        group = _Group(first, stop, buffer[:needed], bases, blocks[part].copy())
         _verify(snapshot, group)
         yield group
         first = stop
@@ -88,7 +88,7 @@ def check_leaves(snapshot: Snapshot, where: str) -> None:
     """RelationError that names the first thing that is wrong. Reads every leaf."""
     check = _Check(snapshot, where)
     check.places()
-    for group in _groups(snapshot):
+    for group in groups(snapshot):
         check.group(group)
     check.counts()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,29 +21,29 @@ from typing import Any
 import pyarrow as pa
 
 from thetastream.errors import RelationError, StateError, suggest
+from thetastream.expression import Expression
+from thetastream.interrupt import uninterrupted
 from thetastream.relation.build import BuildOptions, Progress, build
-from thetastream.relation.clock import PROFILES, SimulatedClock
-from thetastream.relation.device import BlockFile, Device, Simulated, costs_of
+from thetastream.relation.clock import SimulatedClock
+from thetastream.relation.fold import (
+    FOLD_BYTES,
+    committed,
+    compact,
+    fold,
+    follow,
+    journal_bytes,
+    with_journal,
+)
 from thetastream.relation.folder import Folder, SharedLock
+from thetastream.relation.opened import DeviceFactory, Opened, device_factory
 from thetastream.relation.scan import check_leaves, scan
 from thetastream.relation.snapshot import Snapshot, State, read_state
+from thetastream.relation.transaction import Transaction
+from thetastream.relation.update import Draft
 
 __all__ = ["Relation"]
 
-DeviceFactory = Callable[[Path, int], Device]
 _TRIES = 20
-
-
-class _Opened:
-    """The block file of a generation, shared by the snapshots that read it."""
-
-    def __init__(self, device: Device) -> None:
-        self.device, self.users = device, 1
-
-    def leave(self) -> None:
-        self.users -= 1
-        if not self.users:
-            self.device.close()
 
 
 class Relation:
@@ -63,13 +63,15 @@ class Relation:
     ) -> None:
         """Use ``Relation.open``."""
         self.folder = Folder(path)
+        self.folder.current()  # says what is wrong before anything is touched
         self.direct = direct
-        self.clock, self._factory = _device_factory(device, clock, direct)
-        self._seen, self._state = self._load()
-        self._opened: _Opened | None = None
+        self.clock, self._factory = device_factory(device, clock, direct)
+        self._opened: Opened | None = None
         self._readers: SharedLock | None = None
         self._snapshots = 0
-        self._closed = False
+        self._changed = self._closed = False
+        with self._sharing():
+            self._seen, self._state = self._load()
 
     # --- Making one -----------------------------------------------------------------------------
 
@@ -122,7 +124,7 @@ class Relation:
             seen = self.folder.current_bytes()
             current = self.folder.parse(seen)
             try:
-                return seen, read_state(self.folder, current)
+                return seen, with_journal(self.folder, read_state(self.folder, current))
             except FileNotFoundError as error:
                 if last or self.folder.current_bytes() == seen:
                     raise RelationError(
@@ -213,13 +215,33 @@ class Relation:
     # --- Reading --------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Look whether someone has written; whether so. Reads one small file if not."""
+        """Look whether someone has written; whether so. Reads one small file if not.
+
+        After updates only the new records of the journal are read.
+        """
         self._check_open()
-        if self.folder.current_bytes() == self._seen:
-            return False
-        self._seen, state = self._load()
-        self._use(state)
-        return True
+        with self._sharing():
+            if self.folder.current_bytes() != self._seen:
+                self._seen, state = self._load()
+            else:
+                state = follow(self.folder, self._state)
+            if state is self._state:
+                return False
+            self._use(state)
+            return True
+
+    @contextmanager
+    def _sharing(self) -> Iterator[None]:
+        """Keep files as they are: nobody folds the journal into the blocks meanwhile."""
+        if self._readers is None:
+            self._readers = SharedLock(self.folder / "READERS")
+        if not self._snapshots:
+            self._readers.share()
+        self._snapshots += 1
+        try:
+            yield
+        finally:
+            self._leave(None)
 
     def _use(self, state: State) -> None:
         """Make another state the one that later snapshots see; open ones keep theirs."""
@@ -230,28 +252,19 @@ class Relation:
 
     def snapshot(self) -> Snapshot:
         """The relation as it is now, pinned until the snapshot is closed; a context manager."""
-        self._check_open()
-        if self._readers is None:
-            self._readers = SharedLock(self.folder / "READERS")
-        if not self._snapshots:
-            self._readers.share()
-        self._snapshots += 1
-        opened = None
-        try:
+        with self._sharing():
             self.refresh()
             opened = self._open_blocks()
+            self._snapshots += 1
             return Snapshot(self._state, opened.device, lambda: self._leave(opened))
-        except BaseException:
-            self._leave(opened)
-            raise
 
-    def _open_blocks(self) -> _Opened:
+    def _open_blocks(self) -> Opened:
         """The block file of the present state; once more after a writer replaced it just now."""
         for _ in range(_TRIES):
             if self._opened is None:
                 path = self.folder / self._state.current.blocks
                 try:
-                    self._opened = _Opened(self._factory(path, self.block_bytes))
+                    self._opened = Opened(self._factory(path, self.block_bytes))
                 except RelationError:
                     if not self.refresh():
                         raise
@@ -262,7 +275,7 @@ class Relation:
             f"the relation {str(self.path)!r} is being replaced all the time; try again later"
         )
 
-    def _leave(self, opened: _Opened | None) -> None:
+    def _leave(self, opened: Opened | None) -> None:
         if opened is not None:
             opened.leave()
         self._snapshots -= 1
@@ -275,30 +288,21 @@ class Relation:
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All rows in key order, of one state; some columns if named. Reads in long sequences."""
         self._check_open()
-        names = self._columns(columns)
-        return self._batches(names)
+        _check_columns(self.schema, columns)
+        return self._batches(columns)
 
-    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         with self.snapshot() as snapshot:
-            yield from scan(snapshot, names)
+            yield from scan(snapshot, _check_columns(snapshot.layout.schema, columns))
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows in key order; as much memory as they take."""
-        names = self._columns(columns)
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return pa.Table.from_batches(self.batches(names), schema=schema)
-
-    def _columns(self, columns: Sequence[str] | None) -> list[str]:
-        names = self.schema.names
-        if columns is None:
-            return list(names)
-        for name in columns:
-            if name not in names:
-                raise RelationError(
-                    f"the relation has no column {name!r}; it has {', '.join(names)}."
-                    f"{suggest(name, names)}"
-                )
-        return list(columns)
+        with self.snapshot() as snapshot:
+            schema = snapshot.layout.schema
+            names = _check_columns(schema, columns)
+            if names is not None:
+                schema = pa.schema(map(schema.field, names), schema.metadata)
+            return pa.Table.from_batches(scan(snapshot, names), schema=schema)
 
     def check(self) -> None:
         """Read everything and compare: checksums, order of keys, fences, spans, counts.
@@ -307,6 +311,82 @@ class Relation:
         """
         with self.snapshot() as snapshot:
             check_leaves(snapshot, str(self.path))
+
+    # --- Changing -------------------------------------------------------------------------------
+
+    def insert(self, rows: Any) -> int:
+        """Put rows in; a transaction of its own. See ``Transaction.insert``."""
+        with self.transaction() as changes:
+            return changes.insert(rows)
+
+    def update(self, rows: Any, upsert: bool = False) -> int:
+        """Put rows in the place of those with their keys. See ``Transaction.update``."""
+        with self.transaction() as changes:
+            return changes.update(rows, upsert)
+
+    def delete(self, keys: Any = None, *, where: str | Expression | None = None) -> int:
+        """Take out the rows with the keys. See ``Transaction.delete``."""
+        with self.transaction() as changes:
+            return changes.delete(keys, where=where)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Several changes that become visible and durable at once, when the block ends.
+
+        An exception leaves the relation as it was. Costs one sync of the journal.
+        """
+        with self._writing("update"):
+            with self.snapshot() as snapshot:
+                changes = Transaction(snapshot)
+                try:
+                    yield changes
+                    self._commit(changes.draft)
+                finally:
+                    changes.end()
+            if self.journal_bytes >= FOLD_BYTES:
+                with suppress(RelationError, OSError):  # the transaction is safe; fold next time
+                    self._fold()
+
+    def _commit(self, draft: Draft) -> None:
+        if draft.changed:
+            contents, images = draft.contents(self.version + 1)
+            with uninterrupted():
+                self._use(committed(self.folder, self._state, contents, images))
+                self._changed = True
+
+    @property
+    def journal_bytes(self) -> int:
+        """Bytes of the journal: changes that are not yet in the block file."""
+        return journal_bytes(self._state)
+
+    def fold(self) -> bool:
+        """Put the changes of the journal into the block file, if nobody reads; whether so.
+
+        Done by itself when the journal is large and when a relation that was changed is closed.
+        """
+        with self._writing("fold"):
+            return self._fold()
+
+    def _fold(self) -> bool:
+        if not self.journal_bytes:
+            return True
+        with self._alone() as alone:
+            if alone:
+                self._seen = b""  # whatever happens, CURRENT is read again
+                with uninterrupted():
+                    self._use(fold(self.folder, self._state))
+                self._seen = self.folder.current_bytes()
+        return alone
+
+    def compact(self) -> None:
+        """Write all rows in key order to a new generation, filled as when it was built.
+
+        Leaves lie in a row again, so that sequences are long. Open snapshots keep the old one.
+        """
+        with self._writing("compact"):
+            with self.snapshot() as snapshot:
+                compact(self.folder, snapshot)
+            self.refresh()
 
     # --- Writing: what updates build on ---------------------------------------------------------
 
@@ -341,6 +421,9 @@ class Relation:
         """Let go of the files; open snapshots can be read on. More than once is harmless."""
         if self._closed:
             return
+        if self._changed and not self._snapshots:
+            with suppress(RelationError, OSError):  # someone else writes, or may do it later
+                self.fold()
         self._closed = True
         if self._opened is not None:
             self._opened.leave()
@@ -361,26 +444,12 @@ class Relation:
         self.close()
 
 
-def _device_factory(
-    device: str | DeviceFactory | None, clock: SimulatedClock | None, direct: bool
-) -> tuple[SimulatedClock | None, DeviceFactory]:
-    """How block files are opened, and on which clock their cost is accounted for."""
-
-    def real(path: Path, block_bytes: int) -> Device:
-        return BlockFile(path, block_bytes, direct=direct)
-
-    if device is None:
-        return clock, real
-    if callable(device):
-        return clock, device
-    if device not in PROFILES:
-        raise RelationError(
-            f"there is no device {device!r}; there are {', '.join(PROFILES)}."
-            f"{suggest(str(device), PROFILES)}"
-        )
-    simulated = SimulatedClock(PROFILES[device]) if clock is None else clock
-
-    def accounted(path: Path, block_bytes: int) -> Device:
-        return Simulated(real(path, block_bytes), simulated, costs_of(device, block_bytes))
-
-    return simulated, accounted
+def _check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str] | None:
+    """The columns that are wanted, None for all; an error that names one that is not there."""
+    for name in columns or ():
+        if name not in schema.names:
+            raise RelationError(
+                f"the relation has no column {name!r}; it has {', '.join(schema.names)}."
+                f"{suggest(name, schema.names)}"
+            )
+    return None if columns is None else list(columns)

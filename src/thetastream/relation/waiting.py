@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from thetastream.relation.device import aligned, release
 from thetastream.relation.matching import Boxes, Matching
 from thetastream.rows import ChunkView, ColumnView, FixedView, gatherable, is_fixed, raw_values
+from thetastream.side import Side
 
 __all__ = ["Segment", "Waiting"]
 
@@ -81,6 +82,10 @@ class _FixedColumn:
         if self._valid is not None:
             self._valid.append(np.asarray(array.is_valid().to_numpy(zero_copy_only=False)))
 
+    def words(self) -> Array:
+        """Values of 8 bytes, as numbers."""
+        return self._values.values.view(np.int64)
+
     def view(self) -> ColumnView:
         valid = None if self._valid is None else self._valid.values
         return FixedView(self._kind, self._values.values, valid, 0)  # type: ignore[arg-type]
@@ -112,6 +117,9 @@ class _ChunkColumn:
         if len(self._chunks) == 32:  # few chunks are gathered from faster
             self._chunks = [pa.concat_arrays(self._chunks)]
             self._starts = [0, self._starts[-1]]
+
+    def words(self) -> Array:
+        raise AssertionError("values of 8 bytes only")
 
     def view(self) -> ColumnView:
         if not self._chunks:
@@ -145,6 +153,8 @@ class Waiting:
         self._bounds = {name: _Values(word) for name in ("lows", "highs", "least", "most")}
         self._questions = _Values(word)
         self._matched = _Values(np.dtype(np.bool_))
+        self._tracks = matching.how.tracks(Side.LEFT)
+        self._key = matching.key_column  # its values are the lower bounds, not stored twice
         self._point = True
         self._pieces = 1
         self.rows = 0
@@ -161,6 +171,14 @@ class Waiting:
         self._pieces = boxes.pieces
         for name, column in self._columns.items():
             column.append(batch.column(name))
+        if self._key is None:
+            self._add_bounds(boxes)
+        if self._tracks:
+            self._matched.append(matched)
+        self.rows += matched.size
+        self.segments += segments
+
+    def _add_bounds(self, boxes: Boxes) -> None:
         if self._point and boxes.highs is not boxes.lows:
             self._point = False
             self._bounds["highs"].append(self._bounds["lows"].values)
@@ -169,9 +187,6 @@ class Waiting:
             self._bounds["highs"].append(boxes.highs)
         self._bounds["least"].append(boxes.least)
         self._bounds["most"].append(boxes.most)
-        self._matched.append(matched)
-        self.rows += matched.size
-        self.segments += segments
 
     def ask(self, questions: Array) -> None:
         """Add questions of boxes that are here."""
@@ -190,6 +205,8 @@ class Waiting:
     def boxes(self) -> Boxes:
         """What all rows ask."""
         lows, highs, least, most = (column.values for column in self._bounds.values())
+        if self._key is not None:
+            lows = self._columns[self._key].words()
         if self._point:
             highs = lows
         return Boxes(lows, highs, least, most, self._pieces)  # type: ignore[arg-type]
