@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 import thetastream as ts
 from thetastream.errors import DataError, RelationError, SchemaError
-from thetastream.relation import build as building
 from thetastream.relation import folder as folders
+from thetastream.relation import generation as generations
 from thetastream.relation.build import Progress
 from thetastream.relation.sorting import Chunk, Sorter, stable_order
 
@@ -427,9 +427,9 @@ def test_a_full_disk(
         real(file, data)
 
     real = folders.write_all
-    for module in (folders, building):
+    for module in (folders, generations):
         monkeypatch.setattr(module, "write_all", write)
-    monkeypatch.setattr(building, "_PACK_BYTES", 1 << 20)
+    monkeypatch.setattr(generations, "_PACK_BYTES", 1 << 20)
     left = "relation that was there is unchanged" if old else "Nothing was left behind"
     with pytest.raises(RelationError, match=f"building .* failed: .* {left}"):
         ts.Relation.build(path, many(), "k")
@@ -452,7 +452,7 @@ FORKS = """
 import json, os, resource, signal, sys, time
 import numpy as np, pyarrow as pa
 import thetastream as ts
-from thetastream.relation import build, folder, sorting
+from thetastream.relation import folder, generation, sorting
 from thetastream.relation.layout import Layout
 
 table = pa.table({"k": np.random.default_rng(1).permutation(40_000), "x": np.ones(40_000)})
@@ -476,7 +476,7 @@ def endless():
 
 
 def case(path, kind, value, memory):
-    build._PACK_BYTES = 1 << 18
+    generation._PACK_BYTES = 1 << 18
     source = table
     if kind == "limit":
         resource.setrlimit(resource.RLIMIT_FSIZE, (value, value))
@@ -487,9 +487,9 @@ def case(path, kind, value, memory):
     elif value == "merging":
         sorting.Sorter.sorted = die
     elif value == "first blocks":
-        build.write_all = after(build.write_all)
+        generation.write_all = after(generation.write_all)
     elif value == "blocks":
-        build.write_index = die
+        generation.write_index = die
     elif value == "index":
         folder.Folder.write = after(folder.Folder.write)
     elif value == "before rename":

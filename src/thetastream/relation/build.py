@@ -12,8 +12,7 @@ Section III: rows lie in the leaves of the index).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,25 +23,32 @@ from numpy.typing import NDArray
 
 from thetastream.batch import to_keys
 from thetastream.errors import RelationError, SchemaError, suggest
-from thetastream.interrupt import uninterrupted
 from thetastream.relation.columns import codec_of
-from thetastream.relation.fences import Facts, Fences, write_index
-from thetastream.relation.folder import FORMAT, Current, Folder, digest, disk_errors, write_all
+from thetastream.relation.folder import Folder, disk_errors
+from thetastream.relation.generation import stored_layout, write_generation
 from thetastream.relation.journal import Journal
 from thetastream.relation.layout import Layout
 from thetastream.relation.size import read_size
-from thetastream.relation.sorting import Chunk, Sorter, joined_chunks
+from thetastream.relation.sorting import Chunk, Sorter
 from thetastream.relation.sources import Source, open_source
 from thetastream.schema import common_domain
 
-__all__ = ["BuildOptions", "Progress", "build", "write_generation"]
+__all__ = [
+    "BuildOptions",
+    "Progress",
+    "build",
+    "empty_intervals",
+    "make_layout",
+    "next_version",
+    "stored_layout",
+    "write_generation",
+]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 _PAGE = 4096
 _MOST_BLOCK = 1 << 26
 _LEAST_MEMORY = 1 << 16
-_PACK_BYTES = 8 << 20
 _READ_ROWS = 1 << 18
 
 
@@ -234,18 +240,6 @@ def make_layout(schema: pa.Schema, options: BuildOptions) -> Layout:
     return layout
 
 
-def stored_layout(layout: Layout) -> Layout:
-    """The layout for rows in the types in which they are stored: its images are the same.
-
-    Arrow can put those types in order, and not all others.
-    """
-    fields = [f.with_type(codec_of(f.type, f.name).stored) for f in layout.schema]
-    schema = pa.schema(fields)
-    return (
-        layout if schema.equals(layout.schema) else Layout(schema, layout.key, layout.block_bytes)
-    )
-
-
 def _with_keys(
     source: Source, layout: Layout, counts: _Counts, report: _Reporter
 ) -> Iterator[Chunk]:
@@ -279,124 +273,3 @@ def empty_intervals(
         keys, his = to_keys(low, domain)[0], to_keys(high, domain)[0]
     empty = keys > his
     return int(np.count_nonzero(empty if valid is None else empty & valid))
-
-
-# --- Leaves -------------------------------------------------------------------------------------
-
-
-class _Leaves:
-    """What is remembered of leaves as they are written: the fences to be."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._parts: list[tuple[Array, Array, Array | None, Array]] = []
-        self._layout = layout
-        self.rows = self.blocks = 0
-
-    def add(self, firsts: Array, lasts: Array, greatest: Array | None, spans: Array) -> None:
-        self._parts.append((firsts, lasts, greatest, spans))
-
-    def fences(self) -> Fences:
-        if not self._parts:
-            none = np.empty(0, np.int64)
-            interval = len(self._layout.key) == 2
-            return Fences(none, np.empty(0, np.uint8), none.copy() if interval else None)
-        firsts, lasts, greatest, spans = zip(*self._parts, strict=True)
-        first, last = np.concatenate(firsts), np.concatenate(lasts)
-        continued = np.zeros(len(first), np.uint8)
-        continued[1:] = first[1:] == last[:-1]
-        high = None if greatest[0] is None else np.concatenate(greatest)
-        return Fences(first, continued, high, spans=np.concatenate(spans))
-
-
-def write_generation(
-    folder: Folder,
-    generation: str,
-    layout: Layout,
-    chunks: Iterable[Chunk],
-    fill: float,
-    *,
-    version: int,
-    null_keys: int = 0,
-    empty_intervals: int = 0,
-    written: Callable[[int], None] = lambda rows: None,
-) -> Current:
-    """Write chunks in key order as a new generation and make it the relation; LOCK is held.
-
-    On failure its files are removed, and CURRENT is as before.
-    """
-    try:
-        leaves = _write_blocks(folder, generation, layout, chunks, fill, written)
-        facts = Facts(
-            key=tuple(layout.key),
-            block_bytes=layout.block_bytes,
-            fill=fill,
-            rows=leaves.rows,
-            null_keys=null_keys,
-            empty_intervals=empty_intervals,
-            blocks=leaves.blocks,
-        )
-        index = write_index(layout.schema, facts, leaves.fences())
-        current = Current(FORMAT, generation, 0, version, len(index), digest(index))
-        folder.write(current.index, index)
-        folder.sync()
-        with uninterrupted():
-            folder.replace(current)
-    except BaseException:
-        if not folder.names(generation):
-            for name in (f"blocks-{generation}", f"index-{generation}-0", "CURRENT.new"):
-                folder.remove(name)
-        raise
-    with suppress(OSError):
-        folder.remove_leftovers()
-    return current
-
-
-def _write_blocks(
-    folder: Folder,
-    generation: str,
-    layout: Layout,
-    chunks: Iterable[Chunk],
-    fill: float,
-    written: Callable[[int], None],
-) -> _Leaves:
-    """Write the block file.
-
-    The last leaf of a packed piece is rarely full, so its rows go with the next piece.
-    """
-    leaves, stored = _Leaves(layout), stored_layout(layout)
-    rest: Chunk | None = None
-    file = os.open(folder / f"blocks-{generation}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        for chunks_, final in _grouped(chunks, max(_PACK_BYTES, 16 * layout.block_bytes)):
-            chunk = joined_chunks([*([] if rest is None else [rest]), *chunks_])
-            packed = stored.pack(chunk.batch, chunk.keys, chunk.his, fill, leaves.blocks)
-            keep = len(packed.rows)
-            keep -= keep > 1 and not final
-            spans = packed.spans[:keep]
-            rows, blocks = int(packed.rows[:keep].sum()), int(spans.sum())
-            write_all(file, packed.images[: blocks * layout.block_bytes].data)
-            high = None if packed.greatest is None else packed.greatest[:keep]
-            leaves.add(packed.firsts[:keep], packed.lasts[:keep], high, spans)
-            leaves.rows += rows
-            leaves.blocks += blocks
-            rest = None if rows == len(chunk) else chunk.slice(rows, len(chunk))
-            written(rows)
-        os.fsync(file)
-    finally:
-        os.close(file)
-    return leaves
-
-
-def _grouped(chunks: Iterable[Chunk], nbytes: int) -> Iterator[tuple[list[Chunk], bool]]:
-    """Chunks together of about so many bytes, and whether they are the last."""
-    group: list[Chunk] = []
-    size = 0
-    for chunk in chunks:
-        for piece in chunk.pieces(nbytes):
-            if size >= nbytes:
-                yield group, False
-                group, size = [], 0
-            group.append(piece)
-            size += piece.nbytes
-    if group:
-        yield group, True

@@ -34,6 +34,7 @@ __all__ = ["Engine", "Listener", "Planner"]
 Array = NDArray[np.int64]
 Planner = Callable[[Array, Array | None, float, float, int | None], Plan]
 _NONE = np.empty(0, np.int64)
+_GROUP_BLOCKS = 256
 _WORK_PER_QUESTION = 48  # three arrays of questions, and their boxes
 _WORK_PER_LEAF = 64  # its place, its questions, the plan
 _WORK_PER_ROW = 56  # keys, bounds, order, leaves
@@ -77,7 +78,7 @@ class Engine:
         self._policy = policy
         self.waiting = Waiting(matching)
         share = memory.budget // 64
-        self.answer_rows = max(256, min(batch_rows, 2 * share // answer_bytes(matching)))
+        self.answer_rows = min(batch_rows, max(256, 2 * share // answer_bytes(matching)))
         self.questions = max(1024, min(65_536, share // _WORK_PER_QUESTION))
         self.segment = max(256, min(65_536, share // _WORK_PER_LEAF))
         """Leaves that a join phase plans at a time."""
@@ -105,12 +106,15 @@ class Engine:
         """Work with these thresholds from now on."""
         self.thresholds = thresholds
         block = self.snapshot.layout.block_bytes
+        # Short reads are joined in groups: what is done per group is then shared by many.
+        some = self.memory.budget // 32 // (block * self.scan_buffers)
+        self.read_blocks = max(thresholds.max_scan, min(_GROUP_BLOCKS, some))
         self.memory.work = (
-            self.scan_buffers * thresholds.max_scan * block
+            self.scan_buffers * self.read_blocks * block
             + thresholds.input_rows * self.work_per_row
             + self.work_bytes
         )
-        self.buffers.shrink(self.scan_buffers * thresholds.max_scan * block)
+        self.buffers.shrink(self.scan_buffers * self.read_blocks * block)
         self.make_room(0)
 
     @property

@@ -235,8 +235,9 @@ class Folder:
         file = self._locked()
         try:
             moment = time.strftime("%Y-%m-%d %H:%M:%S")
-            os.ftruncate(file, 0)
-            os.pwrite(file, f"process {os.getpid()}, {what}, since {moment}\n".encode(), 0)
+            with contextlib.suppress(OSError):  # a full disk: nobody learns who writes
+                os.ftruncate(file, 0)
+                os.pwrite(file, f"process {os.getpid()}, {what}, since {moment}\n".encode(), 0)
             yield
         finally:
             os.close(file)

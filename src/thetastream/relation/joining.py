@@ -113,7 +113,7 @@ class _Phase:
         counters.seeks += len(made)
         counters.blocks_read += made.blocks_read
         counters.blocks_wasted += made.wasted
-        reader = Reader(snapshot, made, scan, buffers=engine.buffers)
+        reader = Reader(snapshot, made, engine.read_blocks, buffers=engine.buffers)
         try:
             groups = iter(reader)
             while True:

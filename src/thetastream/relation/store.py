@@ -34,7 +34,7 @@ from thetastream.relation.fold import (
     journal_bytes,
     with_journal,
 )
-from thetastream.relation.folder import Folder, SharedLock
+from thetastream.relation.folder import Folder, SharedLock, disk_errors
 from thetastream.relation.opened import DeviceFactory, Opened, device_factory
 from thetastream.relation.scan import check_leaves, scan
 from thetastream.relation.snapshot import Snapshot, State, read_state
@@ -373,7 +373,8 @@ class Relation:
         with self._alone() as alone:
             if alone:
                 self._seen = b""  # whatever happens, CURRENT is read again
-                with uninterrupted():
+                failed = disk_errors(self.path, "folding the journal of", "Nothing was lost.")
+                with failed, uninterrupted():
                     self._use(fold(self.folder, self._state))
                 self._seen = self.folder.current_bytes()
         return alone
