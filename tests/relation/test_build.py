@@ -197,6 +197,25 @@ def test_payload_of_any_type(tmp_path: Path, memory: str) -> None:
     assert relation.to_table().to_pylist() == expected
 
 
+def test_rows_larger_than_memory(tmp_path: Path) -> None:
+    pad = [bytes([at]) * 300_000 for at in range(20)]
+    table = pa.table({"k": [at * 7 % 20 for at in range(20)], "pad": pad})
+    relation = built(tmp_path, table, "k", memory="64 KiB")
+    assert relation.to_table().equals(table.sort_by("k").combine_chunks())
+
+
+def test_a_relation_built_from_itself(tmp_path: Path) -> None:
+    """With another key, while it is read."""
+    relation = built(tmp_path, SMALL, "k")
+    again = ts.Relation.build(relation.path, relation.batches(), "v", block_bytes=4096)
+    again.check()
+    assert again.key == ("v",)
+    assert sorted(again.to_table()["v"].to_pylist()) == ["a", "b", "c", "d", "e"]
+    assert (again.version, relation.version) == (2, 1)
+    assert relation.refresh()
+    assert relation.key == ("v",)
+
+
 # --- External sort ------------------------------------------------------------------------------
 
 
@@ -511,9 +530,9 @@ for path, kind, value, memory in json.loads(sys.argv[1]):
     child = os.fork()
     if not child:
         case(path, kind, value, memory)
-    if kind == "delay":
+    if kind in ("delay", "ctrl-c"):
         time.sleep(value)
-        os.kill(child, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL if kind == "delay" else signal.SIGINT)
     statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 print(json.dumps(statuses))
 """
@@ -522,7 +541,11 @@ MOMENTS = [
     *("after rename", "before removal"),
 ]
 KILLS = [("kill", moment, "512 kB", old) for moment in MOMENTS for old in (False, True)]
-DELAYS = [("delay", delay, "512 kB", True) for delay in (0.0, 0.02, 0.05, 0.1)]
+DELAYS = [
+    (kind, delay, "512 kB", True)
+    for kind in ("delay", "ctrl-c")
+    for delay in (0.01, 0.02, 0.04, 0.08)
+]
 LIMITS = [
     ("limit", limit, memory, True) for limit in (20_000, 400_000) for memory in ("512 kB", "256 MB")
 ]

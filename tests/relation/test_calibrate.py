@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thetastream.errors import RelationError
 from thetastream.relation import calibrate as module
 from thetastream.relation import device as devices
-from thetastream.relation.calibrate import Calibration, calibrate, measure
+from thetastream.relation.calibrate import Calibration, at_start, calibrate, measure
 from thetastream.relation.clock import PROFILES, Costs, SimulatedClock
 from thetastream.relation.device import BlockFile, Simulated
 
@@ -210,3 +210,15 @@ def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         calibrate(tmp_path, progress=stop_later)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_at_start_a_device_is_measured_by_few_reads(tmp_path: Path) -> None:
+    (tmp_path / "blocks").write_bytes(bytes(4096 * 300))
+    device = BlockFile(tmp_path / "blocks", 4096)
+    found = at_start(device, 300)
+    assert found.seek >= 0
+    assert found.transfer > 0
+    assert device.blocks_read == 3 * (16 + 64)
+    few = at_start(device, 10)
+    assert (few.seek, few.transfer) == (device.seek, device.transfer)
+    device.close()

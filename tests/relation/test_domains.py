@@ -55,7 +55,9 @@ def test_floats(name: str, data: st.DataObject) -> None:
     ids=str,
 )
 @given(data=st.data())
-def test_whole_units(kind: pa.DataType, other: pa.DataType, limit: int, data: st.DataObject) -> None:
+def test_whole_units(
+    kind: pa.DataType, other: pa.DataType, limit: int, data: st.DataObject
+) -> None:
     low = 0 if kind in (pa.uint64(), pa.time32("s")) else -50
     values = _units(data.draw(st.lists(st.integers(low, 50), min_size=1, max_size=6)), kind)
     least = 0 if pa.types.is_time(other) else -limit

@@ -179,6 +179,25 @@ def test_many_read_and_one_changes_alone(tmp_path: Path) -> None:
     one.close()
 
 
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    with (
+        pytest.raises(RelationError, match="has no locks.*on another disk"),
+        Folder(tmp_path).writing("build"),
+    ):
+        raise AssertionError
+    lock = SharedLock(tmp_path / "READERS")
+    lock.share()
+    assert not lock.try_exclusive()
+    lock.release()
+    lock.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 @pytest.mark.parametrize(
     ("number", "words"),
     [

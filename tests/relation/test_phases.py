@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from thetastream import RelationJoin
@@ -93,12 +94,50 @@ def test_an_update_is_seen_by_rows_that_come_later(
     row = padded({"k": [3]})
     relation.insert(row)
     relation.delete(pa.table({"k": [4]}))
-    after = pa.concat_tables([plain.filter(pa.compute.field("k") != 4), row])
+    after = pa.concat_tables([plain.filter(pc.field("k") != 4), row])
     assert join.metrics().version < relation.version
     batches += [*join.push(late), *join.flush()]
     assert join.metrics().version == relation.version
     before = truth(early, plain, "l.x = r.k", how)
     assert rows_of(batches) == before + truth(late, after, "l.x = r.k", how)
+
+
+def test_blocks_that_an_update_left_alone_stay_cached(relation: Relation) -> None:
+    join = RelationJoin(relation, "l.x = r.k", "2 MB")
+    list(join.push(stream(KEYS)))
+    list(join.flush())
+    read = join.metrics().blocks_read
+    relation.insert(padded({"k": [1] * 30}))  # splits a leaf, so that all others get new numbers
+    relation.delete(pa.table({"k": [399 - 1]}))
+    found = sum(b.num_rows for b in [*join.push(stream([1, *KEYS])), *join.flush()])
+    assert found == 30 + len(KEYS) - 1
+    join.check()
+    assert 0 < join.metrics().blocks_read - read <= 6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_updates_between_pushes(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = padded({"k": rng.integers(0, 40, 100).tolist()})
+    relation = built(tmp_path / "r.rel", table)
+    join = RelationJoin(relation, "abs(l.x - r.k) <= 1", "1 MB", how="left", input_rows=5)
+    expected = rows_of([])
+    found = []
+    for _ in range(12):
+        if rng.random() < 0.6:
+            fresh = padded({"k": rng.integers(0, 40, int(rng.integers(1, 30))).tolist()})
+            relation.insert(fresh)
+            table = pa.concat_tables([table, fresh])
+        else:
+            gone = pa.array(np.unique(rng.integers(0, 40, 3)))
+            relation.delete(pa.table({"k": gone}))
+            table = table.filter(pc.invert(pc.is_in(table["k"], gone)))
+        rows = stream(rng.integers(-2, 43, 15))
+        found += join.push(rows)
+        found += join.flush()
+        join.check()
+        expected += truth(rows, table, "abs(l.x - r.k) <= 1", "left")
+    assert rows_of(found) == expected
 
 
 def damage(relation: Relation, block: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from thetastream.errors import RelationError
 from thetastream.relation.store import Relation
 
 from .update_cases import keys_of, numbered, small
@@ -136,6 +137,27 @@ def test_a_journal_cut_anywhere_gives_the_transactions_before_the_cut(
         with Relation.open(copy) as found:
             assert found.version == whole + 1
             assert keys_of(found) == states[whole]
+
+
+def test_a_damaged_journal_is_an_error_and_can_be_built_over(relation: Relation) -> None:
+    for key in (1, 3, 5):
+        relation.insert(numbered([key]))
+    journal = relation.path / f"journal-{relation.generation}"
+    data = bytearray(journal.read_bytes())
+    data[relation.journal_bytes // 2] ^= 1
+    journal.write_bytes(data)
+    with pytest.raises(RelationError, match=f"record 2 of {journal.name}.* is damaged"):
+        Relation.open(relation.path)
+    with Relation.build(relation.path, numbered([1]), "k") as anew:
+        assert (anew.version, keys_of(anew)) == (5, [1])
+
+
+def test_a_block_file_cut_short_behind_the_index_is_an_error(relation: Relation) -> None:
+    relation.insert(numbered([7] * 20))
+    blocks = relation.path / f"blocks-{relation.generation}"
+    os.truncate(blocks, (relation.blocks - 1) * 4096)
+    with pytest.raises(RelationError, match="cut short"):
+        Relation.open(relation.path)
 
 
 def test_what_is_acknowledged_was_synced_and_in_the_right_order(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,30 @@ def test_folders(tmp_path: Path, ending: str) -> None:
     (tmp_path / "README").write_text("junk")
     table, _ = rows_of(tmp_path)
     assert table.equals(BOTH if ending not in (".csv", ".tsv") else _as_csv(BOTH))
+
+
+def test_addresses(tmp_path: Path) -> None:
+    path = write(TABLE, tmp_path / "a b.parquet")
+    assert rows_of(path.as_uri())[0].equals(TABLE)
+    with pytest.raises(RelationError, match=r"not lie on this machine; give pyarrow.dataset"):
+        rows_of("s3://bucket/a.parquet")
+
+
+def test_compressed_text(tmp_path: Path) -> None:
+    write(TABLE, tmp_path / "a.csv")
+    packed = gzip.compress((tmp_path / "a.csv").read_bytes())
+    (tmp_path / "b.csv.gz").write_bytes(packed)
+    assert rows_of(tmp_path / "b.csv.gz")[0].equals(_as_csv(TABLE))
+
+
+def test_folders_that_name_a_column(tmp_path: Path) -> None:
+    for year, table in ((2023, TABLE), (2024, MORE)):
+        (tmp_path / f"year={year}").mkdir()
+        write(table, tmp_path / f"year={year}" / "part.parquet")
+    table, known = rows_of(tmp_path)
+    assert known == 6
+    assert table["year"].to_pylist() == [2023] * 4 + [2024] * 2
+    assert table.drop(["year"]).equals(BOTH)
 
 
 def test_columns_that_some_files_lack_are_null_there(tmp_path: Path) -> None:

@@ -273,6 +273,16 @@ def test_a_split_is_half_and_half_by_bytes(tmp_path: Path) -> None:
             assert snapshot.fences.firsts.tolist() == [0, 1]
 
 
+def test_rows_in_ascending_order_leave_full_leaves_behind(relation: Relation) -> None:
+    for key in range(40, 100):
+        relation.insert(numbered([key]))
+    assert keys_of(relation) == [*range(0, 40, 2), *range(40, 100)]
+    assert relation.leaves == 40  # two rows each, at a fill of 0.7, as it was built
+    relation.insert(numbered([1, 1]))
+    with relation.snapshot() as snapshot:
+        assert snapshot.fences.firsts.tolist()[:3] == [0, 1, 4]
+
+
 def test_one_key_over_many_leaves(relation: Relation) -> None:
     relation.insert(numbered([20] * 30))
     relation.insert(numbered([20] * 7))

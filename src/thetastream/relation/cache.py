@@ -208,6 +208,20 @@ class BlockCache:
         """End of a join phase: older uses count half."""
         self.uses >>= 1
 
+    @property
+    def leaves_held(self) -> Array:
+        """The leaf in each slot that is used, in the order of the slots."""
+        return self._leaves[self.used()]
+
+    def rename(self, leaves: Array, count: int) -> None:
+        """Leaves have other numbers now: those of ``leaves_held``, -1 where one is gone."""
+        used = self.used()
+        self._drop(used[leaves < 0])
+        kept, leaves = used[leaves >= 0], leaves[leaves >= 0]
+        self.slots = np.full(count, -1, np.int32)
+        self._leaves[kept] = leaves
+        self.slots[leaves] = kept
+
     def clear(self) -> None:
         """Take everything out."""
         self.evict(self.count)

@@ -94,13 +94,44 @@ class Engine:
         block = snapshot.layout.block_bytes
         most = max(1, min(self.memory.budget // block, leaves))
         self.cache = BlockCache(block, most, leaves, self._policy)
+        self._index_intervals()
+
+    def renew(self, snapshot: Snapshot) -> None:
+        """Go over to a later state of the relation; blocks that are still the same stay cached.
+
+        The snapshot before must be open still: so the journal between both is there.
+        """
+        before, old = self.snapshot, self.cache
+        same = before.state.current.generation == snapshot.state.current.generation
+        if not same or len(snapshot.fences.firsts) > 2 * max(1, len(self.fences.firsts)):
+            self.attach(snapshot)
+            return
+        assert not self.waiting.rows
+        blocks = self.fences.blocks[old.leaves_held]
+        self.snapshot, self.fences = snapshot, snapshot.fences
+        old.rename(self._leaves_of(blocks, before.version), len(self.fences.firsts))
+        self._index_intervals()
+
+    def _leaves_of(self, blocks: Array, version: int) -> Array:
+        """Leaves that lie in blocks now; -1 for blocks that changed after a version or are free."""
+        order = np.argsort(self.fences.blocks)
+        now = self.fences.blocks[order]
+        at = np.minimum(np.searchsorted(now, blocks), now.size - 1)
+        there = now[at] == blocks if now.size else np.zeros(blocks.size, np.bool_)
+        overlay = self.snapshot.state.overlay
+        if overlay is not None:
+            there &= ~np.isin(blocks, overlay.changed_since(version))
+        return np.where(there, order[at] if now.size else -1, -1)
+
+    def _index_intervals(self) -> None:
+        """Zones over the upper ends of intervals; and what all tables of the index take."""
         self.greatest = self.zones = _NONE
         if self.matching.ranged and self.fences.greatest is not None:
             self.greatest = np.array(self.fences.greatest)  # kernels take what may be written to
-            self.zones = np.empty(-(-leaves // ZONE), np.int64)
+            self.zones = np.empty(-(-self.greatest.size // ZONE), np.int64)
             zones_of(self.greatest, self.zones)
         own = self.cache.fixed_bytes + self.greatest.nbytes + self.zones.nbytes
-        self.memory.index = snapshot.state.index_bytes + own
+        self.memory.index = self.snapshot.state.index_bytes + own
 
     def use(self, thresholds: Thresholds) -> None:
         """Work with these thresholds from now on."""

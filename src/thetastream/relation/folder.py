@@ -55,6 +55,8 @@ CURRENT = "CURRENT"
 _OURS = re.compile(r"(blocks|journal|build)-[0-9a-f]{12}|index-[0-9a-f]{12}-\d+|CURRENT\.new")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+_TAKEN = {errno.EAGAIN, errno.EACCES}
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +257,15 @@ class Folder:
             except OSError as error:
                 owner = os.pread(file, 200, 0).decode(errors="replace").strip()
                 os.close(file)
-                if error.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise
-                raise self._taken(owner) from None
+                if error.errno in _TAKEN:
+                    raise self._taken(owner) from None
+                if error.errno in _NO_LOCKS:
+                    raise RelationError(
+                        f"the file system of {str(self.path)!r} has no locks, without which two "
+                        "writers could destroy the relation; write it on another disk, and copy "
+                        "the folder"
+                    ) from error
+                raise
 
     def _taken(self, owner: str) -> RelationError:
         return RelationError(
@@ -292,25 +300,27 @@ class SharedLock:
 
     def share(self) -> None:
         """Wait until nobody changes blocks, and keep it so."""
-        if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_SH)
+        self._lock(fcntl.LOCK_SH)
 
     def try_exclusive(self) -> bool:
         """Whether nobody else reads; if so, nobody will until ``release``."""
+        return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _lock(self, how: int) -> bool:
+        """Whether there is a lock now. Where there cannot be one, nobody is ever alone."""
         if self._file is None:
             return False
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, how)
         except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
+            if error.errno not in _TAKEN | _NO_LOCKS:
                 raise
             return False
         return True
 
     def release(self) -> None:
         """Let others go on."""
-        if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._lock(fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Release for good."""

@@ -26,6 +26,7 @@ from thetastream.interrupt import uninterrupted
 from thetastream.plan import Explanation
 from thetastream.predicate import Predicate
 from thetastream.relation.cache import Policy
+from thetastream.relation.calibrate import at_start
 from thetastream.relation.clock import Clock, Costs, RealClock
 from thetastream.relation.deadlines import CostModel
 from thetastream.relation.engine import Engine, Listener
@@ -64,6 +65,7 @@ class RelationJoin:
     ``poll()`` when ``due`` says so. ``how`` is inner, left, semi or anti.
 
     Thresholds choose themselves; ``input_rows``, ``stream_rows`` and ``max_scan`` fix them.
+    ``costs`` are those of the device; without them it is measured for a moment.
     ``cache`` (utility, lru, none), ``split`` (a fixed share of the memory for cached blocks) and
     ``plan`` (optimal, greedy, single) are for comparisons.
     """
@@ -118,7 +120,7 @@ class RelationJoin:
         self._engine: Engine | None = None
         self._snapshot = relation.snapshot()
         device = self._snapshot.device
-        self._costs = Costs(device.seek, device.transfer) if costs is None else costs
+        self._costs = at_start(device, relation.blocks) if costs is None else costs
         self._model = CostModel(self._costs.seek, self._costs.transfer)
         self._deadline = self._read_deadline(deadline)
         self._schema = schema
@@ -206,7 +208,8 @@ class RelationJoin:
             if phase is None:
                 return None
             try:
-                found = next(phase.steps)
+                with self._counters.timed("online" if phase.is_online else "join"):
+                    found = next(phase.steps)
             except StopIteration:
                 self._running.pop()
                 return []
@@ -373,7 +376,7 @@ class RelationJoin:
     def _renew(self, engine: Engine) -> None:
         """Work with the relation as it is now."""
         snapshot = self._relation.snapshot()
-        engine.attach(snapshot)
+        engine.renew(snapshot)
         self._snapshot.close()
         self._snapshot = snapshot
         self._tune()

@@ -30,7 +30,7 @@ import os
 import struct
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -107,7 +107,8 @@ class Journal:
         with self._locked(self._reader, fcntl.LOCK_SH):
             records = list(self._records(position, sequence))
             if records:  # of a writer that was killed before its sync: no longer in doubt
-                os.fsync(self._reader)
+                with suppress(OSError):  # a file system that may only be read
+                    os.fsync(self._reader)
         return records
 
     def last_version(self) -> int:

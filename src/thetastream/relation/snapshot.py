@@ -35,6 +35,9 @@ class Overlay(Protocol):
     def cover(self, starts: Array, counts: Array, buffer: Bytes) -> None:
         """Put the journal's blocks over what was read, one sequence behind the other."""
 
+    def changed_since(self, version: int) -> Array:
+        """Blocks that were written by a later version than the given one."""
+
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""

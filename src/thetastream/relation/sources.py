@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -145,8 +147,12 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _from_paths(paths: Sequence[Any]) -> Source:
-    """Files, or folders of files, all of one format, which their names tell."""
-    files = [file for path in paths for file in _files(path)]
+    """Files, or folders of files, all of one format, which their names tell.
+
+    Folders called ``column=value`` give a column, as Hive and Spark write it.
+    """
+    places = [_place(path) for path in paths]
+    files = [file for place in places for file in _files(place)]
     formats = {_format(file) for file in files}
     if len(formats) > 1:
         raise RelationError(
@@ -156,18 +162,32 @@ def _from_paths(paths: Sequence[Any]) -> Source:
     (kind,) = formats
     if kind == "stream":
         return _from_streams(files)
-    reader: Any = kind
+    options: dict[str, Any] = {"format": kind}
     if kind == "tsv":
-        reader = ds.CsvFileFormat(parse_options=_tabs())
+        options["format"] = ds.CsvFileFormat(parse_options=_tabs())
+    if len(places) == 1 and places[0].is_dir():
+        options |= {"partitioning": "hive", "partition_base_dir": str(places[0])}
     try:
-        found = ds.dataset(files, format=reader)
+        found = ds.dataset(files, **options)
         if len(files) > 1:
             schemas = [fragment.physical_schema for fragment in found.get_fragments()]
-            found = found.replace_schema(pa.unify_schemas(schemas))
+            found = found.replace_schema(pa.unify_schemas([found.schema, *schemas]))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         shown = repr(files[0]) if len(files) == 1 else f"{len(files)} files such as {files[0]!r}"
         raise RelationError(f"cannot read {shown} as {kind}: {error}") from error
     return _from_dataset(found)
+
+
+def _place(path: Any) -> Path:
+    """A path on this machine; addresses of other places are read through a dataset."""
+    if not isinstance(path, str) or "://" not in path:
+        return Path(path)
+    if path.startswith("file://"):
+        return Path(url2pathname(urlparse(path).path))
+    raise RelationError(
+        f"{path!r} does not lie on this machine; give "
+        f"pyarrow.dataset.dataset({path!r}, format=…) as source"
+    )
 
 
 def _tabs() -> Any:
@@ -176,12 +196,9 @@ def _tabs() -> Any:
     return csv.ParseOptions(delimiter="\t")
 
 
-def _files(path: Any) -> list[str]:
-    if isinstance(path, str) and "://" in path:
-        return [path]
-    place = Path(path)
+def _files(place: Path) -> list[str]:
     if not place.exists():
-        raise RelationError(f"there is no file or folder {str(path)!r} to build a relation from")
+        raise RelationError(f"there is no file or folder {str(place)!r} to build a relation from")
     if not place.is_dir():
         return [str(place)]
     below = (
@@ -193,7 +210,7 @@ def _files(path: Any) -> list[str]:
     found = sorted(str(file) for file in below if _format(str(file), known=False))
     if not found:
         raise RelationError(
-            f"the folder {str(path)!r} holds no files whose names end in {', '.join(_FORMATS)}"
+            f"the folder {str(place)!r} holds no files whose names end in {', '.join(_FORMATS)}"
         )
     return found
 

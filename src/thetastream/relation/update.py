@@ -2,8 +2,8 @@
 
 SSIJ, Section IV-E, leaves the update of the tree to the literature; this is the usual way. A row
 goes into the leaf its key belongs to, as long as there is room (the fill of the build is what left
-some). A leaf without room is split half and half by bytes; rows for several leaves at once are
-packed at the fill of the build. The first part stays where the leaf was, others take free blocks
+some). A leaf without room is split half and half by bytes; rows for several leaves at once, or
+behind all others of the relation, are packed at the fill of the build. The first part stays where the leaf was, others take free blocks
 near it, or new ones at the end of the file. A leaf without rows frees its blocks.
 
 Equal keys may fill many leaves: new rows go to the last leaf that begins at or below their key, so
@@ -127,8 +127,9 @@ class Draft:
             whole = joined_chunks([stored, rows.slice(a, b)])
             place = np.concatenate((place, home[a:b]))
             order = np.lexsort((whole.keys, place))
+            appended = len(group) == 1 and bool(rows.keys[a] >= stored.keys[-1])
             for leaf, part in _parts(whole.take(order), place[order]):
-                edits[leaf] = self._restored(leaf, part)
+                edits[leaf] = self._restored(leaf, part, appended)
         self._replace(edits)
 
     def delete(self, keys: Array | None, doomed: Doomed) -> list[Chunk]:
@@ -198,8 +199,12 @@ class Draft:
                 "nothing was changed; restore the relation from a copy, or build it again"
             )
 
-    def _restored(self, leaf: int, rows: Chunk | None) -> list[_Leaf]:
-        """What becomes of a leaf that has these rows now; None: no rows."""
+    def _restored(self, leaf: int, rows: Chunk | None, appended: bool = False) -> list[_Leaf]:
+        """What becomes of a leaf that has these rows now; None: no rows.
+
+        ``appended``: rows came in behind all others. In the last leaf more will follow there, so it
+        is not halved: that would leave half-empty leaves behind for ever.
+        """
         block, span = int(self.entries.blocks[leaf]), int(self.entries.spans[leaf])
         if rows is None:
             self._give(block, span)
@@ -208,7 +213,7 @@ class Draft:
         if packed.spans.tolist() == [span]:
             return self._kept(packed, np.array([block]))
         self._give(block, span)
-        if len(packed) == 2:
+        if len(packed) == 2 and not (appended and leaf == len(self.entries) - 1):
             half = _half(rows.batch)
             parts = rows.slice(0, half), rows.slice(half, len(rows))
             return [new for part in parts for new in self._placed(part, 1.0, near=block)]
