@@ -1,4 +1,4 @@
-"""Random Arrow columns of every kind, and what is in them, for comparison."""
+"""Random Arrow columns of every kind, rows of them packed, and what is in them, to compare."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.types as pat
 from hypothesis import strategies as st
 
+from thetastream.relation.layout import Layout, Packed
+
+FIRST = 11  # the block of the first leaf
 _ZONES = [None, "UTC", "Europe/Berlin"]
 _UNITS = ["s", "ms", "us", "ns"]
 
@@ -243,3 +246,40 @@ def _bits(one: pa.Array, kind: pa.DataType) -> Any:
     if pat.is_temporal(kind) and not pat.is_interval(kind):
         return one.view(pa.int32() if kind.bit_width == 32 else pa.int64())[0].as_py()
     return one[0].as_py()
+
+
+# --- Rows ---------------------------------------------------------------------------------------
+
+
+@st.composite
+def batches(draw: st.DrawFn, keys: int = 1, least: int = 0) -> pa.RecordBatch:
+    """Rows with key columns ``k0 …`` and any others, cut out of a larger batch; order is any.
+
+    Leaves are cut where sizes say so, whatever the keys: packing needs no order.
+    """
+    rows = draw(st.integers(least, 12))
+    before, behind = draw(st.integers(0, 9)), draw(st.integers(0, 2))
+    whole = before + rows + behind
+    kinds = st.sampled_from([kind for kind in KEYS if kind != pa.date64()])
+    columns = {f"k{i}": draw(plain_arrays(kinds, whole, nulls=False)) for i in range(keys)}
+    for name in [f"c{i}" for i in range(draw(st.integers(0, 4)))]:
+        columns[name] = draw(arrays(whole))
+    order = draw(st.permutations(list(columns)))
+    batch = pa.record_batch({name: columns[name] for name in order})
+    return batch.slice(before, rows)
+
+
+def packed_with(
+    batch: pa.RecordBatch, key: Any, block_bytes: int, fill: float
+) -> tuple[Layout, Packed]:
+    layout = Layout(batch.schema, key, block_bytes)
+    keys, his, valid = layout.keys_of(batch)
+    assert valid is None
+    return layout, layout.pack(batch, keys, his, fill, FIRST)
+
+
+def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
+    assert found.schema.equals(expected.schema)
+    found.validate(full=True)
+    for name in expected.schema.names:
+        assert content(found.column(name)) == content(expected.column(name)), name

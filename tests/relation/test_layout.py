@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 from typing import Any
 
 import numpy as np
@@ -12,59 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream.errors import DataError, RelationError, SchemaError
-from thetastream.relation.columns import codec_of
 from thetastream.relation.layout import Layout, Packed
 
-from .arrow_columns import KEYS, arrays, content, plain_arrays
+from .arrow_columns import FIRST, KEYS, assert_same, batches, content, packed_with, plain_arrays
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-FIRST = 11  # the block of the first leaf
-
-
-def names(count: int) -> list[str]:
-    return [f"c{i}" for i in range(count)]
-
-
-@st.composite
-def batches(draw: st.DrawFn, keys: int = 1, least: int = 0) -> pa.RecordBatch:
-    """Rows with key columns ``k0 …`` and any others, cut out of a larger batch; order is any.
-
-    Leaves are cut where sizes say so, whatever the keys: packing needs no order.
-    """
-    rows = draw(st.integers(least, 12))
-    before, behind = draw(st.integers(0, 9)), draw(st.integers(0, 2))
-    whole = before + rows + behind
-    kinds = st.sampled_from([kind for kind in KEYS if kind != pa.date64()])
-    columns = {f"k{i}": draw(plain_arrays(kinds, whole, nulls=False)) for i in range(keys)}
-    for name in names(draw(st.integers(0, 4))):
-        columns[name] = draw(arrays(whole))
-    order = draw(st.permutations(list(columns)))
-    batch = pa.record_batch({name: columns[name] for name in order})
-    return batch.slice(before, rows)
 
 
 FILLS = st.sampled_from([0.1, 0.5, 0.8, 1.0])
 SIZES = st.sampled_from([128, 256, 1024])
 
 
-def packed_with(
-    batch: pa.RecordBatch, key: Any, block_bytes: int, fill: float
-) -> tuple[Layout, Packed]:
-    layout = Layout(batch.schema, key, block_bytes)
-    keys, his, valid = layout.keys_of(batch)
-    assert valid is None
-    return layout, layout.pack(batch, keys, his, fill, FIRST)
-
-
 def blocks_of(layout: Layout, packed: Packed) -> np.ndarray[Any, Any]:
     return FIRST + packed.bases // layout.block_bytes
-
-
-def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
-    assert found.schema.equals(expected.schema)
-    found.validate(full=True)
-    for name in expected.schema.names:
-        assert content(found.column(name)) == content(expected.column(name)), name
 
 
 # --- What goes in comes out ----------------------------------------------------------------------
@@ -160,19 +121,6 @@ def test_leaves(batch: pa.RecordBatch, size: int, fill: float) -> None:
                 batch.slice(end - rows, rows + 1), keys[more], his[more], fill, FIRST
             )
             assert len(longer) > 1
-
-
-@given(batches(), SIZES, FILLS)
-def test_stored_types_give_the_same_images(batch: pa.RecordBatch, size: int, fill: float) -> None:
-    layout, packed = packed_with(batch, "k0", size, fill)
-    codecs = [codec_of(field.type, field.name) for field in batch.schema]
-    columns = [codec.decode(column) for codec, column in zip(codecs, batch.columns, strict=True)]
-    stored = pa.record_batch(columns, names=batch.schema.names)
-    for codec in codecs:
-        assert codec_of(codec.stored, "x").stored.equals(codec.stored)
-    again = Layout(stored.schema, "k0", size)
-    keys, _, _ = layout.keys_of(batch)
-    assert again.pack(stored, keys, None, fill, FIRST).images.tobytes() == packed.images.tobytes()
 
 
 def test_what_lies_under_nulls_is_not_written() -> None:
@@ -307,29 +255,41 @@ def test_images_in_memory_that_cannot_be_written() -> None:
     assert_same(layout.unpack(frozen, 0)[0], batch)
 
 
-# --- Types ---------------------------------------------------------------------------------------
+# --- Limits and mistakes -------------------------------------------------------------------------
 
 
-def test_an_extension_type_that_nobody_knows_is_stored_alike() -> None:
-    storage = pa.array([bytes(range(16)), None], pa.binary(16))
-    known = pa.record_batch(
-        {"id": [1, 2], "u": pa.ExtensionArray.from_storage(pa.uuid(), storage), "l": [[1], None]}
-    )
-    unknown = known.set_column(1, "u", storage)
-    (_, one), (_, two) = (packed_with(batch, "id", 512, 1.0) for batch in (known, unknown))
-    assert one.images.tobytes() == two.images.tobytes()
+def long_values(sizes: list[int]) -> pa.RecordBatch:
+    """One row of long values, in memory that is never touched."""
+    columns = {"id": pa.array([1])}
+    memory = pa.py_buffer(mmap.mmap(-1, 2**31))
+    for at, size in enumerate(sizes):
+        ends = pa.py_buffer(np.array([0, size], np.int64))
+        columns[f"c{at}"] = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, memory])
+    return pa.record_batch(columns)
 
 
-def test_a_dictionary_with_too_many_words_says_so() -> None:
-    words = pa.array([str(i) for i in range(200)])
-    layout = Layout(
-        pa.schema({"id": pa.int64(), "d": pa.dictionary(pa.int8(), pa.string())}), "id", 8192
-    )
-    stored = pa.record_batch({"id": range(200), "d": words})
-    plain = Layout(stored.schema, "id", 8192)
-    packed = plain.pack(stored, np.arange(200), None, 1.0, 0)
-    with pytest.raises(DataError, match="column 'd': 200 different values .* int8"):
-        layout.unpack(packed.images, 0)
+def test_values_and_rows_that_are_too_long() -> None:
+    with pytest.raises(DataError, match="column 'c0': a value of 2147483648 bytes is too long"):
+        packed_with(long_values([2**31]), "id", 8192, 1.0)
+    with pytest.raises(DataError, match="a row takes 6442451040 bytes: .* may have 4294967295"):
+        packed_with(long_values([2**31 - 1] * 3), "id", 8192, 1.0)
+
+
+def test_a_gather_of_too_many_bytes_says_so() -> None:
+    batch = pa.record_batch({"id": [1], "text": ["x" * 2**26]})
+    layout, packed = packed_with(batch, "id", 8192, 1.0)
+    places = np.zeros(33, np.int64)
+    with pytest.raises(DataError, match="column 'text': 2214592512 bytes .* than string can have"):
+        layout.take(packed.images, places, places, ["text"])
+    assert layout.take(packed.images, places[:2], places[:2], ["text"])[0].nbytes > 2**27
+
+
+def test_columns_that_may_be_null_are_packed_where_none_is() -> None:
+    strict = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+    batch = pa.record_batch({"id": [1, 2], "v": [3, None]})
+    layout = Layout(strict, "id", 256)
+    packed = layout.pack(batch, np.array([1, 2]), None, 1.0, 0)
+    assert_same(layout.unpack(packed.images, 0)[0], batch.cast(strict))
 
 
 def test_bad_layouts_are_refused() -> None:
@@ -344,6 +304,9 @@ def test_bad_layouts_are_refused() -> None:
     ]:
         with pytest.raises(error, match=message):
             Layout(schema, key, size)
+    nothing = schema.append(pa.field("u", pa.dense_union([])))
+    with pytest.raises(SchemaError, match="column 'u' has type dense_union.* leave it out, or"):
+        Layout(nothing, "id", 128)
     with pytest.raises(SchemaError, match="different names; twice there: a"):
         Layout(pa.schema([("a", pa.int8()), ("a", pa.int8())]), "a", 128)
 

@@ -19,7 +19,7 @@ from thetastream.relation.nesting import nested_codec
 
 __all__ = ["Codec", "Form", "codec_of"]
 
-_REFUSED = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError, TypeError)
+_FAILURES = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 
 
 def codec_of(kind: pa.DataType, name: str) -> Codec:
@@ -44,11 +44,15 @@ def codec_of(kind: pa.DataType, name: str) -> Codec:
         return _nested(kind, name)
     form, width = _shape(kind)
     if form is None:
-        raise SchemaError(
-            f"column {name!r} has type {kind}, which cannot be stored in a relation; cast it to a "
-            "number, a time, a string, or a list or struct of such"
-        )
+        raise _refused(kind, name, "nothing is known of it")
     return Codec(kind, kind, form, width, same, same)
+
+
+def _refused(kind: pa.DataType, name: str, why: object) -> SchemaError:
+    return SchemaError(
+        f"column {name!r} has type {kind}, which cannot be stored in a relation ({why}); leave it "
+        "out, or cast it to a number, a time, a string, or a list or struct of such"
+    )
 
 
 def _shape(kind: pa.DataType) -> tuple[Form | None, int]:
@@ -157,16 +161,15 @@ def _run_ends(values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _nested(kind: pa.DataType, name: str) -> Codec:
-    """A type that Arrow serialises."""
+    """A type that Arrow serialises, and gathers from."""
+    if pat.is_union(kind) and not kind.num_fields:
+        raise _refused(kind, name, "it is a union of nothing")
     codec = nested_codec(kind, lambda inner: codec_of(inner, name))
     try:
         stored = codec.decode(pa.nulls(0, kind))
         pa.record_batch([stored], ["x"]).serialize()
         pa.concat_arrays([stored, stored]).take(pa.array([], pa.int64()))
         codec.restore(stored)
-    except _REFUSED as error:
-        raise SchemaError(
-            f"column {name!r} has type {kind}, which Arrow cannot store and gather here "
-            f"({error}); cast it to lists and structs of plain types"
-        ) from None
+    except _FAILURES as error:
+        raise _refused(kind, name, error) from None
     return codec

@@ -16,37 +16,36 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from thetastream.batch import conform, joined
+from thetastream.batch import conform
 from thetastream.duration import Interval
 from thetastream.errors import RelationError, StateError, suggest
 from thetastream.expression import Expression
 from thetastream.interrupt import uninterrupted
 from thetastream.plan import Explanation
 from thetastream.predicate import Predicate
+from thetastream.relation.arrivals import Arrivals
 from thetastream.relation.cache import Policy
 from thetastream.relation.calibrate import at_start
 from thetastream.relation.clock import Clock, Costs, RealClock
-from thetastream.relation.deadlines import CostModel
 from thetastream.relation.engine import Engine, Listener
 from thetastream.relation.explanation import explained
 from thetastream.relation.joining import PLANS, join_phase
 from thetastream.relation.matching import Matching
 from thetastream.relation.memory import Memory
 from thetastream.relation.metrics import Counters, RelationMetrics
-from thetastream.relation.online import Arrived, online_phase
+from thetastream.relation.online import online_phase
 from thetastream.relation.size import read_size
 from thetastream.relation.store import Relation
 from thetastream.relation.tuning import Thresholds, Tuner
-from thetastream.relation.waiting import Segment
+from thetastream.relation.urgency import Urgency
 from thetastream.rows import check_gatherable
 from thetastream.side import How
 
 __all__ = ["RelationJoin"]
-
-_SHORT = 0.001  # seconds before a deadline in which work is begun at the latest
-_SHARE = 0.45  # of a deadline, that one join phase may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,37 +110,23 @@ class RelationJoin:
             if value is not None
         }
         self._counters = Counters()
-        self._input: deque[tuple[pa.RecordBatch, float]] = deque()
-        self._input_rows = 0
+        self._arrivals = Arrivals(self._memory)
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()  # pushed, not offered yet
         self._running: list[_Phase] = []  # the last one works; one before it waits for it
         self._flushing = False
         self._closed = False
         self._engine: Engine | None = None
+        self._schema: pa.Schema | None = None
         self._snapshot = relation.snapshot()
-        device = self._snapshot.device
-        self._costs = at_start(device, relation.blocks) if costs is None else costs
-        self._model = CostModel(self._costs.seek, self._costs.transfer)
-        self._deadline = self._read_deadline(deadline)
-        self._schema = schema
-        if schema is not None:
-            self._bind(schema)
-
-    def _read_deadline(self, deadline: str | timedelta | Interval | None) -> float | None:
-        if deadline is None:
-            return None
         try:
-            seconds = Interval.of(deadline).nanoseconds / 1e9
-        except ValueError as error:
-            raise RelationError(f"deadline: {error}") from None
-        least = 2 * (self._costs.seek + self._costs.transfer) + _SHORT
-        if seconds < least:
-            raise RelationError(
-                f"a deadline of {seconds * 1e3:g} ms cannot be met: one block takes "
-                f"{(self._costs.seek + self._costs.transfer) * 1e3:.3g} ms to read from this "
-                f"device. {least * 1e3:.3g} ms or more can be, at a low rate"
-            )
-        return seconds
+            device = self._snapshot.device
+            self._costs = at_start(device, relation.blocks) if costs is None else costs
+            self._urgency = Urgency(deadline, self._costs, self._clock, self._counters)
+            if schema is not None:
+                self._bind(schema)
+        except BaseException:
+            self._snapshot.close()
+            raise
 
     def _bind(self, schema: pa.Schema) -> Engine:
         check_gatherable(schema, "left")
@@ -149,7 +134,7 @@ class RelationJoin:
             self._on, schema, self._snapshot.layout, self._how, self._suffix, self._names
         )
         self._schema = schema
-        listener = Listener(self._heard_questions, self._heard_done, self._model.observe)
+        listener = Listener(self._asked, self._urgency.done, self._urgency.model.observe)
         memory = self._memory
         engine = Engine(
             self._snapshot,
@@ -186,6 +171,7 @@ class RelationJoin:
         Rows are taken in at once, and checked; the work is done as the iterator is read.
         """
         batch = self._taken(rows)
+        self._counters.rows += batch.num_rows
         now = self._clock.now()
         step = self._slice_rows(batch)
         for start in range(0, batch.num_rows, step):
@@ -195,7 +181,9 @@ class RelationJoin:
     def offer(self, rows: pa.RecordBatch | pa.Table) -> bool:
         """Take stream rows into the input buffer, without any work; False if there is no room."""
         batch = self._taken(rows)
-        return self._offered(batch, self._clock.now())
+        taken = self._offered(batch, self._clock.now())
+        self._counters.rows += batch.num_rows if taken else 0
+        return taken
 
     def step(self) -> list[pa.RecordBatch] | None:
         """Do one piece of work that is due and give its part of the answer; None: nothing is due.
@@ -234,8 +222,7 @@ class RelationJoin:
         while self._running:
             self._running.pop().steps.close()
         self._outside.clear()
-        self._input.clear()
-        self._input_rows = self._memory.arrived = 0
+        self._arrivals.clear()
         self._flushing = False
         if self._engine is not None:
             self._engine.waiting.clear()
@@ -260,7 +247,6 @@ class RelationJoin:
         batch = conform(rows, self._schema, "left")
         engine = self._engine or self._bind(batch.schema)
         engine.matching.boxes(batch)
-        self._counters.rows += batch.num_rows
         return batch
 
     def _slice_rows(self, batch: pa.RecordBatch) -> int:
@@ -276,10 +262,7 @@ class RelationJoin:
         assert self._engine is not None
         if not self._engine.make_room(batch.nbytes):
             return False
-        self._input.append((batch, arrived))
-        self._input_rows += batch.num_rows
-        self._memory.arrived += batch.nbytes
-        self._memory.note()
+        self._arrivals.append(batch, arrived)
         return True
 
     def _work(self) -> Iterator[pa.RecordBatch]:
@@ -300,20 +283,16 @@ class RelationJoin:
     def _has_enough(self) -> bool:
         """Whether an online phase is due: more rows would only take room from the cache."""
         assert self._engine is not None
-        return self._input_rows >= self._engine.thresholds.input_rows
+        return self._arrivals.rows >= self._engine.thresholds.input_rows
 
     def _forced(self) -> list[pa.RecordBatch]:
         assert self._engine is not None
-        if self._input:
-            phase = _Phase(online_phase(self._engine, self._arrivals()), is_online=True)
-            self._running.append(phase)
+        if self._arrivals.rows:
+            self._running.append(self._online(self._engine))
         elif self._engine.waiting.rows:
             self._running.append(_Phase(join_phase(self._engine)))
         else:
-            batch, arrived = self._outside.popleft()
-            self._input.append((batch, arrived))  # larger than the budget by itself
-            self._input_rows += batch.num_rows
-            self._memory.arrived += batch.nbytes
+            self._arrivals.append(*self._outside.popleft())  # larger than the budget by itself
         return []
 
     # --- Phases ---------------------------------------------------------------------------------
@@ -339,34 +318,18 @@ class RelationJoin:
             if waiting:
                 return _Phase(join_phase(engine))
             self._renew(engine)
-        hurry = self._flushing or self._is_urgent(engine)
+        hurry = self._flushing or self._urgency.is_due(engine, self._arrivals)
         crowded = waiting >= engine.thresholds.stream_rows
-        if self._input_rows and (hurry or (self._has_enough and not crowded)):
-            return _Phase(online_phase(engine, self._arrivals()), is_online=True)
+        if self._arrivals.rows and (hurry or (self._has_enough and not crowded)):
+            return self._online(engine)
         if waiting and (hurry or crowded):
             self._tune()
             return _Phase(join_phase(engine))
         return None
 
-    def _arrivals(self) -> Arrived:
-        """The first rows of the input buffer, as many as an online phase takes."""
-        assert self._engine is not None
-        wanted = self._engine.thresholds.input_rows
-        batches: list[pa.RecordBatch] = []
-        segments: list[Segment] = []
-        while self._input and wanted > 0:
-            batch, arrived = self._input.popleft()
-            self._memory.arrived -= batch.nbytes
-            if batch.num_rows > wanted:
-                rest = batch.slice(wanted)
-                self._input.appendleft((rest, arrived))
-                self._memory.arrived += rest.nbytes
-                batch = batch.slice(0, wanted)
-            batches.append(batch)
-            segments.append(Segment(batch.num_rows, arrived))
-            wanted -= batch.num_rows
-            self._input_rows -= batch.num_rows
-        return Arrived(joined(batches), segments)
+    def _online(self, engine: Engine) -> _Phase:
+        arrived = self._arrivals.take(engine.thresholds.input_rows)
+        return _Phase(online_phase(engine, arrived), is_online=True)
 
     def _is_outdated(self, engine: Engine) -> bool:
         state = engine.snapshot.state
@@ -396,55 +359,16 @@ class RelationJoin:
         }
         engine.use(Thresholds(**chosen, why=found.why))
 
-    def _heard_questions(self, leaves: Any, rows: int) -> None:
+    def _asked(self, leaves: NDArray[np.int64], rows: int) -> None:
         self._tuner.see(leaves, rows)
-
-    def _heard_done(self, segments: list[Segment]) -> None:
-        now = self._clock.now()
-        counters = self._counters
-        for segment in segments:
-            waited = now - segment.arrived
-            counters.latencies.add(waited, segment.rows)
-            if self._deadline is not None:
-                if waited <= self._deadline:
-                    counters.deadlines_met += segment.rows
-                else:
-                    counters.deadlines_missed += segment.rows
-
-    # --- Deadlines ------------------------------------------------------------------------------
 
     @property
     def due(self) -> float | None:
         """Seconds until ``poll()`` must be called; None when no row is under a deadline."""
-        if self._deadline is None or self._engine is None:
+        if self._engine is None:
             return None
-        latest = self._latest_start(self._engine)
-        return None if latest is None else max(0.0, latest - self._clock.now())
-
-    def _latest_start(self, engine: Engine) -> float | None:
-        """The moment at which work must begin, so that the first deadline is met.
-
-        Rows that come while a join phase runs wait for it first, and then for their own: so one may
-        take less than half of a deadline, and begins at once when it would take more.
-        """
-        assert self._deadline is not None
-        first = [self._input[0][1]] if self._input else []
-        first += [engine.waiting.oldest] if engine.waiting.rows else []
-        if not first:
-            return None
-        misses, hits = self._counters.misses, self._counters.hits
-        missing = (misses + 1) / (misses + hits + 1)
-        leaves = engine.waiting.leaves_at_most + self._input_rows * missing
-        needed = self._model.estimate(min(leaves, len(engine.fences.firsts)))
-        if needed >= _SHARE * self._deadline:
-            return min(first)
-        return min(first) + self._deadline * (1 - _SHARE) - needed - _SHORT
-
-    def _is_urgent(self, engine: Engine) -> bool:
-        if self._deadline is None:
-            return False
-        latest = self._latest_start(engine)
-        return latest is not None and self._clock.now() >= latest
+        moment = self._urgency.begin(self._engine, self._arrivals)
+        return None if moment is None else max(0.0, moment - self._clock.now())
 
     # --- What it does ---------------------------------------------------------------------------
 
@@ -465,7 +389,7 @@ class RelationJoin:
         return self._counters.snapshot(
             cached_blocks=0 if engine is None else engine.cache.count,
             evictions=0 if engine is None else engine.cache.evictions,
-            waiting_rows=self._input_rows + (0 if engine is None else engine.waiting.rows),
+            waiting_rows=self._waiting_rows,
             memory_bytes=memory.held,
             peak_bytes=memory.peak,
             budget_bytes=memory.budget,
@@ -473,12 +397,18 @@ class RelationJoin:
             version=self._snapshot.version,
         )
 
+    @property
+    def _waiting_rows(self) -> int:
+        outside: int = sum(batch.num_rows for batch, _ in self._outside)
+        waiting = 0 if self._engine is None else self._engine.waiting.rows
+        return outside + self._arrivals.rows + waiting
+
     def check(self) -> None:
         """Assert the invariants of the parts."""
         if self._engine is not None:
             self._engine.cache.check()
             assert self._memory.held <= self._memory.budget * 1.05, "above the budget"
-            assert self._memory.arrived == sum(batch.nbytes for batch, _ in self._input)
+            self._arrivals.check()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

@@ -7,7 +7,6 @@ same blocks. Rows of which some leaf is not cached wait for it, with what they h
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,37 +15,15 @@ from numpy.typing import NDArray
 from thetastream.index.run import argsorted
 from thetastream.kernels.relation_join import ask, split_by_cache
 from thetastream.relation.answer import StreamRows
+from thetastream.relation.arrivals import Arrived
 from thetastream.relation.engine import Engine
 from thetastream.relation.matching import Boxes
-from thetastream.relation.waiting import Segment
 from thetastream.rows import BatchView
 
-__all__ = ["Arrived", "online_phase"]
+__all__ = ["online_phase"]
 
 Array = NDArray[np.int64]
 _BOX = np.int64(0xFFFFFFFF)
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """Rows taken from the input buffer, and when they came."""
-
-    batch: pa.RecordBatch
-    segments: list[Segment]
-
-    def segments_of(self, rows: Array) -> list[Segment]:
-        """When some of the rows came."""
-        if len(self.segments) == 1:
-            return [Segment(rows.size, self.segments[0].arrived)]
-        ends = np.cumsum([segment.rows for segment in self.segments])
-        counts = np.bincount(
-            np.searchsorted(ends, rows, side="right"), minlength=len(self.segments)
-        )
-        return [
-            Segment(int(count), segment.arrived)
-            for count, segment in zip(counts, self.segments, strict=True)
-            if count
-        ]
 
 
 def online_phase(engine: Engine, arrived: Arrived) -> Generator[pa.RecordBatch | None, None, None]:

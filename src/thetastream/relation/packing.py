@@ -3,7 +3,7 @@
 A leaf is filled as long as its rows take no more than its share of a block; what rows take is known
 exactly, with the bitmaps of columns that have a NULL among them, and every buffer a multiple of 8.
 Nested columns are measured by Arrow: how many rows fit is found by bisection, near the last answer.
-Equal rows give equal images: bytes under NULLs and behind the rows are 0.
+Equal rows give equal images, but for nested columns: bytes under NULLs and behind the rows are 0.
 
 Cost: every column is copied once; reading the rows' sizes is a few operations per row and column.
 """

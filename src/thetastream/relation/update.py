@@ -3,8 +3,9 @@
 SSIJ, Section IV-E, leaves the update of the tree to the literature; this is the usual way. A row
 goes into the leaf its key belongs to, as long as there is room (the fill of the build is what left
 some). A leaf without room is split half and half by bytes; rows for several leaves at once, or
-behind all others of the relation, are packed at the fill of the build. The first part stays where the leaf was, others take free blocks
-near it, or new ones at the end of the file. A leaf without rows frees its blocks.
+behind all others of the relation, are packed at the fill of the build. The first part stays where
+the leaf was, others take free blocks near it, or new ones at the end of the file. A leaf without
+rows frees its blocks.
 
 Equal keys may fill many leaves: new rows go to the last leaf that begins at or below their key, so
 they stand behind older ones of the key.
