@@ -229,6 +229,7 @@ class Updates(RuleBasedStateMachine):
 )
 def test_random_changes(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda file: None)  # no crash here; a sync takes long
+    monkeypatch.setattr("thetastream.relation.update._GROUP", 2)
     machine = type("Machine", (Updates,), {"kind": kind})
     run_state_machine_as_test(
         machine, settings=settings(max_examples=12, stateful_step_count=15, deadline=None)
