@@ -23,3 +23,17 @@ def test_linear_road(index: str, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 7
     assert printed[6].startswith("minute 6:  9,639 reports held; vehicle 1274 goes 26 mph")
+
+
+def test_enrich(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = importlib.util.spec_from_file_location("example_enrich", FOLDER / "enrich.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    priced = module.main(tmp_path, batches=4)  # checks every answer itself
+    assert len(priced) == 4
+    assert all(0 < count < 20_000 for count in priced)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("58,800 ranges, ")
+    assert len(printed) == 5

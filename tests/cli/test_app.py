@@ -13,7 +13,7 @@ import thetastream as ts
 from thetastream.cli.app import Verbs, app
 from thetastream.errors import DataError, PredicateError
 
-VERBS = ["demo", "join", "explain", "index", "bench"]
+VERBS = ["demo", "join", "relation", "explain", "index", "bench"]
 
 
 def test_help_names_every_verb_and_shows_examples(command) -> None:

@@ -16,13 +16,14 @@ ANSWERS: dict[str, Any] = {
     "console": 3,
     "count_window": [(1, 2), (3, 2), (3, 4), (3, 6), (5, 8)],
     "data_centres": [(1, 2), (3, 1), (4, 4)],
+    "enrich_spark": [477, 465],
     "files_to_files": [("A", "C"), ("B", "C")],
     "json_files": [("a", 1, "too warm")],
     "linear_road_spark": [427, 427],
     "outer_join_watermark": [(10.0, 10.2), (20.0, 20.1), (50.0, None)],
     "self_join": [(1, 2)],
 }
-EMBEDDED = ("linear_road",)
+EMBEDDED = ("enrich", "linear_road")
 """Without Spark: run by ``tests/test_examples.py``."""
 LIVE = ("foreach_batch", "metrics_listener", "rate_source")
 

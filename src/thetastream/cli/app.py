@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from thetastream import __version__
-from thetastream.cli import bench, demo, explain, index, join
+from thetastream.cli import bench, demo, explain, index, join, relation
 from thetastream.errors import ThetastreamError
 
 __all__ = ["app", "main"]
@@ -71,7 +71,7 @@ def options(
     """Options that stand before the verb."""
 
 
-for verb in (demo, join, explain, index, bench):
+for verb in (demo, join, relation, explain, index, bench):
     verb.register(app)
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "register"]
 
-SPARK, PIM, PANJOIN, SPO, ORDERED = "spark", "pim", "panjoin", "spo", "ordered"
+SPARK, PIM, PANJOIN, SPO = "spark", "pim", "panjoin", "spo"
+ORDERED, SSIJ = "ordered", "ssij"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
 
 
@@ -49,11 +50,11 @@ def bench(
     rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="Pim, panjoin, spo, ordered: only this figure of the paper, as in 9c."),
+        typer.Option(help="Pim, panjoin, spo, ordered, ssij: only this figure, as in 9c."),
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="The same four: factor of window sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="The same five: factor of the sizes; 0.01 to try."),
     ] = 1.0,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
@@ -107,6 +108,11 @@ def bench(
             figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots
         )
         return
+    if name == SSIJ:
+        from thetastream.cli.bench_ssij import bench_ssij
+
+        bench_ssij(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
+        return
     chosen = experiments.experiment(name).narrowed(
         workloads=workload or (),
         windows=window or (),
@@ -150,12 +156,14 @@ def _list(console: Console) -> None:
     from thetastream.bench.pim.paper import PAPER as PIM_PAPER
     from thetastream.bench.spark.plan import PARTS
     from thetastream.bench.spo.paper import PAPER as SPO_PAPER
+    from thetastream.bench.ssij.paper import PAPER as SSIJ_PAPER
     from thetastream.cli.bench_figures import list_figures
     from thetastream.cli.bench_ordered import ABOUT as ABOUT_ORDERED
     from thetastream.cli.bench_panjoin import ABOUT as ABOUT_PANJOIN
     from thetastream.cli.bench_pim import ABOUT as ABOUT_PIM
     from thetastream.cli.bench_spark import ABOUT
     from thetastream.cli.bench_spo import ABOUT as ABOUT_SPO
+    from thetastream.cli.bench_ssij import ABOUT as ABOUT_SSIJ
 
     for found in EXPERIMENTS.values():
         console.print(f"[bold]{found.name}[/]  {found.about}", highlight=False)
@@ -169,6 +177,8 @@ def _list(console: Console) -> None:
     list_figures(console, SPO_PAPER)
     console.print(f"[bold]{ORDERED}[/]  {ABOUT_ORDERED}", highlight=False)
     list_figures(console, ORDERED_PAPER)
+    console.print(f"[bold]{SSIJ}[/]  {ABOUT_SSIJ}", highlight=False)
+    list_figures(console, SSIJ_PAPER)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)
 
 

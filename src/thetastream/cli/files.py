@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import pyarrow as pa
 
 from thetastream.batch import in_python
 from thetastream.errors import DataError, suggest
 
-__all__ = ["Format", "Source", "Target"]
+__all__ = ["Format", "JsonLines", "Source", "Target"]
 
 
 class Format(Enum):
@@ -203,11 +203,11 @@ def _csv_writer(path: Path, schema: pa.Schema) -> Any:
     return csv.CSVWriter(path, schema)
 
 
-class _JsonLines:
+class JsonLines:
     """Writes one JSON object per row: times as ISO text, decimals as text, binary as base64."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._file = path.open("w", encoding="utf-8")
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
         for values in zip(*map(in_python, batch.columns), strict=True):
@@ -231,7 +231,7 @@ def _plain(value: object) -> str:
 _WRITERS: dict[Format, Callable[[Path, pa.Schema], Any]] = {
     Format.PARQUET: _parquet_writer,
     Format.CSV: _csv_writer,
-    Format.JSON_LINES: _JsonLines,
+    Format.JSON_LINES: lambda path, schema: JsonLines(path.open("w", encoding="utf-8")),
     Format.ARROW: lambda path, schema: pa.ipc.new_file(str(path), schema),
     Format.ARROW_STREAM: lambda path, schema: pa.ipc.new_stream(str(path), schema),
 }

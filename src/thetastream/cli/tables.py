@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from thetastream.cli.progress import ProgressLine, count
@@ -25,9 +26,9 @@ def preview(rows: pa.Table | pa.RecordBatch, title: str | None = None) -> Table:
     """A table of a few rows."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name in rows.schema.names:
-        table.add_column(name, overflow="fold")
+        table.add_column(escape(name), overflow="fold")
     for row in zip(*(_texts(column) for column in rows.columns), strict=True):
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 
@@ -44,7 +45,9 @@ def summary(metrics: Metrics, line: ProgressLine, output: Path | None = None) ->
     seconds = line.seconds
     add("rows in", f"{metrics.rows:,}", f"in {metrics.pushes:,} pushes")
     add("matches", f"{metrics.matches:,}")
-    add("rows out", f"{metrics.output_rows:,}", f"to {output}" if output is not None else "")
+    add(
+        "rows out", f"{metrics.output_rows:,}", escape(f"to {output}") if output is not None else ""
+    )
     if metrics.dropped:
         add("late rows", f"{metrics.dropped:,}", "dropped: older than the lateness allows")
     add("time", f"{seconds:.2f} s", f"{count(metrics.rows / max(seconds, 1e-9))} rows/s")

@@ -114,6 +114,8 @@ class RelationJoin:
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()  # pushed, not offered yet
         self._running: list[_Phase] = []  # the last one works; one before it waits for it
         self._flushing = False
+        self._backlog = 0.0  # bytes of rows that come during a join phase
+        self._pressed = False  # there was no room for rows that came
         self._closed = False
         self._engine: Engine | None = None
         self._schema: pa.Schema | None = None
@@ -134,7 +136,7 @@ class RelationJoin:
             self._on, schema, self._snapshot.layout, self._how, self._suffix, self._names
         )
         self._schema = schema
-        listener = Listener(self._asked, self._urgency.done, self._urgency.model.observe)
+        listener = Listener(self._asked, self._urgency.done, self._has_read)
         memory = self._memory
         engine = Engine(
             self._snapshot,
@@ -223,7 +225,7 @@ class RelationJoin:
             self._running.pop().steps.close()
         self._outside.clear()
         self._arrivals.clear()
-        self._flushing = False
+        self._flushing = self._pressed = False
         if self._engine is not None:
             self._engine.waiting.clear()
             self._engine.account()
@@ -246,7 +248,8 @@ class RelationJoin:
         self._refuse_if_closed()
         batch = conform(rows, self._schema, "left")
         engine = self._engine or self._bind(batch.schema)
-        engine.matching.boxes(batch)
+        if not engine.matching.takes_any_row:
+            engine.matching.boxes(batch)
         return batch
 
     def _slice_rows(self, batch: pa.RecordBatch) -> int:
@@ -260,10 +263,10 @@ class RelationJoin:
         if not batch.num_rows:
             return True
         assert self._engine is not None
-        if not self._engine.make_room(batch.nbytes):
-            return False
-        self._arrivals.append(batch, arrived)
-        return True
+        self._pressed = not self._engine.make_room(batch.nbytes)
+        if not self._pressed:
+            self._arrivals.append(batch, arrived)
+        return not self._pressed
 
     def _work(self) -> Iterator[pa.RecordBatch]:
         """Everything that is due, rows that were pushed included."""
@@ -274,8 +277,9 @@ class RelationJoin:
             if found is None:
                 if not self._outside:
                     break
-                # No room, and nothing is due: rows that wait must go.
-                found = self._forced()
+                # Nobody waits, and there is no room: these rows are larger than the budget.
+                self._arrivals.append(*self._outside.popleft())
+                continue
             yield from found
         self._flushing = False
 
@@ -284,16 +288,6 @@ class RelationJoin:
         """Whether an online phase is due: more rows would only take room from the cache."""
         assert self._engine is not None
         return self._arrivals.rows >= self._engine.thresholds.input_rows
-
-    def _forced(self) -> list[pa.RecordBatch]:
-        assert self._engine is not None
-        if self._arrivals.rows:
-            self._running.append(self._online(self._engine))
-        elif self._engine.waiting.rows:
-            self._running.append(_Phase(join_phase(self._engine)))
-        else:
-            self._arrivals.append(*self._outside.popleft())  # larger than the budget by itself
-        return []
 
     # --- Phases ---------------------------------------------------------------------------------
 
@@ -318,7 +312,7 @@ class RelationJoin:
             if waiting:
                 return _Phase(join_phase(engine))
             self._renew(engine)
-        hurry = self._flushing or self._urgency.is_due(engine, self._arrivals)
+        hurry = self._flushing or self._pressed or self._urgency.is_due(engine, self._arrivals)
         crowded = waiting >= engine.thresholds.stream_rows
         if self._arrivals.rows and (hurry or (self._has_enough and not crowded)):
             return self._online(engine)
@@ -349,7 +343,7 @@ class RelationJoin:
         assert engine is not None
         waiting = engine.waiting
         per_row = waiting.nbytes / waiting.rows if waiting.rows else 0.0
-        self._tuner.fixed = self._memory.index + engine.work_bytes
+        self._tuner.fixed = self._memory.index + engine.work_bytes + int(self._backlog)
         found = self._tuner.thresholds(engine.row_bytes + engine.work_per_row, per_row)
         chosen = {
             "input_rows": found.input_rows,
@@ -361,6 +355,11 @@ class RelationJoin:
 
     def _asked(self, leaves: NDArray[np.int64], rows: int) -> None:
         self._tuner.see(leaves, rows)
+
+    def _has_read(self, leaves: int, seconds: float) -> None:
+        """A join phase is over: it took so long, and so many rows came meanwhile."""
+        self._urgency.model.observe(leaves, seconds)
+        self._backlog = max(0.8 * self._backlog, float(self._memory.arrived))
 
     @property
     def due(self) -> float | None:

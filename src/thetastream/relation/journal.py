@@ -258,10 +258,9 @@ class Journal:
     @contextmanager
     def _written(self) -> Iterator[int]:
         if self._writer < 0:
-            fresh = not self.path.exists()
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._writer = self._keep(os.open(self.path, flags, 0o666))
-            if fresh:
+            if not os.fstat(self._writer).st_size:  # its name may not be safe yet
                 _sync_folder(self.path.parent)
         self._open()
         with self._locked(self._writer, fcntl.LOCK_EX):

@@ -142,6 +142,12 @@ class Matching:
         held = node.name in self.held_columns()
         return node.name if same and plain and held and not pat.is_date64(kind) else None
 
+    @cached_property
+    def takes_any_row(self) -> bool:
+        """Whether no value of the stream can be wrong: its keys are what the column holds."""
+        only = len(self.binding.terms) == 1 and not self.predicate.filters(Side.LEFT)
+        return only and self.key_column is not None
+
     # --- Boxes ----------------------------------------------------------------------------------
 
     def boxes(self, batch: pa.RecordBatch) -> Boxes:

@@ -65,8 +65,10 @@ class Memory:
         """RelationError when the index and the least of everything else do not fit."""
         least = self.index + _LEAST_BLOCKS * block_bytes + 1024 * row_bytes
         if self.budget < least:
+            advice = f"give at least {show_size(least * 1.01)}"
+            if 2 * self.index > least:
+                advice += ", or build the relation with larger blocks"
             raise RelationError(
                 f"memory={show_size(self.budget)} is too small: the index of the relation takes "
-                f"{show_size(self.index)}, and some blocks and rows must fit besides; give "
-                f"at least {show_size(least * 1.01)}, or build the relation with larger blocks"
+                f"{show_size(self.index)}, and some blocks and rows must fit besides; {advice}"
             )

@@ -10,9 +10,11 @@ times and others never, and a long tail is expected behind a skewed one. Where t
 kept as a histogram per class, in 64 equal parts of the relation: hot leaves that lie together are
 read by fewer seeks.
 
-The sample is a ring: new questions replace the oldest, at most an eighth of it at a time, so it
-spans at least eight batches and follows a stream that moves on. Cost: O(1) memory; a summary
-sorts the sample once.
+The sample is taken evenly from all questions of a *period*, usually from one join phase to the
+next: when it is full, every other entry goes and half as many questions are taken from then on.
+(Questions come in the order of the leaves: a ring of the last ones would know one end of the
+relation only.) The period before is kept beside it, so that a new period does not begin with
+nothing, and a stream that moves on is followed. Cost: O(1) memory; a summary sorts the sample once.
 """
 
 from __future__ import annotations
@@ -49,36 +51,53 @@ class Popularity:
 
 
 class Sample:
-    """Questions seen lately: a bounded ring of leaf numbers."""
+    """Questions of this period and the one before: at most ``size`` leaf numbers in all."""
 
     def __init__(self, leaves: int, size: int) -> None:
         self._leaves = leaves
-        self._ring = np.zeros(size, dtype=np.int64 if leaves > 2**31 - 1 else np.int32)
-        self._next = 0
+        kind = np.int64 if leaves > 2**31 - 1 else np.int32
+        self._now, self._before = (np.zeros(size // 2, kind) for _ in range(2))
+        self._count = self._count_before = 0
+        self._every = 1  # one of so many questions is taken
+        self._skip = 0  # questions until the next one is
         self._random = np.random.default_rng(8)
-        self.count = 0
-        """Entries of the ring that are in use."""
-        self.nbytes = self._ring.nbytes
+        self.nbytes = self._now.nbytes + self._before.nbytes
+
+    @property
+    def count(self) -> int:
+        """How many questions are known."""
+        return self._count + self._count_before
 
     def add(self, leaves: npt.NDArray[np.int64]) -> None:
-        """Take some of the questions of a batch; every one is as likely as any other."""
-        size = self._ring.size
-        take = min(leaves.size, max(1, size // 8))
-        if take == 0:
-            return
-        if take < leaves.size:  # one of each stretch: sorted batches are the rule
-            stretch = leaves.size / take
-            picks = (np.arange(take) + self._random.random(take)) * stretch
-            leaves = leaves[np.minimum(picks.astype(np.int64), leaves.size - 1)]
-        head = min(take, size - self._next)
-        self._ring[self._next : self._next + head] = leaves[:head]
-        self._ring[: take - head] = leaves[head:]
-        self._next = (self._next + take) % size
-        self.count = min(size, self.count + take)
+        """Take some of the questions; every one of a period is as likely as any other."""
+        room = self._now.size
+        picks = np.arange(self._skip, leaves.size, self._every)
+        self._skip += picks.size * self._every - leaves.size
+        if self._every > 1:  # anyone of each stretch
+            picks += self._random.integers(0, self._every, picks.size)
+            picks = np.minimum(picks, leaves.size - 1)
+        taken = leaves[picks]
+        while self._count + taken.size > room:
+            kept = self._now[: self._count : 2]
+            self._now[: kept.size] = kept.copy()
+            self._count = kept.size
+            taken = taken[::2]
+            self._every *= 2
+        self._now[self._count : self._count + taken.size] = taken
+        self._count += taken.size
+
+    def end_period(self) -> None:
+        """Begin a new period, if this one has shown enough."""
+        if self._count >= self._now.size // 4:
+            self._now, self._before = self._before, self._now
+            self._count, self._count_before = 0, self._count
+            self._every = max(1, self._every // 2)
+            self._skip = 0
 
     def summary(self) -> Popularity:
-        """Classify the leaves. Cost O(n log n) in the size of the sample, some 0.2 ms."""
-        seen, counts = np.unique(self._ring[: self.count], return_counts=True)
+        """Classify the leaves. Cost O(n log n) in the size of the sample, some 0.4 ms."""
+        known = np.concatenate([self._now[: self._count], self._before[: self._count_before]])
+        seen, counts = np.unique(known, return_counts=True)
         ranks = _class_of(counts)
         classes = int(ranks.max()) + 1
         parts = seen.astype(np.int64) * PARTS // self._leaves

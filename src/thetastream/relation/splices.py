@@ -68,8 +68,8 @@ class Entries:
         """The arrays, in the order of the fields."""
         return self.firsts, self.continued, self.greatest, self.blocks, self.spans
 
-    def where(self, chosen: NDArray[np.bool_] | Array) -> Entries:
-        """Some of the leaves: those of a mask, or of positions."""
+    def where(self, chosen: NDArray[np.bool_] | Array | slice) -> Entries:
+        """Some of the leaves: those of a mask, of positions, or of a slice."""
         return Entries(*(column[chosen] for column in self.columns()))  # type: ignore[arg-type]
 
     def same(self, other: Entries) -> NDArray[np.bool_]:
@@ -110,6 +110,25 @@ def difference(before: Entries, after: Entries) -> Splices:
     """
     if before is after:
         return Splices.none()
+    front, back = _common(before, after)
+    inner = _difference(
+        before.where(slice(front, len(before) - back)), after.where(slice(front, len(after) - back))
+    )
+    return Splices(inner.at + front, inner.removed, inner.added, inner.entries)
+
+
+def _common(before: Entries, after: Entries) -> tuple[int, int]:
+    """How many leaves are the same at the front and, of the others, at the back: often most."""
+    count = min(len(before), len(after))
+    differ = ~before.where(slice(count)).same(after.where(slice(count)))
+    front = int(np.argmax(differ)) if differ.any() else count
+    tails = (e.where(slice(len(e) - count + front, None)) for e in (before, after))
+    differ = ~next(tails).same(next(tails))
+    places = np.flatnonzero(differ)
+    return front, count - front - (int(places[-1]) + 1 if len(places) else 0)
+
+
+def _difference(before: Entries, after: Entries) -> Splices:
     size = 1 + max((int(e.blocks.max()) for e in (before, after) if len(e)), default=0)
     place = np.full(size, -1, np.int64)
     place[before.blocks] = np.arange(len(before))
@@ -139,10 +158,16 @@ def spliced(
     splices: Splices, columns: Iterable[tuple[NDArray[np.generic], NDArray[np.generic]]]
 ) -> list[NDArray[np.generic]]:
     """Arrays with one value per leaf after a change, of those before and the values added."""
-    gone = np.cumsum(splices.removed) - splices.removed
-    places = np.repeat(splices.at - gone, splices.added)
-    removed = runs(splices.at, splices.removed)
-    return [np.insert(np.delete(old, removed), places, fresh) for old, fresh in columns]
+    stops = splices.at.tolist()
+    starts = [0, *(splices.at + splices.removed).tolist()]
+    cuts = [0, *np.cumsum(splices.added).tolist()]
+    results = []
+    for old, fresh in columns:
+        parts = [old[starts[-1] :]]
+        for i in reversed(range(len(stops))):
+            parts += fresh[cuts[i] : cuts[i + 1]], old[starts[i] : stops[i]]
+        results.append(np.concatenate(parts[::-1]))
+    return results
 
 
 def runs(starts: Array, counts: Array) -> Array:

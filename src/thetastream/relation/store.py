@@ -221,10 +221,12 @@ class Relation:
         """
         self._check_open()
         with self._sharing():
-            if self.folder.current_bytes() != self._seen:
+            state = None
+            if self.folder.current_bytes() == self._seen:
+                with suppress(FileNotFoundError):  # replaced just now
+                    state = follow(self.folder, self._state)
+            if state is None:
                 self._seen, state = self._load()
-            else:
-                state = follow(self.folder, self._state)
             if state is self._state:
                 return False
             self._use(state)

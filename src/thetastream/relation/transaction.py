@@ -95,11 +95,11 @@ class Transaction:
         chunk, nulls = self._chunk(rows)
         draft = self.draft.copy()
         values = chunk.batch.column(self._layout.key[0])
-        gone = draft.delete(np.unique(chunk.keys), self._doomed(chunk.keys, values, None))
+        doomed = self._doomed(chunk.keys, values, None)
+        gone = draft.replace(np.unique(chunk.keys), doomed, chunk)
         if not upsert:
             self._refuse_missing(chunk, gone)
         draft.count_nulls(nulls)
-        draft.insert(chunk)
         self._draft = draft
         return len(chunk)
 

@@ -113,7 +113,7 @@ class Tuner:
         self._seek = seek
         self._transfer = transfer
         self._row_bytes = row_bytes
-        self._sample = Sample(self._leaves, min(max(budget // 256, 1024), 8192))
+        self._sample = Sample(self._leaves, min(max(budget // 256, 1024), 16_384))
         self._popularity: Popularity | None = None
         self._questions = 1.0  # per row
         self._last: tuple[int, int] | None = None
@@ -179,6 +179,7 @@ class Tuner:
         # with the square of the memory, so that rows take twice their share of them.
         price = 2.0 * forecast.seconds[at] * row_bytes / room
         self._input = max(32.0, float(np.sqrt(_ONLINE_SECONDS / price)))
+        self._sample.end_period()
         why = _sentence(forecast, at, self._last[0], int(stream.max()))
         return Thresholds(input_rows, *self._last, why)
 

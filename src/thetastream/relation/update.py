@@ -47,6 +47,7 @@ Read = Callable[[Array, Array, Image], None]
 Doomed = Callable[[Chunk], Mask]
 """Which rows of a chunk shall go."""
 
+_NONE = np.empty(0, np.int64)
 _GROUP = 256
 """Leaves that are read and changed together."""
 
@@ -111,52 +112,65 @@ class Draft:
 
     def insert(self, rows: Chunk) -> None:
         """Put rows in, which are in key order."""
-        if not len(rows):
-            return
-        self._count(rows, 1)
-        if not len(self.entries):
-            self._replace({0: self._placed(rows, self.facts.fill, near=0)})
-            return
-        home = np.maximum(np.searchsorted(self.entries.firsts, rows.keys, "right") - 1, 0)
-        leaves, starts = np.unique(home, return_index=True)
-        stops = np.append(starts[1:], len(rows))
-        edits: dict[int, list[_Leaf]] = {}
-        for at in range(0, len(leaves), _GROUP):
-            group = leaves[at : at + _GROUP]
-            a, b = int(starts[at]), int(stops[at + len(group) - 1])
-            stored, place = self._load(group)
-            whole = joined_chunks([stored, rows.slice(a, b)])
-            place = np.concatenate((place, home[a:b]))
-            order = np.lexsort((whole.keys, place))
-            appended = len(group) == 1 and bool(rows.keys[a] >= stored.keys[-1])
-            for leaf, part in _parts(whole.take(order), place[order]):
-                edits[leaf] = self._restored(leaf, part, appended)
-        self._replace(edits)
+        self._change(rows, _NONE, None)
 
     def delete(self, keys: Array | None, doomed: Doomed) -> list[Chunk]:
         """Take rows out of the leaves that can hold the keys (None: of all); gives these rows.
 
         The keys are ascending, none twice. ``doomed`` decides about the rows of such leaves.
         """
+        return self._change(None, keys, doomed)
+
+    def replace(self, keys: Array, doomed: Doomed, rows: Chunk) -> list[Chunk]:
+        """Take rows out and put others in, each leaf changed once; gives those taken out."""
+        return self._change(rows, keys, doomed)
+
+    def _change(self, rows: Chunk | None, keys: Array | None, doomed: Doomed | None) -> list[Chunk]:
         entries = self.entries
-        leaves = np.arange(len(entries)) if keys is None else leaves_with(entries, keys)
-        edits: dict[int, list[_Leaf]] = {}
+        home = _NONE if rows is None else _homes(entries, rows.keys)
+        searched = np.arange(len(entries)) if keys is None else leaves_with(entries, keys)
+        leaves = np.union1d(home, searched)
         gone: list[Chunk] = []
+        edits: dict[int, list[_Leaf]] = {}
+        if not len(entries) and rows is not None and len(rows):
+            edits[0] = self._placed(rows, self.facts.fill, near=0)
+            leaves = _NONE
         for at in range(0, len(leaves), _GROUP):
-            whole, place = self._load(leaves[at : at + _GROUP])
-            mask = doomed(whole)
-            if not mask.any():
-                continue
-            gone.append(whole.take(np.flatnonzero(mask)))
-            touched = np.unique(place[mask])
-            left = np.flatnonzero(~mask & np.isin(place, touched))
-            parts = dict(_parts(whole.take(left), place[left]))
-            for leaf in touched.tolist():
-                edits[leaf] = self._restored(leaf, parts.get(leaf))
-        for rows in gone:
-            self._count(rows, -1)
+            group = leaves[at : at + _GROUP]
+            first, stop = np.searchsorted(home, (group[0], group[-1] + 1)).tolist()
+            fresh = None if rows is None or first == stop else rows.slice(first, stop)
+            edits |= self._edit(group, fresh, home[first:stop], doomed, gone)
+        for taken in gone:
+            self._count(taken, -1)
+        if rows is not None:
+            self._count(rows, 1)
         self._replace(edits)
         return gone
+
+    def _edit(
+        self,
+        group: Array,
+        fresh: Chunk | None,
+        home: Array,
+        doomed: Doomed | None,
+        gone: list[Chunk],
+    ) -> dict[int, list[_Leaf]]:
+        """What becomes of some leaves without doomed rows and with fresh ones."""
+        stored, place = self._load(group)
+        mask = np.zeros(len(stored), np.bool_) if doomed is None else doomed(stored)
+        if mask.any():
+            gone.append(stored.take(np.flatnonzero(mask)))
+        touched = np.union1d(place[mask], home)
+        left = np.flatnonzero(~mask & np.isin(place, touched))
+        rows, place = stored.take(left), place[left]
+        appended = False
+        if fresh is not None:
+            appended = not len(rows) or bool(fresh.keys[0] >= rows.keys[-1])
+            rows, place = joined_chunks([rows, fresh]), np.concatenate((place, home))
+            order = np.lexsort((rows.keys, place))
+            rows, place = rows.take(order), place[order]
+        parts = dict(_parts(rows, place))
+        return {leaf: self._restored(leaf, parts.get(leaf), appended) for leaf in touched.tolist()}
 
     def _count(self, rows: Chunk, sign: int) -> None:
         facts = self.facts
@@ -321,6 +335,13 @@ def _continued(
     continued = np.zeros(len(firsts), np.uint8)
     continued[1:] = known[:-1] & (lasts[:-1] == firsts[1:])
     return continued
+
+
+def _homes(entries: Entries, keys: Array) -> Array:
+    """The leaf that each key belongs to: the last one that begins at or below it."""
+    if not len(entries):
+        return _NONE
+    return np.maximum(np.searchsorted(entries.firsts, keys, "right") - 1, 0)
 
 
 def _parts(rows: Chunk, place: Array) -> list[tuple[int, Chunk]]:

@@ -1,0 +1,36 @@
+"""``thetastream bench ssij``: the experiments of the SSIJ paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["ABOUT", "bench_ssij"]
+
+ABOUT = "the figures of the SSIJ paper (at most 15 minutes; --figure for some)"
+
+
+def bench_ssij(
+    *, figures: Sequence[str], scale: float, seconds: float | None, output: Path, plots: bool
+) -> None:
+    """Measure, write the result file, show the verdicts; a wrong answer ends it, exit code 1.
+
+    ``seconds`` changes nothing: most of these figures are made in simulated time.
+    """
+    from thetastream.bench.figure import Sizes
+    from thetastream.bench.ssij.figures import cells
+    from thetastream.bench.ssij.paper import PAPER
+    from thetastream.bench.ssij.run import run
+    from thetastream.cli.bench_figures import bench_figures, names
+
+    sizes = Sizes.of(scale, seconds)
+    found = cells(names(figures), sizes)
+    bench_figures(
+        PAPER,
+        len(found),
+        lambda say: run(found, sizes, progress=say),
+        scale=scale,
+        output=output,
+        plots=plots,
+        waited=lambda line: False,
+    )
