@@ -633,6 +633,26 @@ def test_a_disk_that_is_full(tmp_path: Path, size: int) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+def test_what_current_names_is_on_the_disk_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    sync, rename = os.fsync, os.replace
+
+    def synced(file: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{file}")).name.split("-")[0])
+        sync(file)
+
+    def renamed(source: Any, target: Any) -> None:
+        done.append("rename")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    ts.Relation.build(tmp_path / "parent" / "r.rel", SMALL, "k")
+    assert done == ["parent", "blocks", "index", "r.rel", "CURRENT.new", "rename", "r.rel"]
+
+
 def test_ctrl_c_while_current_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interrupt waits until the new relation is whole, and then is delivered."""
     path = tmp_path / "r.rel"

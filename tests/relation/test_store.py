@@ -352,13 +352,28 @@ def test_current_that_is_damaged(path: Path) -> None:
     flip(path / "CURRENT", 8 * 40)
     with pytest.raises(RelationError, match="CURRENT .* is damaged"):
         ts.Relation.open(path)
-    with pytest.raises(RelationError, match="CURRENT .* is damaged"):
-        ts.Relation.build(path, OTHER, "k")  # what is there may still be saved
-    assert block_file_names(path)
+    before = sorted(os.listdir(path))
+    with pytest.raises(ValueError, match="bad source"):
+        ts.Relation.build(path, failing(), "k")
+    assert sorted(os.listdir(path)) == before  # what is there may still be saved
+    with ts.Relation.build(path, OTHER, "k") as relation:
+        relation.check()
+        assert relation.rows == 2
+    assert len(os.listdir(path)) == 5
 
 
-def block_file_names(path: Path) -> list[str]:
-    return [name for name in os.listdir(path) if name.startswith("blocks-")]
+def failing() -> Iterator[pa.RecordBatch]:
+    yield from OTHER.to_batches()
+    raise ValueError("bad source")
+
+
+def test_a_relation_of_a_later_format_is_not_built_over(path: Path) -> None:
+    folder = Folder(path)
+    folder.replace(replace(folder.current(), format=7))
+    before = sorted(os.listdir(path))
+    with pytest.raises(RelationError, match="format 7, newer than format 1"):
+        ts.Relation.build(path, OTHER, "k")
+    assert sorted(os.listdir(path)) == before
 
 
 @pytest.mark.parametrize("kind", ["index", "blocks"])

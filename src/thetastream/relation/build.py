@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from thetastream.batch import to_keys
 from thetastream.errors import RelationError, SchemaError, suggest
 from thetastream.relation.columns import codec_of
-from thetastream.relation.folder import Folder, disk_errors
+from thetastream.relation.folder import DamagedCurrent, Folder, disk_errors
 from thetastream.relation.generation import stored_layout, write_generation
 from thetastream.relation.journal import Journal
 from thetastream.relation.layout import Layout
@@ -127,7 +128,8 @@ def build(
     created = _prepare(folder)
     with folder.writing("build"):
         try:
-            folder.remove_leftovers()
+            with suppress(DamagedCurrent):  # keep everything until there is something better
+                folder.remove_leftovers()
             _build_generation(folder, source, options, progress)
         except BaseException:
             if created:
@@ -139,7 +141,10 @@ def next_version(folder: Folder) -> int:
     """The version of a new generation: above all that the one before has had."""
     if not folder.exists():
         return 1
-    current = folder.current()
+    try:
+        current = folder.current()
+    except DamagedCurrent:
+        return 1
     journal = Journal(folder / current.journal, current.generation)
     return max(current.version, journal.last_version()) + 1
 
@@ -159,6 +164,7 @@ def _prepare(folder: Folder) -> bool:
             f"{str(folder.path)!r} is a file; a relation is a folder: choose another path"
         )
     folder.path.mkdir(parents=True)
+    Folder(folder.path.parent).sync()
     return True
 
 
@@ -198,6 +204,7 @@ def _build_generation(
                 version=next_version(folder),
                 null_keys=counts.null_keys,
                 empty_intervals=counts.empty_intervals,
+                memory=options.memory,
                 written=lambda n: report.add(written=n),
             )
     finally:

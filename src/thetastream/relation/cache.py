@@ -2,7 +2,7 @@
 
 Blocks lie in slots of one arena, so that a kernel joins stream rows with all of them in one call.
 ``slots[leaf]`` is where a leaf lies, or -1. A slot's *uses* are the questions it answered since the
-last join phase (halved at each phase, not cleared: what was asked for long counts for longer).
+last join phase, and a quarter of those before: where few rows wait, few uses say little.
 
 What a join phase will read is known before it is read, and so are its uses: the inverted index
 holds them. So a limit is found, above which blocks, cached or to be read, will be in the cache when
@@ -206,7 +206,7 @@ class BlockCache:
 
     def age(self) -> None:
         """End of a join phase: older uses count half."""
-        self.uses >>= 1
+        self.uses >>= 2
 
     @property
     def leaves_held(self) -> Array:

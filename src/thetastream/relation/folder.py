@@ -41,6 +41,7 @@ __all__ = [
     "CURRENT",
     "FORMAT",
     "Current",
+    "DamagedCurrent",
     "Folder",
     "SharedLock",
     "digest",
@@ -102,6 +103,10 @@ def digest(data: bytes | memoryview) -> str:
     return blake2b(data, digest_size=8).hexdigest()
 
 
+class DamagedCurrent(RelationError):
+    """CURRENT cannot be read; whatever it named may be whole."""
+
+
 class Folder:
     """A relation's folder: reads and replaces CURRENT, names files, gives out locks."""
 
@@ -117,7 +122,10 @@ class Folder:
 
     def names(self, generation: str) -> bool:
         """Whether CURRENT names this generation: it has become the relation."""
-        return self.exists() and self.current().generation == generation
+        try:
+            return self.exists() and self.current().generation == generation
+        except DamagedCurrent:
+            return False
 
     def current(self) -> Current:
         """What CURRENT says; RelationError when there is none, or it is damaged or too new."""
@@ -154,9 +162,9 @@ class Folder:
             facts = json.loads(data)
             found, checksum = facts["format"], facts.pop("checksum")
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise RelationError(damaged) from None
+            raise DamagedCurrent(damaged) from None
         if checksum != _checksum(facts):
-            raise RelationError(damaged)
+            raise DamagedCurrent(damaged)
         if found != FORMAT:
             age = "newer" if found > FORMAT else "older"
             raise RelationError(

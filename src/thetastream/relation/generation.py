@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -84,14 +85,18 @@ def write_generation(
     version: int,
     null_keys: int = 0,
     empty_intervals: int = 0,
+    memory: int = 1 << 28,
     written: Callable[[int], None] = lambda rows: None,
 ) -> Current:
     """Write chunks in key order as a new generation and make it the relation; LOCK is held.
 
-    On failure its files are removed, and CURRENT is as before.
+    Packs in pieces of a sixteenth of ``memory``, at most 8 MiB. On failure its files are removed,
+    and CURRENT is as before.
     """
     try:
-        leaves = _write_blocks(folder, generation, layout, chunks, fill, written)
+        piece = max(min(_PACK_BYTES, memory // 16), 16 * layout.block_bytes)
+        grouped = _grouped(chunks, piece)
+        leaves = _write_blocks(folder / f"blocks-{generation}", layout, grouped, fill, written)
         facts = Facts(
             key=tuple(layout.key),
             block_bytes=layout.block_bytes,
@@ -118,10 +123,9 @@ def write_generation(
 
 
 def _write_blocks(
-    folder: Folder,
-    generation: str,
+    path: Path,
     layout: Layout,
-    chunks: Iterable[Chunk],
+    groups: Iterable[tuple[list[Chunk], bool]],
     fill: float,
     written: Callable[[int], None],
 ) -> _Leaves:
@@ -131,10 +135,10 @@ def _write_blocks(
     """
     leaves, stored = _Leaves(layout), stored_layout(layout)
     rest: list[Chunk] = []
-    file = os.open(folder / f"blocks-{generation}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with _Behind(file) as behind:
-            for group, final in _grouped(chunks, max(_PACK_BYTES, 16 * layout.block_bytes)):
+            for group, final in groups:
                 chunk = joined_chunks([*rest, *group])
                 packed = stored.pack(chunk.batch, chunk.keys, chunk.his, fill, leaves.blocks)
                 rows, blocks = leaves.add(packed, all_of_them=final)

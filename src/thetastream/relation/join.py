@@ -339,6 +339,7 @@ class RelationJoin:
         self._tune()
 
     def _tune(self) -> None:
+        """Choose thresholds for the next cycle, from what the last ones have shown."""
         engine = self._engine
         assert engine is not None
         waiting = engine.waiting

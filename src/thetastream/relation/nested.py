@@ -54,7 +54,8 @@ class IndexNestedLoop(Baseline):
     """Join a stream with a relation by index nested loops; see the module.
 
     ``batch_rows`` bounds the batches, and so does the memory: a sixteenth of it is for them. The
-    other parameters are those of ``RelationJoin``.
+    other parameters are those of ``RelationJoin``. Nothing waits between two phases, so rows of a
+    phase whose read fails are gone: this is for comparisons.
     """
 
     def __init__(

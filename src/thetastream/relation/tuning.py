@@ -7,7 +7,7 @@ wait; longer reads save seeks (SSIJ, Sections IV-B and VI-D, Figures 12, 13 and 
 
 It starts with the paper's Table II, bounded by the budget. As soon as some questions were seen,
 the thresholds are those with the least seconds per stream row in a model of one cycle,
-from a join phase to the next, over some 170 choices:
+from a join phase to the next, over some 180 choices:
 
 - the cache holds the most asked leaves (``Popularity``), so a question is a hit with probability
   ``h``, and a row that asks ``q`` questions waits with ``w = 1 - h^q``;
@@ -45,6 +45,7 @@ _MAX_SCAN = 200
 _ENOUGH = 512  # questions before the model replaces the paper's values
 _STREAM_GRID = 16
 _SCAN_GRID = 10
+_WIDE_GRID = 24
 _FLAT = 1.02
 _EQUAL = 1.002
 _STAY = 1.03
@@ -85,7 +86,7 @@ class Tuner:
 
     ``budget`` is all the memory of the join, ``fixed`` what is used whatever is chosen (fences,
     output); both in bytes. ``buffers`` are held for reads, 2 where one is filled while another is
-    used. ``nbytes`` is what the tuner itself holds: at most a 64th of the budget,
+    used. ``nbytes`` is what the tuner itself holds: a 128th of the budget at most,
     or 4 kB.
 
     >>> tuner = Tuner(1_600_000, 100_000, 8192, 20_000, seek=8.5e-3, transfer=5.5e-5)
@@ -113,7 +114,7 @@ class Tuner:
         self._seek = seek
         self._transfer = transfer
         self._row_bytes = row_bytes
-        self._sample = Sample(self._leaves, min(max(budget // 256, 1024), 16_384))
+        self._sample = Sample(self._leaves, min(max(budget // 512, 1024), 16_384))
         self._popularity: Popularity | None = None
         self._questions = 1.0  # per row
         self._last: tuple[int, int] | None = None
@@ -189,19 +190,19 @@ class Tuner:
         """All choices, as two flat arrays.
 
         Both grow geometrically. A fiftieth of the memory for rows is the least, so that a cold
-        cache fills by few phases; three quarters the most, so that something is left for others.
-        The choices without any cache, and the last one, are added.
+        cache fills by few phases. The choices without any cache, and the last one, are added.
         """
-        most = min(max(0.75 * room / waiting_bytes, 1.0), float(_MOST_ROWS))
+        most = min(max(0.95 * room / waiting_bytes, 1.0), float(_MOST_ROWS))
         least = min(max(0.02 * room / waiting_bytes, 16.0), 65_536.0, most)
         widest = min(max(0.5 * room / self._scan_bytes, 1.0), 4096.0, float(self._leaves))
         stream = np.floor(np.geomspace(least, most, _STREAM_GRID))
         scan = np.floor(np.geomspace(min(4.0, widest), widest, _SCAN_GRID))
-        rest = np.floor((room - scan * self._scan_bytes) / waiting_bytes)
+        wide = np.floor(np.geomspace(min(4.0, widest), widest, _WIDE_GRID))
+        rest = np.floor((room - wide * self._scan_bytes) / waiting_bytes)
         last = self._last or (int(least), int(widest))
         return (
             np.concatenate([np.repeat(stream, scan.size), np.clip(rest, least, most), [last[0]]]),
-            np.concatenate([np.tile(scan, stream.size), scan, [last[1]]]),
+            np.concatenate([np.tile(scan, stream.size), wide, [last[1]]]),
         )
 
     def _forecast(
