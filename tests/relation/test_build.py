@@ -275,6 +275,13 @@ def test_a_table_larger_than_memory(tmp_path: Path) -> None:
     assert relation.to_table().equals(table.sort_by("k").combine_chunks())
 
 
+@pytest.mark.parametrize("memory", ["64 KiB", "1 MB"])
+@pytest.mark.parametrize("key", ["k", ("k", "h")])
+def test_rows_that_are_in_order_already(tmp_path: Path, memory: str, key: Any) -> None:
+    table = pa.table({"k": np.arange(40_000), "h": np.arange(40_000) + 5, "x": np.ones(40_000)})
+    assert built(tmp_path, table, key, memory=memory).to_table().equals(table)
+
+
 def test_memory_of_a_sort_stays_within_its_budget(tmp_path: Path) -> None:
     def rows() -> Iterator[pa.RecordBatch]:
         rng = np.random.default_rng(3)

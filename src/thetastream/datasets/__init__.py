@@ -6,6 +6,8 @@
 - the queries of the SPO-Join paper: :data:`QUERIES`, :func:`q1`, :func:`q1_equal`, :func:`q2`,
   :func:`q3`; over real taxi trips :func:`taxi_q2`, :func:`taxi_q3`;
 - realistic streams: :func:`trades_quotes`, :func:`power_cooling`, :func:`trips`;
+- a stream and a table on disk: :func:`keyed_rows`, :func:`keyed_batches`, :func:`repeated`,
+  :func:`local_zipf`, :func:`spread`; TPC-H through ``tpchgen-cli``: :func:`tpch_table`;
 - Linear Road: :func:`linear_road_table` and :func:`linear_road_batches`; keys for an index
   :func:`linear_road_keys`, :func:`lrb_keys`, :func:`random_keys`, :func:`road_key`;
 - real data, from the folder ``THETASTREAM_DATA``: the ``load_…`` functions;
@@ -58,13 +60,22 @@ from thetastream.datasets.real import (
     load_taxi_zones,
     load_trades,
 )
+from thetastream.datasets.semi_stream import (
+    keyed_batches,
+    keyed_rows,
+    local_zipf,
+    repeated,
+    spread,
+)
 from thetastream.datasets.streams import power_cooling, trades_quotes, trips
+from thetastream.datasets.tpch import TPCH_TABLES, tpch_table
 from thetastream.datasets.workloads import WORKLOADS, Workload, w1, w2, w3
 
 __all__ = [
     "DISTRIBUTIONS",
     "DOMAIN",
     "QUERIES",
+    "TPCH_TABLES",
     "WORKLOADS",
     "Distribution",
     "Shape",
@@ -80,6 +91,8 @@ __all__ = [
     "increasing",
     "inequality_offset",
     "interleave",
+    "keyed_batches",
+    "keyed_rows",
     "linear_road_batches",
     "linear_road_keys",
     "linear_road_table",
@@ -90,6 +103,7 @@ __all__ = [
     "load_taxi_yellow_2019",
     "load_taxi_zones",
     "load_trades",
+    "local_zipf",
     "lrb_keys",
     "measured_match_rate",
     "power_cooling",
@@ -98,9 +112,12 @@ __all__ = [
     "q2",
     "q3",
     "random_keys",
+    "repeated",
     "road_key",
+    "spread",
     "taxi_q2",
     "taxi_q3",
+    "tpch_table",
     "trades_quotes",
     "trips",
     "uniform",

@@ -11,6 +11,8 @@ image holds its number of rows in the lower half; its keys stand at a fixed plac
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ from thetastream.kernels._jit import kernel
 __all__ = ["ZONE", "ask", "join_images", "next_leaves", "split_by_cache", "tally_uses", "zones_of"]
 
 Array = NDArray[np.int64]
-Slots = NDArray[np.int32]
+Slots = NDArray[Any]
 ZONE = 64
 _GROUP = "relation"
 _HALF = np.int64(0xFFFFFFFF)
@@ -78,7 +80,10 @@ def ask(
     return count
 
 
-@kernel("i8(i8[::1], i8, i4[::1], i8[::1], i8[::1], i8[::1])", group=_GROUP)
+@kernel(
+    *(f"i8(i8[::1], i8, {slots}[::1], i8[::1], i8[::1], i8[::1])" for slots in ("i2", "i4")),
+    group=_GROUP,
+)
 def split_by_cache(
     questions: Array, count: int, slots: Slots, uses: Array, places: Array, missing: Array
 ) -> int:

@@ -12,6 +12,7 @@ the phase is over; whatever is below it is evicted at once, or not kept at all.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,6 @@ __all__ = ["BlockCache", "Keeping", "Policy"]
 Array = NDArray[np.int64]
 _TALLY = 1024
 _PER_SLOT = 8 + 8 + 8 + 8  # leaf, uses, last use, place in the list of free slots
-_PER_LEAF = 4
 
 
 class Policy(Enum):
@@ -83,7 +83,8 @@ class BlockCache:
         self.most = 0 if policy is Policy.NONE else most
         self._arena = aligned(max(1, self.most) * block_bytes)
         self.words: Array = self._arena.view(np.int64)
-        self.slots = np.full(leaves, -1, np.int32)
+        self._kind = np.int16 if self.most < 1 << 15 else np.int32
+        self.slots: NDArray[np.signedinteger[Any]] = np.full(leaves, -1, self._kind)
         self.uses = np.zeros(self.most, np.int64)
         self._leaves = np.full(self.most, -1, np.int64)
         self._stamps = np.zeros(self.most, np.int64)
@@ -107,7 +108,7 @@ class BlockCache:
     @property
     def fixed_bytes(self) -> int:
         """Bytes that do not depend on what is held."""
-        return self.slots.size * _PER_LEAF
+        return self.slots.nbytes
 
     @property
     def arena(self) -> NDArray[np.uint8]:
@@ -218,7 +219,7 @@ class BlockCache:
         used = self.used()
         self._drop(used[leaves < 0])
         kept, leaves = used[leaves >= 0], leaves[leaves >= 0]
-        self.slots = np.full(count, -1, np.int32)
+        self.slots = np.full(count, -1, self._kind)
         self._leaves[kept] = leaves
         self.slots[leaves] = kept
 

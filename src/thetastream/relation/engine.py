@@ -78,9 +78,9 @@ class Engine:
         self._policy = policy
         self.waiting = Waiting(matching)
         share = memory.budget // 64
-        self.answer_rows = min(batch_rows, max(256, 2 * share // answer_bytes(matching)))
-        self.questions = max(1024, min(65_536, share // _WORK_PER_QUESTION))
-        self.segment = max(256, min(65_536, share // _WORK_PER_LEAF))
+        self.answer_rows = min(batch_rows, max(64, 2 * share // answer_bytes(matching)))
+        self.questions = max(256, min(65_536, share // _WORK_PER_QUESTION))
+        self.segment = max(128, min(65_536, share // _WORK_PER_LEAF))
         """Leaves that a join phase plans at a time."""
         self.answers = Answers(matching, counters, clock, self.answer_rows)
         self.attach(snapshot)

@@ -231,7 +231,8 @@ def _chunks(path: Path) -> Iterator[Chunk]:
         schema = pa.schema(list(reader.schema)[:columns])
         for batch in reader:
             rows = pa.RecordBatch.from_arrays(batch.columns[:columns], schema=schema)
-            found = [batch.column(columns + at).to_numpy() for at in range(keys)]
+            # Copied: compiled loops take no array that may not be written to.
+            found = [batch.column(columns + at).to_numpy().copy() for at in range(keys)]
             yield Chunk(rows, found[0], found[1] if keys > 1 else None)
     path.unlink()
 

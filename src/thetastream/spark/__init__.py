@@ -7,6 +7,8 @@
                      window=ts.TimeWindow("10 minutes", time="t", lateness="30 s"), how="left")
     out.writeStream…
 
+``relation_join(stream, path, on)`` enriches a DataFrame from a table on disk.
+
 This is the only package that imports pyspark. Names are loaded when they are first used, since
 Python workers import it too.
 """
@@ -20,15 +22,27 @@ if TYPE_CHECKING:
     from thetastream.spark.explanation import explain
     from thetastream.spark.listener import MetricsListener, query_metrics
     from thetastream.spark.operator import theta_join
+    from thetastream.spark.relation import relation_join
+    from thetastream.spark.relation_report import relation_metrics
     from thetastream.spark.session import configure
 
-__all__ = ["MetricsListener", "configure", "explain", "query_metrics", "theta_join"]
+__all__ = [
+    "MetricsListener",
+    "configure",
+    "explain",
+    "query_metrics",
+    "relation_join",
+    "relation_metrics",
+    "theta_join",
+]
 
 _MODULES = {
     "MetricsListener": "listener",
     "configure": "session",
     "explain": "explanation",
     "query_metrics": "listener",
+    "relation_join": "relation",
+    "relation_metrics": "relation_report",
     "theta_join": "operator",
 }
 
