@@ -118,8 +118,9 @@ def test_frequent_keys_are_first_or_anywhere_or_move() -> None:
     assert sorted(counts[Shape.ZIPF]) == sorted(counts[Shape.PERMUTED])
     assert counts[Shape.PERMUTED].argmax() != 0
     local = made_feed(Stream(Shape.LOCAL, 5000, 1.0), TABLE, 0).keys
-    parts = [part // (300 // load.INTERVALS) for part in np.split(local, load.VISITED)]
-    assert [(part.min(), part.max()) for part in parts] == [(n, n) for n in range(10)]
+    edges = np.linspace(0, local.size, load.VISITED + 1).astype(int)[1:-1]
+    parts = [part // (TABLE.keys // load.INTERVALS) for part in np.split(local, edges)]
+    assert [(part.min(), part.max()) for part in parts] == [(n, n) for n in range(load.VISITED)]
 
 
 def test_tables_have_the_keys_that_were_asked_for() -> None:

@@ -81,7 +81,8 @@ def _first(stored: Domain, bounds: Array, passes: np.ufunc) -> tuple[Array, NDAr
     By bisection around the value itself: rounding to a float keeps the order, but moves values by
     up to 2^12.
     """
-    values = keys_to_floats(np.clip(bounds, _INFINITE[0], _INFINITE[1])) * 10.0**stored.scale
+    with np.errstate(over="ignore"):  # infinite is as good as beyond all keys
+        values = keys_to_floats(np.clip(bounds, _INFINITE[0], _INFINITE[1])) * 10.0**stored.scale
     if stored.kind is Kind.UNSIGNED:
         values = values - 2.0**63
     centre = np.clip(values, -(2.0**63), 2.0**63 - 1024).astype(np.int64)

@@ -35,6 +35,7 @@ Array = NDArray[np.int64]
 Planner = Callable[[Array, Array | None, float, float, int | None], Plan]
 _NONE = np.empty(0, np.int64)
 _GROUP_BLOCKS = 256
+_LARGE = 32_000_000  # bytes: of smaller budgets less is room to work in
 _WORK_PER_QUESTION = 48  # three arrays of questions, and their boxes
 _WORK_PER_LEAF = 64  # its place, its questions, the plan
 _WORK_PER_ROW = 56  # keys, bounds, order, leaves
@@ -77,7 +78,7 @@ class Engine:
         self.buffers = Buffers()
         self._policy = policy
         self.waiting = Waiting(matching)
-        share = memory.budget // 64
+        share = memory.budget // (64 if memory.budget >= _LARGE else 128)
         self.answer_rows = min(batch_rows, max(64, 2 * share // answer_bytes(matching)))
         self.questions = max(256, min(65_536, share // _WORK_PER_QUESTION))
         self.segment = max(128, min(65_536, share // _WORK_PER_LEAF))

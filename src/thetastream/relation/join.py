@@ -47,6 +47,8 @@ from thetastream.side import How
 
 __all__ = ["RelationJoin"]
 
+_KNOWN = 3  # join phases after which it is known how many rows come during one
+
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
@@ -344,7 +346,8 @@ class RelationJoin:
         assert engine is not None
         waiting = engine.waiting
         per_row = waiting.nbytes / waiting.rows if waiting.rows else 0.0
-        self._tuner.fixed = self._memory.index + engine.work_bytes + int(self._backlog)
+        used = self._memory.index + engine.work_bytes
+        self._tuner.fixed = used + self._reserve(self._memory.budget - used)
         found = self._tuner.thresholds(engine.row_bytes + engine.work_per_row, per_row)
         chosen = {
             "input_rows": found.input_rows,
@@ -354,13 +357,22 @@ class RelationJoin:
         }
         engine.use(Thresholds(**chosen, why=found.why))
 
+    def _reserve(self, free: int) -> int:
+        """Bytes kept for rows that come during a join phase: as many as came in the last ones.
+
+        Until that is known they are taken to be as many as wait.
+        """
+        if self._counters.join_phases < _KNOWN:
+            return max(int(self._backlog), free * 2 // 5)
+        return int(1.1 * self._backlog)
+
     def _asked(self, leaves: NDArray[np.int64], rows: int) -> None:
         self._tuner.see(leaves, rows)
 
     def _has_read(self, leaves: int, seconds: float) -> None:
         """A join phase is over: it took so long, and so many rows came meanwhile."""
         self._urgency.model.observe(leaves, seconds)
-        self._backlog = max(0.8 * self._backlog, float(self._memory.arrived))
+        self._backlog = max(0.9 * self._backlog, float(self._memory.arrived))
 
     @property
     def due(self) -> float | None:

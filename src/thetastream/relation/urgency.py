@@ -16,7 +16,7 @@ from thetastream.relation.waiting import Segment
 __all__ = ["Urgency"]
 
 _SHORT = 0.001  # seconds before a deadline in which work is begun at the latest
-_SHARE = 0.45  # of a deadline, that one join phase may take
+_SHARE = 0.4  # of a deadline, that one join phase may take
 
 
 class Urgency:

@@ -29,7 +29,7 @@ Array = NDArray[np.int64]
 
 INTERVALS = 20
 """Parts of the domain of which a stream with temporal locality goes through the first …"""
-VISITED = 10
+VISITED = 6
 """… so many, with as many rows in each as in the paper, scaled."""
 _BATCH = 1 << 16
 

@@ -38,7 +38,7 @@ def _splits(sizes: Sizes) -> list[Cell]:
     return [
         Cell("10", Work.SUSTAINED, held, stream, percent / 100,
              tuple(ssij(percent, own, label=label) for label, own in SPLITS.items()))
-        for percent in (2.5, 5.0, 10.0)
+        for percent in (2.5, 10.0)
     ]  # fmt: skip
 
 

@@ -17,11 +17,13 @@ KEYS = 250_000
 MESH, SSIJ = "mesh-join", "ssij"
 HOME, STATIC = "relation_join", "spark-static"
 """Contestants on Spark."""
+MICRO_BATCHES = 6
 _LOCAL_KEYS = ROWS // 16
 _LEAST = 3_000  # rows
 _ON_DISK = 1.25  # bytes on disk per byte of rows, at a filling factor of 0.8
 _SWEEPS = 5  # how often the rows that fit into memory are to be replaced
 _FEW, _MANY = 80_000, 500_000  # rows of a stream
+_SKEWED = 4  # times as many rows at skew 1, where most are answered from the cache
 
 
 def scaled(sizes: Sizes, rows: float) -> int:
@@ -39,23 +41,31 @@ def table(sizes: Sizes, *, rows: float = ROWS, fill: float = 0.8) -> Table:
     return Table(Source.UNIFORM, count, min(KEYS, count), fill)
 
 
-def fitting(sizes: Sizes, memory: float, *, rows: float = ROWS, sweeps: float = _SWEEPS) -> int:
+def fitting(
+    sizes: Sizes,
+    memory: float,
+    skew: float = 0.0,
+    *,
+    rows: float = ROWS,
+    sweeps: float = _SWEEPS,
+) -> int:
     """Rows of a stream: so many that those in memory are replaced several times."""
     fit = memory * rows * _ON_DISK
-    return scaled(sizes, min(max(sweeps * fit, _FEW), _MANY))
+    more = 1 + (_SKEWED - 1) * skew
+    return scaled(sizes, more * min(max(sweeps * fit, _FEW), _MANY))
 
 
 def zipf(sizes: Sizes, memory: float, skew: float, *, permuted: bool = False) -> Stream:
     """A zipf stream."""
     shape = Shape.PERMUTED if permuted else Shape.ZIPF
-    return Stream(shape, fitting(sizes, memory), skew)
+    return Stream(shape, fitting(sizes, memory, skew), skew)
 
 
 def local(sizes: Sizes) -> tuple[Table, Stream]:
     """Temporal locality: 16 rows per key, as in the paper, and a stream through all of the keys."""
     rows = scaled(sizes, ROWS)
     keys = max(200, round(_LOCAL_KEYS * sizes.scale))
-    return Table(Source.UNIFORM, rows, keys), Stream(Shape.LOCAL, scaled(sizes, 312_500), 1.0)
+    return Table(Source.UNIFORM, rows, keys), Stream(Shape.LOCAL, scaled(sizes, 187_500), 1.0)
 
 
 def ssij(place: float, parameters: Parameters = (), *, label: str = SSIJ) -> Contestant:

@@ -21,14 +21,14 @@ from thetastream.bench.contestant import Unavailable
 from thetastream.bench.runner import VerificationError
 from thetastream.bench.ssij.peers import PEERS, Answer, checksum, enter, forget
 from thetastream.bench.ssij.plan import Cell, Contestant, Measured, Table
-from thetastream.bench.ssij.shapes import HOME, STATIC
+from thetastream.bench.ssij.shapes import HOME, MICRO_BATCHES, STATIC
 from thetastream.bench.ssij.stock import Stock
 from thetastream.bench.ssij.trial import Columns, Say, about_table, served
 
 __all__ = ["Pairs", "asked"]
 
 _SPARK = (HOME, STATIC)
-_BATCHES = 10  # of a stream
+_BATCHES = 10  # of a stream, for databases
 _WARM = 2  # micro-batches that are left out
 _SECONDS = 300.0
 
@@ -99,7 +99,7 @@ def _database(cell: Cell, who: Contestant, stock: Stock, source: Path, say: Say)
         try:
             forget(folder)
             seconds, rows, matches = 0.0, 0, 0
-            for start, stop in _cut(feed.keys.size):
+            for start, stop in _cut(feed.keys.size, _BATCHES):
                 say(f"{who.label}: rows {start:,} to {stop:,}")
                 answer = peer.join(_whole(feed.slice(start, stop)))
                 _check(who, cell, answer, right.answer(start, stop))
@@ -120,7 +120,7 @@ def _spark(cell: Cell, who: Contestant, stock: Stock, source: Path, say: Say) ->
     feed = stock.feed(cell.stream, cell.table)
     built = stock.built(cell.table)
     right = Pairs(stock.rows(cell.table).keys, feed.keys)
-    edges = _cut(feed.keys.size)
+    edges = _cut(feed.keys.size, MICRO_BATCHES)
     batches = [_whole(feed.slice(start, stop)) for start, stop in edges]
     say(f"{who.label}: {len(batches)} micro-batches")
     answers = join_stream(
@@ -155,13 +155,13 @@ def _check(who: Contestant, cell: Cell, found: Answer, right: tuple[int, int]) -
         )
 
 
-def _cut(rows: int) -> list[tuple[int, int]]:
-    """Ten batches, all of about the same size.
+def _cut(rows: int, count: int) -> list[tuple[int, int]]:
+    """Batches, all of about the same size.
 
-    >>> _cut(25)[:3], _cut(25)[-1]
-    ([(0, 2), (2, 5), (5, 7)], (22, 25))
+    >>> _cut(25, 3)
+    [(0, 8), (8, 16), (16, 25)]
     """
-    edges = np.linspace(0, rows, _BATCHES + 1).astype(int).tolist()
+    edges = np.linspace(0, rows, count + 1).astype(int).tolist()
     return list(pairwise(edges))
 
 
