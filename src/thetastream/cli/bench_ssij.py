@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["ABOUT", "bench_ssij"]
 
-ABOUT = "the figures of the SSIJ paper (some 20 minutes; --figure for some)"
+ABOUT = "the figures of the SSIJ paper (some 25 minutes; --figure for some)"
 
 
 def bench_ssij(

@@ -9,7 +9,7 @@ answer ◄─ join ◄─ read by the best plan ◄─┘  when enough rows wait
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -135,9 +135,15 @@ class Engine:
         self.memory.index = self.snapshot.state.index_bytes + own
 
     def use(self, thresholds: Thresholds) -> None:
-        """Work with these thresholds from now on."""
-        self.thresholds = thresholds
+        """Work with these thresholds from now on, as far as the budget allows."""
         block = self.snapshot.layout.block_bytes
+        room = self.memory.budget - self.memory.index - self.work_bytes
+        thresholds = replace(
+            thresholds,
+            max_scan=max(1, min(thresholds.max_scan, room // 2 // (block * self.scan_buffers))),
+            input_rows=max(1, min(thresholds.input_rows, room // 8 // self.work_per_row)),
+        )
+        self.thresholds = thresholds
         # Short reads are joined in groups: what is done per group is then shared by many.
         some = self.memory.budget // 32 // (block * self.scan_buffers)
         self.read_blocks = max(thresholds.max_scan, min(_GROUP_BLOCKS, some))

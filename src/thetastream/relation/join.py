@@ -319,7 +319,6 @@ class RelationJoin:
         if self._arrivals.rows and (hurry or (self._has_enough and not crowded)):
             return self._online(engine)
         if waiting and (hurry or crowded):
-            self._tune()
             return _Phase(join_phase(engine))
         return None
 
@@ -344,11 +343,11 @@ class RelationJoin:
         """Choose thresholds for the next cycle, from what the last ones have shown."""
         engine = self._engine
         assert engine is not None
-        waiting = engine.waiting
-        per_row = waiting.nbytes / waiting.rows if waiting.rows else 0.0
         used = self._memory.index + engine.work_bytes
         self._tuner.fixed = used + self._reserve(self._memory.budget - used)
-        found = self._tuner.thresholds(engine.row_bytes + engine.work_per_row, per_row)
+        found = self._tuner.thresholds(
+            engine.row_bytes + engine.work_per_row, engine.waiting.row_bytes
+        )
         chosen = {
             "input_rows": found.input_rows,
             "stream_rows": found.stream_rows,
@@ -370,9 +369,13 @@ class RelationJoin:
         self._tuner.see(leaves, rows)
 
     def _has_read(self, leaves: int, seconds: float) -> None:
-        """A join phase is over: it took so long, and so many rows came meanwhile."""
+        """A join phase is over: it took so long, and so many rows came meanwhile.
+
+        Nobody waits now, so there is room for whatever thresholds are chosen.
+        """
         self._urgency.model.observe(leaves, seconds)
         self._backlog = max(0.9 * self._backlog, float(self._memory.arrived))
+        self._tune()
 
     @property
     def due(self) -> float | None:

@@ -158,6 +158,8 @@ class Waiting:
         self._point = True
         self._pieces = 1
         self.rows = 0
+        self.row_bytes = 0.0
+        """Bytes of a row and its questions, on average, when they left last; 0: not known."""
         self.segments: list[Segment] = []
 
     def append(
@@ -238,6 +240,8 @@ class Waiting:
 
     def clear(self) -> None:
         """Forget all rows and give the memory back."""
+        if self.rows:
+            self.row_bytes = self.nbytes / self.rows
         for part in [
             *self._columns.values(),
             *self._bounds.values(),

@@ -21,7 +21,7 @@ from thetastream.predicate import Predicate
 from thetastream.side import Side
 from thetastream.sql import SIDES, parse_tree
 
-__all__ = ["Split", "split"]
+__all__ = ["Split", "Splitter", "is_plain", "sides_of", "split"]
 
 _RANDOM = {
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle",
@@ -46,10 +46,12 @@ class Split:
 def split(on: str | Predicate | Expression) -> Split:
     """Take the expressions out that Spark shall compute."""
     text = on if isinstance(on, str) else str(Predicate.of(on))
-    return _Splitter(text).split()
+    return Splitter(text).split()
 
 
-class _Splitter:
+class Splitter:
+    """Walks over a condition and takes out what Spark shall compute."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._found: Split = Split(text)
@@ -75,13 +77,13 @@ class _Splitter:
 
     def _visit(self, node: Any, *, condition: bool) -> Any:
         """The node with one-sided parts replaced. ``condition``: a truth value is wanted here."""
-        sides = _sides(node)
+        sides = sides_of(node)
         if len(sides) != 1:
             if isinstance(node, exp.And | exp.Or | exp.Not | exp.Paren):
                 return self._children(node, condition=condition)
             return self._children(node, condition=False)
         (side,) = sides
-        if _is_plain(node):
+        if is_plain(node):
             if condition:
                 return exp.EQ(this=node.copy(), expression=exp.true())
             return node.copy()
@@ -118,7 +120,8 @@ class _Splitter:
         return exp.column(name, table=side.alias, quoted=True)
 
 
-def _sides(node: Any) -> set[Side]:
+def sides_of(node: Any) -> set[Side]:
+    """The sides whose columns a part of a condition reads."""
     found = set()
     for column in node.find_all(exp.Column):
         side = _side_of(column)
@@ -138,7 +141,8 @@ def _side_of(column: Any) -> Side | None:
     return SIDES.get(_parts(column)[0].name.lower()) if len(_parts(column)) > 1 else None
 
 
-def _is_plain(node: Any) -> bool:
+def is_plain(node: Any) -> bool:
+    """Whether a part of a condition is a column and nothing else."""
     return isinstance(node, exp.Column) and len(_parts(node)) == 2
 
 

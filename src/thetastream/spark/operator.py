@@ -57,7 +57,7 @@ from thetastream.spark.types import arrow_schema, check_names, known_types
 from thetastream.spark.worker import JoinProcessor, PackTask, join_task, pickled
 from thetastream.window import CountWindow, TimeWindow, Window
 
-__all__ = ["OBSERVED", "theta_join"]
+__all__ = ["OBSERVED", "computed_column", "escaped", "theta_join"]
 
 OBSERVED = "thetastream"
 _DELAY = "spark.watermarkDelayMs"
@@ -240,9 +240,9 @@ def _shown(
             read = {column for _, s, column in answer if s in roles}
         read |= {name for role in roles for name in predicate.columns(role)}
         read |= {clock[role.position] for role in roles}
-        plain = [F.col(f"`{_escaped(name)}`") for name in frame.columns if name in read]
+        plain = [F.col(f"`{escaped(name)}`") for name in frame.columns if name in read]
         extra = [
-            _expression(frame, name, sql, role, text)
+            computed_column(frame, name, sql, role, text)
             for role in roles
             for name, sql in found.computed[role].items()
         ]
@@ -250,11 +250,12 @@ def _shown(
     return shown
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
+    """A column's name as it stands between backticks."""
     return name.replace("`", "``")
 
 
-def _expression(frame: DataFrame, name: str, sql: str, side: Side, text: str) -> Any:
+def computed_column(frame: DataFrame, name: str, sql: str, side: Side, text: str) -> Any:
     """A side expression as a column; what Spark says of it is passed on.
 
     It is tried as a condition, where Spark refuses what is no function of one row: aggregates,

@@ -29,8 +29,8 @@ from thetastream.relation.size import read_size
 from thetastream.relation.store import Relation
 from thetastream.schema import output_schema, select
 from thetastream.side import How, Side
-from thetastream.spark.expressions import Split, _is_plain, _sides, _Splitter
-from thetastream.spark.operator import _escaped, _expression
+from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
+from thetastream.spark.operator import computed_column, escaped
 from thetastream.spark.relation_report import OBSERVED
 from thetastream.spark.relation_types import spark_type
 from thetastream.spark.relation_worker import REPORT, RelationSpec, RelationTask
@@ -120,11 +120,11 @@ def _place(path: str | os.PathLike[str]) -> str:
     return str(Path(text).absolute())
 
 
-class _LeftSplitter(_Splitter):
+class _LeftSplitter(Splitter):
     """Takes the left side's expressions out; those of the relation are the engine's."""
 
     def _visit(self, node: Any, *, condition: bool) -> Any:
-        if _sides(node) == {Side.RIGHT} and not _is_plain(node):
+        if sides_of(node) == {Side.RIGHT} and not is_plain(node):
             return node.copy()
         return super()._visit(node, condition=condition)
 
@@ -152,8 +152,8 @@ def _shown(stream: DataFrame, found: Split, answer: _Answer, text: str) -> DataF
             f"{', '.join(stream.columns)}.{suggest(name, stream.columns)}"
         )
     read |= {column for _, side, column in answer if side is Side.LEFT}
-    plain = [F.col(f"`{_escaped(name)}`") for name in stream.columns if name in read]
-    extra = [_expression(stream, name, sql, Side.LEFT, text) for name, sql in computed.items()]
+    plain = [F.col(f"`{escaped(name)}`") for name in stream.columns if name in read]
+    extra = [computed_column(stream, name, sql, Side.LEFT, text) for name, sql in computed.items()]
     return stream.select(*plain, *extra)
 
 

@@ -1,6 +1,6 @@
 """The named experiments: Figures 3–16 and Table III of the SSIJ paper, and some of our own.
 
-Lists are chosen so that all of it takes some 15 minutes on two cores, databases aside.
+Lists are chosen so that all of it takes some 20 minutes on two cores, databases aside.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ MICRO_BATCHES = 6
 _LOCAL_KEYS = ROWS // 16
 _LEAST = 3_000  # rows
 _ON_DISK = 1.25  # bytes on disk per byte of rows, at a filling factor of 0.8
-_SWEEPS = 5  # how often the rows that fit into memory are to be replaced
-_FEW, _MANY = 80_000, 500_000  # rows of a stream
+_SWEEPS = 4  # how often the rows that fit into memory are to be replaced
+_FEW, _MANY = 60_000, 500_000  # rows of a stream
 _SKEWED = 4  # times as many rows at skew 1, where most are answered from the cache
 
 
