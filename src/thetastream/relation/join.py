@@ -47,8 +47,6 @@ from thetastream.side import How
 
 __all__ = ["RelationJoin"]
 
-_KNOWN = 3  # join phases after which it is known how many rows come during one
-
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
@@ -116,7 +114,8 @@ class RelationJoin:
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()  # pushed, not offered yet
         self._running: list[_Phase] = []  # the last one works; one before it waits for it
         self._flushing = False
-        self._backlog = 0.0  # bytes of rows that come during a join phase
+        self._backlog = 0.0  # bytes of rows that come during a join phase,
+        self._incoming = 0.0  # and how many per second
         self._pressed = False  # there was no room for rows that came
         self._closed = False
         self._engine: Engine | None = None
@@ -315,7 +314,7 @@ class RelationJoin:
                 return _Phase(join_phase(engine))
             self._renew(engine)
         hurry = self._flushing or self._pressed or self._urgency.is_due(engine, self._arrivals)
-        crowded = waiting >= engine.thresholds.stream_rows
+        crowded = waiting >= engine.thresholds.stream_rows or self._is_filling(engine)
         if self._arrivals.rows and (hurry or (self._has_enough and not crowded)):
             return self._online(engine)
         if waiting and (hurry or crowded):
@@ -343,8 +342,7 @@ class RelationJoin:
         """Choose thresholds for the next cycle, from what the last ones have shown."""
         engine = self._engine
         assert engine is not None
-        used = self._memory.index + engine.work_bytes
-        self._tuner.fixed = used + self._reserve(self._memory.budget - used)
+        self._tuner.fixed = self._memory.index + engine.work_bytes + int(self._backlog)
         found = self._tuner.thresholds(
             engine.row_bytes + engine.work_per_row, engine.waiting.row_bytes
         )
@@ -356,14 +354,17 @@ class RelationJoin:
         }
         engine.use(Thresholds(**chosen, why=found.why))
 
-    def _reserve(self, free: int) -> int:
-        """Bytes kept for rows that come during a join phase: as many as came in the last ones.
+    def _is_filling(self, engine: Engine) -> bool:
+        """Whether memory would be full before a join phase that begins now is over.
 
-        Until that is known they are taken to be as many as wait.
+        Judged by how fast rows came during the last ones, and how long they took.
         """
-        if self._counters.join_phases < _KNOWN:
-            return max(int(self._backlog), free * 2 // 5)
-        return int(1.1 * self._backlog)
+        waiting = engine.waiting
+        if not self._incoming or waiting.rows < engine.thresholds.stream_rows >> 3:
+            return False
+        leaves = min(waiting.leaves_at_most, len(engine.fences.firsts))
+        coming = self._incoming * self._urgency.model.estimate(leaves)
+        return self._memory.rows + coming >= self._memory.for_rows
 
     def _asked(self, leaves: NDArray[np.int64], rows: int) -> None:
         self._tuner.see(leaves, rows)
@@ -374,7 +375,9 @@ class RelationJoin:
         Nobody waits now, so there is room for whatever thresholds are chosen.
         """
         self._urgency.model.observe(leaves, seconds)
-        self._backlog = max(0.9 * self._backlog, float(self._memory.arrived))
+        came = float(self._memory.arrived)
+        self._backlog = max(0.9 * self._backlog, came)
+        self._incoming = max(0.9 * self._incoming, came / seconds if seconds > 0 else 0.0)
         self._tune()
 
     @property
