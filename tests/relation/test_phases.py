@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from thetastream import RelationJoin
-from thetastream.errors import PredicateError, RelationError, SchemaError, StateError
+from thetastream.errors import DataError, PredicateError, RelationError, SchemaError, StateError
 from thetastream.relation.clock import PROFILES, SimulatedClock
 from thetastream.relation.store import Relation
 
@@ -282,6 +282,20 @@ def test_bad_rows_change_nothing(relation: Relation) -> None:
     join.close()
     with pytest.raises(StateError, match="make a new RelationJoin"):
         join.push(stream([2]))
+
+
+def test_a_look_up_that_fails_half_way_ends_the_join(relation: Relation) -> None:
+    on = "l.x = r.k AND (l.n + r.id) * 4611686018427387904 >= 0"
+    join = RelationJoin(relation, on, "1 MB", input_rows=1)
+    list(join.push(stream([0])))
+    list(join.flush())
+    rows = pa.table({"x": [0, 0], "n": [0, 5]})  # a product is no 64-bit number
+    with pytest.raises(DataError, match="overflow"):
+        list(join.push(rows))
+    with pytest.raises(StateError, match="make a new RelationJoin"):
+        join.poll()
+    join.reset()
+    assert sum(b.num_rows for b in [*join.push(stream([0])), *join.flush()]) == 1
 
 
 def test_explains_itself(relation: Relation) -> None:

@@ -88,7 +88,7 @@ def bench_figures(
 def list_figures(console: Console, paper: Paper[R]) -> None:
     """Say which figures there are."""
     for figure in paper.figures.values():
-        console.print(f"  --figure {figure.name:8}{figure.about}", highlight=False)
+        console.print(f"  --figure {figure.name:10}{figure.about}", highlight=False)
 
 
 def _line(paper: Paper[R], result: R) -> str:

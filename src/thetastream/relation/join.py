@@ -117,7 +117,7 @@ class RelationJoin:
         self._backlog = 0.0  # bytes of rows that come during a join phase,
         self._incoming = 0.0  # and how many per second
         self._pressed = False  # there was no room for rows that came
-        self._closed = False
+        self._closed = self._failed = False
         self._engine: Engine | None = None
         self._schema: pa.Schema | None = None
         self._snapshot = relation.snapshot()
@@ -206,6 +206,8 @@ class RelationJoin:
                 return []
             except BaseException:
                 self._running.pop()
+                self._flushing = False
+                self._failed = phase.is_online  # rows of its batch were answered in part
                 raise
         return [] if found is None else [found]
 
@@ -226,7 +228,7 @@ class RelationJoin:
             self._running.pop().steps.close()
         self._outside.clear()
         self._arrivals.clear()
-        self._flushing = self._pressed = False
+        self._flushing = self._pressed = self._failed = False
         if self._engine is not None:
             self._engine.waiting.clear()
             self._engine.account()
@@ -431,6 +433,11 @@ class RelationJoin:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise StateError("the join is closed; make a new RelationJoin")
+        if self._failed:
+            raise StateError(
+                "an earlier look-up failed half-way, so that answers would be missing; make a new "
+                "RelationJoin, and push the rows again from where it failed"
+            )
 
 
 def _planner(name: str) -> Any:
