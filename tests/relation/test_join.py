@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,30 @@ def test_points_in_intervals(
     with RelationJoin(table, on, "1 MB", how=how, stream_rows=4, input_rows=5) as join:
         found = joined(join, stream, 3)
     assert found == truth(stream, plain, on, how)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_values_of_every_width_wait(relation: tuple[Relation, pa.Table], how: str) -> None:
+    table, plain = relation
+    rng = np.random.default_rng(3)
+    gone = [bool(g) for g in rng.random(40) < 0.3]
+
+    def column(values: list[Any], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if g else v for g, v in zip(gone, values, strict=True)], kind)
+
+    words = [f"{i:03}" for i in range(40)]
+    stream = pa.table(
+        {
+            "x": pa.array(rng.integers(0, 30, 40)),
+            "b": column([word.encode() for word in words], pa.binary(3)),
+            "d": column([Decimal(i) for i in range(40)], pa.decimal128(20, 2)),
+            "w": column([Decimal(i) for i in range(40)], pa.decimal256(50, 2)),
+            "s": column(words, pa.string()),
+            "t": column(list(range(40)), pa.int16()),
+            "y": column([i % 2 == 0 for i in range(40)], pa.bool_()),
+            "l": column([[i, None] for i in range(40)], pa.list_(pa.int64())),
+            "e": pa.array([b""] * 40, pa.binary(0)),
+        }
+    )
+    with RelationJoin(table, "l.x = r.k", "1 MB", how=how, input_rows=7) as join:
+        assert joined(join, stream, 3) == truth(stream, plain, "l.x = r.k", how)

@@ -22,10 +22,11 @@ from thetastream.relation.matching import Boxes, Matching
 from thetastream.relation.metrics import Counters
 from thetastream.side import How, Side
 
-__all__ = ["Answers", "Stream", "StreamRows"]
+__all__ = ["Answers", "Stream", "StreamRows", "value_bytes"]
 
 Array = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+_ROWS = 1024
 
 
 class Stream(Protocol):
@@ -45,9 +46,17 @@ class StreamRows:
 
 
 class Answers:
-    """Makes record batches of at most ``limit`` rows."""
+    """Makes record batches of at most ``limit`` rows.
 
-    def __init__(self, matching: Matching, counters: Counters, clock: Clock, limit: int) -> None:
+    A piece of the answer is the caller's once it is given, and does not count as held by the join.
+    It has ``batch_rows`` rows at most, and no more bytes than a 32nd of the budget, or 1,024 rows.
+    """
+
+    def __init__(
+        self, matching: Matching, counters: Counters, clock: Clock, budget: int, batch_rows: int
+    ) -> None:
+        width = sum(value_bytes(field.type) for field in matching.schema)
+        limit = min(batch_rows, max(_ROWS, budget // 32 // max(1, width)))
         self._matching = matching
         self._layout = matching.layout
         self._counters = counters
@@ -58,6 +67,11 @@ class Answers:
         self._tracks = how.tracks(Side.LEFT)
         self._once = int(not how.pairs and matching.is_settled)
         self._right = [name for side, name in matching.origin if side is Side.RIGHT]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the room in which pairs are found."""
+        return sum(room.nbytes for room in self._room)
 
     def pairs(
         self, stream: StreamRows, questions: Array, bases: Array, buffer: Bytes
@@ -153,3 +167,11 @@ class Answers:
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * rows.size, pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=matching.schema)
+
+
+def value_bytes(kind: pa.DataType) -> int:
+    """Bytes of a value, about."""
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return 32

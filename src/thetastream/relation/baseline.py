@@ -29,7 +29,6 @@ from thetastream.plan import Explanation
 from thetastream.predicate import Predicate
 from thetastream.relation.answer import Answers
 from thetastream.relation.clock import Clock, Costs, RealClock
-from thetastream.relation.engine import answer_bytes
 from thetastream.relation.matching import Matching
 from thetastream.relation.memory import Memory
 from thetastream.relation.metrics import Counters, RelationMetrics
@@ -46,7 +45,6 @@ Array = NDArray[np.int64]
 Rows: TypeAlias = pa.RecordBatch | pa.Table
 Phase: TypeAlias = Iterator[pa.RecordBatch | None]
 _INPUT_SHARE = 32  # of the budget, one part is for rows that arrived
-_ANSWER_SHARE = 64
 
 
 class Baseline(ABC):
@@ -100,10 +98,9 @@ class Baseline(ABC):
         self._matching = Matching(
             self._on, schema, self._snapshot.layout, self._how, self._suffix, self._names
         )
-        share = self._memory.budget // _ANSWER_SHARE // answer_bytes(self._matching)
-        limit = max(256, min(self._batch_rows, share))
-        self._answers = Answers(self._matching, self._counters, self._clock, limit)
-        self._answer_bytes = limit * answer_bytes(self._matching)
+        self._answers = Answers(
+            self._matching, self._counters, self._clock, self._memory.budget, self._batch_rows
+        )
         self._schema = schema
 
     # --- What a subclass does -------------------------------------------------------------------

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.kernels import prepare
 from thetastream.kernels.relation_join import ZONE, zones_of
-from thetastream.relation.answer import Answers
+from thetastream.relation.answer import Answers, value_bytes
 from thetastream.relation.cache import BlockCache, Policy
 from thetastream.relation.clock import Clock, Costs
 from thetastream.relation.matching import Matching
@@ -79,11 +78,10 @@ class Engine:
         self._policy = policy
         self.waiting = Waiting(matching)
         share = memory.budget // (64 if memory.budget >= _LARGE else 128)
-        self.answer_rows = min(batch_rows, max(64, 2 * share // answer_bytes(matching)))
         self.questions = max(256, min(65_536, share // _WORK_PER_QUESTION))
         self.segment = max(128, min(65_536, share // _WORK_PER_LEAF))
         """Leaves that a join phase plans at a time."""
-        self.answers = Answers(matching, counters, clock, self.answer_rows)
+        self.answers = Answers(matching, counters, clock, memory.budget, batch_rows)
         self.attach(snapshot)
 
     def attach(self, snapshot: Snapshot) -> None:
@@ -163,7 +161,7 @@ class Engine:
     @property
     def row_bytes(self) -> int:
         """Bytes of a stream row, about."""
-        return sum(_width(field.type) for field in self.matching.stream)
+        return sum(value_bytes(field.type) for field in self.matching.stream)
 
     @property
     def work_per_row(self) -> int:
@@ -174,7 +172,7 @@ class Engine:
     def work_bytes(self) -> int:
         """Room to work in that does not depend on the thresholds."""
         return (
-            self.answer_rows * answer_bytes(self.matching)
+            self.answers.nbytes
             + self.questions * _WORK_PER_QUESTION
             + self.segment * _WORK_PER_LEAF
         )
@@ -202,16 +200,3 @@ class Engine:
     def is_full(self) -> bool:
         """Whether waiting rows hold all that rows may hold."""
         return self.memory.rows >= self.memory.for_rows
-
-
-def answer_bytes(matching: Matching) -> int:
-    """Bytes that a row of the answer takes while it is made, about."""
-    return 48 + sum(_width(field.type) for field in matching.schema)
-
-
-def _width(kind: pa.DataType) -> int:
-    """Bytes of a value, about."""
-    try:
-        return max(1, int(kind.bit_width) // 8)
-    except ValueError:
-        return 32

@@ -137,7 +137,7 @@ class MeshJoin(Baseline):
         self._room = np.empty(max(256, min(_QUESTIONS, self._memory.budget >> 10)), np.int64)
         accounted = isinstance(self._clock, SimulatedClock)
         self._shape = best_shape(
-            self._memory.budget - self._answer_bytes - self._room.nbytes,
+            self._memory.budget - self._answers.nbytes - self._room.nbytes,
             max(fences.end, 1),
             layout.block_bytes,
             self._row,
@@ -157,7 +157,7 @@ class MeshJoin(Baseline):
         self._input_bytes = max(int(rows * self._row), layout.block_bytes)
         self._at = 0
         self._entered = False
-        self._memory.work = self._buffer.nbytes + self._answer_bytes + self._room.nbytes
+        self._memory.work = self._buffer.nbytes + self._answers.nbytes + self._room.nbytes
         ready, self._ready = self._ready, None
         if ready is not None:  # looked up in what was the relation before
             self._prepare(ready.rows.slice(ready.at), list(ready.segments))

@@ -95,7 +95,7 @@ class IndexNestedLoop(Baseline):
         reads = min(_READ_BLOCKS, memory.budget // 32 // block) if self._batched else 1
         self._reads = max(1, reads)
         self._buffer = aligned(max(self._reads, widest) * block)
-        memory.work = share + self._buffer.nbytes + self._answer_bytes
+        memory.work = share + self._buffer.nbytes + self._answers.nbytes
         room = memory.budget - memory.index - memory.work - self._input_bytes
         slots = min(room // (block + _PER_SLOT), len(fences))
         if slots < min(1, len(fences)):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream.relation.device import aligned, release
@@ -70,12 +71,19 @@ class _FixedColumn:
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
-        self._values = _Values(np.dtype(f"u{kind.bit_width // 8}"))
+        self._values = _Values(self._dtype(kind.bit_width // 8))
         self._valid: _Values | None = None
+
+    @staticmethod
+    def _dtype(width: int) -> np.dtype[np.generic]:
+        return np.dtype(f"u{width}")
+
+    def _raw(self, array: pa.Array) -> NDArray[np.generic]:
+        return raw_values(array)
 
     def append(self, array: pa.Array) -> None:
         before = self._values.count
-        self._values.append(raw_values(array))
+        self._values.append(self._raw(array))
         if self._valid is None and array.null_count:
             self._valid = _Values(np.dtype(np.bool_))
             self._valid.append(np.ones(before, np.bool_))
@@ -99,6 +107,44 @@ class _FixedColumn:
         if self._valid is not None:
             self._valid.clear()
         self._valid = None
+
+
+class _WideColumn(_FixedColumn):
+    """Values of any other fixed number of bytes, such as decimals and binary values of one size."""
+
+    @staticmethod
+    def _dtype(width: int) -> np.dtype[np.generic]:
+        return np.dtype((np.void, width))
+
+    def _raw(self, array: pa.Array) -> NDArray[np.generic]:
+        data = np.frombuffer(array.buffers()[1] or b"", self._values.dtype)
+        return data[array.offset : array.offset + len(array)]
+
+    def view(self) -> ColumnView:
+        valid = None if self._valid is None else self._valid.values
+        return _WideView(self._kind, self._values.values, valid)
+
+
+class _WideView:
+    """Gathers values of many bytes."""
+
+    def __init__(
+        self,
+        kind: pa.DataType,
+        values: NDArray[np.generic],
+        valid: NDArray[np.generic] | None,
+    ) -> None:
+        self._kind = kind
+        self._values = values
+        self._valid = valid
+
+    def take(self, ids: Array) -> pa.Array:
+        bitmap = None
+        if self._valid is not None:
+            valid = self._valid[ids].astype(np.bool_)
+            bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
+        taken = pa.py_buffer(self._values[ids].view(np.uint8))
+        return pa.Array.from_buffers(self._kind, len(ids), [bitmap, taken])
 
 
 class _ChunkColumn:
@@ -148,7 +194,7 @@ class Waiting:
         self._columns: dict[str, _FixedColumn | _ChunkColumn] = {}
         for name in matching.held_columns():
             kind = schema.field(name).type
-            self._columns[name] = _FixedColumn(kind) if is_fixed(kind) else _ChunkColumn(kind)
+            self._columns[name] = _column(kind)
         word = np.dtype(np.int64)
         self._bounds = {name: _Values(word) for name in ("lows", "highs", "least", "most")}
         self._questions = _Values(word)
@@ -252,3 +298,10 @@ class Waiting:
         self._point = True
         self.rows = 0
         self.segments = []
+
+
+def _column(kind: pa.DataType) -> _FixedColumn | _ChunkColumn:
+    if is_fixed(kind):
+        return _FixedColumn(kind)
+    wide = pat.is_fixed_size_binary(kind) or pat.is_decimal128(kind) or pat.is_decimal256(kind)
+    return _WideColumn(kind) if wide and kind.bit_width else _ChunkColumn(kind)

@@ -23,6 +23,7 @@ from thetastream.bench.ssij.plan import (
 )
 from thetastream.bench.ssij.sensitivity import SENSITIVITY
 from thetastream.bench.ssij.shapes import (
+    FEW_COLUMNS,
     HOME,
     MESH,
     MICRO_BATCHES,
@@ -141,7 +142,8 @@ def _systems(sizes: Sizes) -> list[Cell]:
     for gigabytes in _GIGABYTES:
         held = table(sizes, rows=gigabytes * _ROWS_PER_GB)
         stream = Stream(Shape.ZIPF, max(scaled(sizes, 1_000_000), 2 * _batch(sizes)))
-        who = [ssij(gigabytes), mesh(gigabytes)]
+        few = ssij(gigabytes, (("columns", ("id", "rid")),), label=FEW_COLUMNS)
+        who = [ssij(gigabytes), few, mesh(gigabytes)]
         names = _DATABASES if gigabytes == _GIGABYTES[0] else _DATABASES[:1]
         who += [Contestant(name, name, gigabytes) for name in names]
         found.append(Cell("9", Work.SYSTEM, held, stream, share, tuple(who), Device.DIRECT))

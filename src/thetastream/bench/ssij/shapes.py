@@ -9,12 +9,25 @@ from __future__ import annotations
 from thetastream.bench.figure import Parameters, Sizes
 from thetastream.bench.ssij.plan import Contestant, Shape, Source, Stream, Table
 
-__all__ = ["KEYS", "ROWS", "fitting", "local", "mesh", "scaled", "ssij", "table", "zipf"]
+__all__ = [
+    "FEW_COLUMNS",
+    "KEYS",
+    "ROWS",
+    "fitting",
+    "local",
+    "mesh",
+    "scaled",
+    "ssij",
+    "table",
+    "zipf",
+]
 
 ROWS = 1_250_000
 KEYS = 250_000
 """Domain of the keys, as in Table II, at every scale: so a stream row has five matches."""
 MESH, SSIJ = "mesh-join", "ssij"
+FEW_COLUMNS = "ssij, two columns"
+"""Our join giving what the databases' query reads, and not whole rows."""
 HOME, STATIC = "relation_join", "spark-static"
 """Contestants on Spark."""
 MICRO_BATCHES = 6
