@@ -190,3 +190,18 @@ def test_a_period_goes_on_until_it_has_shown_enough() -> None:
         sample.add(np.array([5]))
         sample.end_period()
     assert sample.count >= 8
+
+
+def test_rows_that_ask_neighbours_wait_no_more_often_than_one_question_does() -> None:
+    """Eight questions per row, hits and misses together: the cache is worth what it is for one."""
+    rng = np.random.default_rng(1)
+    hot = np.where(rng.random(4000) < 0.6, rng.integers(0, 40, 4000), rng.integers(0, 4000, 4000))
+    chosen = []
+    for done in (0.6, 0.6**8):
+        tuner = Tuner(4_000_000, 100_000, 8192, 40_000, seek=8.5e-3, transfer=5.5e-5)
+        for part in np.array_split(hot, 10):
+            tuner.see((part[:, None] * 8 + np.arange(8)).ravel(), rows=part.size)
+            tuner.answered(0.6, done)
+        chosen.append(tuner.thresholds(row_bytes=150, waiting_bytes=200).stream_rows)
+    together, apart = chosen
+    assert together < apart, "more memory for the cache where it keeps rows from waiting"

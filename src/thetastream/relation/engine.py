@@ -45,6 +45,7 @@ class Listener:
     """Who wants to hear of questions, and of rows that are done."""
 
     asked: Callable[[Array, int], None]
+    answered: Callable[[float, float], None]
     done: Callable[[list[Segment]], None]
     read: Callable[[int, float], None]
 

@@ -137,7 +137,7 @@ class RelationJoin:
             self._on, schema, self._snapshot.layout, self._how, self._suffix, self._names
         )
         self._schema = schema
-        listener = Listener(self._asked, self._urgency.done, self._has_read)
+        listener = Listener(self._asked, self._answered, self._urgency.done, self._has_read)
         memory = self._memory
         engine = Engine(
             self._snapshot,
@@ -370,6 +370,9 @@ class RelationJoin:
 
     def _asked(self, leaves: NDArray[np.int64], rows: int) -> None:
         self._tuner.see(leaves, rows)
+
+    def _answered(self, hits: float, done: float) -> None:
+        self._tuner.answered(hits, done)
 
     def _has_read(self, leaves: int, seconds: float) -> None:
         """A join phase is over: it took so long, and so many rows came meanwhile.

@@ -84,6 +84,9 @@ def _look_up(
     waits = np.zeros(stream.matched.size, np.bool_)
     waits[(missing & _BOX) // pieces] = True
     done = rows[~waits[rows]]
+    if found.size or missing.size:
+        hits = found.size / (found.size + missing.size)
+        engine.listener.answered(hits, done.size / rows.size)
     yield from engine.answers.alone(stream, done)
     if done.size:
         engine.listener.done(arrived.segments_of(done))

@@ -10,7 +10,8 @@ the thresholds are those with the least seconds per stream row in a model of one
 from a join phase to the next, over some 180 choices:
 
 - the cache holds the most asked leaves (``Popularity``), so a question is a hit with probability
-  ``h``, and a row that asks ``q`` questions waits with ``w = 1 - h^q``;
+  ``h``, and a row waits with ``w = 1 - h^a``, where ``a`` is between 1 and its number of questions,
+  ``q``: neighbours are asked and cached together (``answered``);
 - a cycle sees ``R = stream_rows / w`` rows, and reads each leaf of popularity ``f`` that is not
   cached with ``1 - exp(-R q f)``: Poisson's estimate of distinct leaves;
 - in a part of the relation where these have density ``p``, gaps are geometric. A gap that costs
@@ -117,6 +118,7 @@ class Tuner:
         self._sample = Sample(self._leaves, min(max(budget // 512, 1024), 16_384))
         self._popularity: Popularity | None = None
         self._questions = 1.0  # per row
+        self._apart = 1.0  # so many of them are hits or misses for themselves
         self._last: tuple[int, int] | None = None
         self._input = float(_INPUT_ROWS)
         self.fixed = fixed
@@ -135,6 +137,16 @@ class Tuner:
         self._popularity = None
         if rows:
             self._questions += 0.2 * (max(leaves.size / rows, 1.0) - self._questions)
+
+    def answered(self, hits: float, done: float) -> None:
+        """Learn which share of questions were hits, and of rows that asked only such ones.
+
+        Leaves that lie together are asked and cached together, so a row that asks eight of them
+        does not wait eight times as likely: ``done`` is ``hits`` to the power of what is apart.
+        """
+        if 0.02 < hits < 0.98 and 0.0 < done < 1.0:
+            found = min(max(np.log(done) / np.log(hits), 1.0), max(self._questions, 1.0))
+            self._apart += 0.2 * (float(found) - self._apart)
 
     def thresholds(self, row_bytes: float = 0.0, waiting_bytes: float = 0.0) -> Thresholds:
         """Choose anew. A size of 0 means: not known yet.
@@ -218,7 +230,7 @@ class Tuner:
         before = np.cumsum(known.leaves) - known.leaves
         outside = 1.0 - np.clip((cached[:, None] - before) / known.leaves, 0.0, 1.0)
         hits = np.clip(1.0 - outside @ (known.share * known.leaves), 0.0, 1.0)
-        waits = np.maximum(1.0 - hits**self._questions, 1e-9)
+        waits = np.maximum(1.0 - hits**self._apart, 1e-9)
         rows = stream / waits
         asked = -np.expm1(-(rows * self._questions)[:, None] * known.share)
         wanted = (outside * asked) @ known.places  # per choice and part

@@ -33,7 +33,7 @@ class Urgency:
         clock: Clock,
         counters: Counters,
     ) -> None:
-        self.model = CostModel(costs.seek, costs.transfer)
+        self.model = CostModel(costs.seek, costs.transfer, margin=0.3)
         self._clock = clock
         self._counters = counters
         self.deadline = None if deadline is None else _read(deadline, costs)
