@@ -529,14 +529,16 @@ def case(path, kind, value, memory):
     except ts.errors.RelationError as error:
         with open(path + ".txt", "w") as file:
             file.write(str(error))
-    os._exit(0)
 
 
 statuses = []
 for path, kind, value, memory in json.loads(sys.argv[1]):
     child = os.fork()
     if not child:
-        case(path, kind, value, memory)
+        try:
+            case(path, kind, value, memory)
+        finally:
+            os._exit(0)  # also after Ctrl-C: a fork must not end as its parent would
     if kind in ("delay", "ctrl-c"):
         time.sleep(value)
         os.kill(child, signal.SIGKILL if kind == "delay" else signal.SIGINT)
@@ -568,7 +570,7 @@ def endings(folder: Path, cases: list[Case]) -> dict[Case, tuple[Path, int]]:
         path.parent.mkdir(exist_ok=True)
     asked = [(str(path), *case[:3]) for path, case in zip(paths, cases, strict=True)]
     command = [sys.executable, "-W", "ignore", "-c", FORKS, json.dumps(asked)]
-    done = subprocess.run(command, capture_output=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
     statuses = json.loads(done.stdout)
     return dict(zip(cases, zip(paths, statuses, strict=True), strict=True))
