@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.batch import conform, joined
+from thetastream.batch import conform
 from thetastream.errors import RelationError, StateError
 from thetastream.expression import Expression
 from thetastream.interrupt import uninterrupted
@@ -28,6 +28,7 @@ from thetastream.kernels import prepare
 from thetastream.plan import Explanation
 from thetastream.predicate import Predicate
 from thetastream.relation.answer import Answers
+from thetastream.relation.arrivals import Arrivals
 from thetastream.relation.clock import Clock, Costs, RealClock
 from thetastream.relation.matching import Matching
 from thetastream.relation.memory import Memory
@@ -77,8 +78,7 @@ class Baseline(ABC):
         self._clock: Clock = RealClock() if clock is None else clock
         self._memory = Memory(read_size(memory))
         self._counters = Counters()
-        self._input: deque[tuple[pa.RecordBatch, float]] = deque()
-        self._input_rows = 0
+        self._input = Arrivals(self._memory)
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()
         self._running: Phase | None = None
         self._flushing = self._full = self._closed = False
@@ -136,6 +136,7 @@ class Baseline(ABC):
     def push(self, rows: Rows) -> Iterator[pa.RecordBatch]:
         """Take stream rows in, and give the rows of the answer that are due."""
         batch = self._taken(rows)
+        self._counters.rows += batch.num_rows
         now = self._clock.now()
         width = max(1, batch.nbytes // max(1, batch.num_rows))
         step = max(1, self._input_bytes // 2 // width)
@@ -145,7 +146,10 @@ class Baseline(ABC):
 
     def offer(self, rows: Rows) -> bool:
         """Take stream rows into the input buffer, without any work; False if there is no room."""
-        return self._offered(self._taken(rows), self._clock.now())
+        batch = self._taken(rows)
+        taken = self._offered(batch, self._clock.now())
+        self._counters.rows += batch.num_rows if taken else 0
+        return taken
 
     def step(self) -> list[pa.RecordBatch] | None:
         """Do one piece of work that is due and give its part of the answer; None: nothing is."""
@@ -184,7 +188,6 @@ class Baseline(ABC):
         self._running = None
         self._outside.clear()
         self._input.clear()
-        self._input_rows = self._memory.arrived = 0
         self._flushing = self._full = False
         if self._started:
             self._forget()
@@ -217,7 +220,6 @@ class Baseline(ABC):
         if batch.num_rows and not self._started:
             self._attach(self._snapshot, self._row_bytes(batch))
             self._started = True
-        self._counters.rows += batch.num_rows
         return batch
 
     def _row_bytes(self, batch: pa.RecordBatch) -> float:
@@ -226,15 +228,11 @@ class Baseline(ABC):
         return float(held.nbytes / max(1, batch.num_rows))
 
     def _offered(self, batch: pa.RecordBatch, arrived: float) -> bool:
-        memory = self._memory
-        if self._input and memory.arrived + batch.nbytes > self._input_bytes:
+        if self._input.rows and self._memory.arrived + batch.nbytes > self._input_bytes:
             self._full = True
             return False
         if batch.num_rows:
-            self._input.append((batch, arrived))
-            self._input_rows += batch.num_rows
-            memory.arrived += batch.nbytes
-            memory.note()
+            self._input.append(batch, arrived)
         return True
 
     def _work(self) -> Iterator[pa.RecordBatch]:
@@ -267,22 +265,9 @@ class Baseline(ABC):
 
     def _arrivals(self, wanted: int) -> tuple[pa.RecordBatch, list[Segment]]:
         """The first rows of the input buffer, ``wanted`` at most, and when they came."""
-        batches: list[pa.RecordBatch] = []
-        segments: list[Segment] = []
         self._full = False
-        while self._input and wanted > 0:
-            batch, arrived = self._input.popleft()
-            self._memory.arrived -= batch.nbytes
-            if batch.num_rows > wanted:
-                rest = batch.slice(wanted)
-                self._input.appendleft((rest, arrived))
-                self._memory.arrived += rest.nbytes
-                batch = batch.slice(0, wanted)
-            batches.append(batch)
-            segments.append(Segment(batch.num_rows, arrived))
-            wanted -= batch.num_rows
-            self._input_rows -= batch.num_rows
-        return joined(batches), segments
+        arrived = self._input.take(wanted)
+        return arrived.batch, arrived.segments
 
     def _done(self, segments: list[Segment]) -> None:
         now = self._clock.now()
@@ -322,7 +307,7 @@ class Baseline(ABC):
         memory = self._memory
         return self._counters.snapshot(
             cached_blocks=memory.cached // self._snapshot.layout.block_bytes,
-            waiting_rows=self._input_rows + self._inside_rows,
+            waiting_rows=self._input.rows + self._inside_rows,
             memory_bytes=memory.held,
             peak_bytes=memory.peak,
             budget_bytes=memory.budget,

@@ -1,9 +1,11 @@
 """What both working phases of a join with a relation share: the cache, the waiting rows, memory.
 
-rows that arrived ─ sort, look up ─┬─ leaf is cached ────────────────────────► answer
-(online.py)                    └─ leaf is on disk ─ wait ─┐
-answer ◄─ join ◄─ read by the best plan ◄─┘  when enough rows wait
-(joining.py)
+    rows that arrived ─ sort, look up ─┬─ leaf is cached ────────────────────────► answer
+        (online.py)                    └─ leaf is on disk ─ wait ─┐
+                        answer ◄─ join ◄─ read by the best plan ◄─┘  when enough rows wait
+                                           (joining.py)
+
+Both phases are generators that give the answer piece by piece, so a long one is never held.
 """
 
 from __future__ import annotations
@@ -23,15 +25,14 @@ from thetastream.relation.matching import Matching
 from thetastream.relation.memory import Memory
 from thetastream.relation.metrics import Counters
 from thetastream.relation.reader import Buffers
-from thetastream.relation.readplan import Plan
+from thetastream.relation.readplan import Planner
 from thetastream.relation.snapshot import Snapshot
 from thetastream.relation.tuning import Thresholds
 from thetastream.relation.waiting import Segment, Waiting
 
-__all__ = ["Engine", "Listener", "Planner"]
+__all__ = ["Engine", "Listener"]
 
 Array = NDArray[np.int64]
-Planner = Callable[[Array, Array | None, float, float, int | None], Plan]
 _NONE = np.empty(0, np.int64)
 _GROUP_BLOCKS = 256
 _LARGE = 32_000_000  # bytes: of smaller budgets less is room to work in

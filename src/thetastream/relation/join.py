@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +32,12 @@ from thetastream.relation.calibrate import at_start
 from thetastream.relation.clock import Clock, Costs, RealClock
 from thetastream.relation.engine import Engine, Listener
 from thetastream.relation.explanation import explained
-from thetastream.relation.joining import PLANS, join_phase
+from thetastream.relation.joining import join_phase
 from thetastream.relation.matching import Matching
 from thetastream.relation.memory import Memory
 from thetastream.relation.metrics import Counters, RelationMetrics
 from thetastream.relation.online import online_phase
+from thetastream.relation.readplan import PLANS, Planner
 from thetastream.relation.size import read_size
 from thetastream.relation.store import Relation
 from thetastream.relation.tuning import Thresholds, Tuner
@@ -66,7 +66,7 @@ class RelationJoin:
     Thresholds choose themselves; ``input_rows``, ``stream_rows`` and ``max_scan`` fix them.
     ``costs`` are those of the device; without them it is measured for a moment.
     ``cache`` (utility, lru, none), ``split`` (a fixed share of the memory for cached blocks) and
-    ``plan`` (optimal, greedy, single) are for comparisons.
+    ``plan`` (optimal, greedy, single, …) are for comparisons.
     """
 
     def __init__(
@@ -443,7 +443,7 @@ class RelationJoin:
             )
 
 
-def _planner(name: str) -> Any:
+def _planner(name: str) -> Planner:
     if name not in PLANS:
         raise RelationError(
             f"plan must be one of {', '.join(PLANS)}; got {name!r}.{suggest(str(name), PLANS)}"

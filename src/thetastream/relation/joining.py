@@ -18,19 +18,12 @@ from thetastream.errors import RelationError
 from thetastream.kernels.relation_join import next_leaves
 from thetastream.relation.answer import StreamRows
 from thetastream.relation.cache import Keeping
-from thetastream.relation.engine import Engine, Planner
+from thetastream.relation.engine import Engine
 from thetastream.relation.reader import Group, Reader
-from thetastream.relation.readplan import greedy_plan, plan, single_plan
 
-__all__ = ["PLANS", "join_phase"]
+__all__ = ["join_phase"]
 
 Array = NDArray[np.int64]
-
-PLANS: dict[str, Planner] = {
-    "optimal": plan,
-    "greedy": greedy_plan,
-    "single": single_plan,
-}
 
 
 def join_phase(engine: Engine) -> Generator[pa.RecordBatch | None, None, None]:

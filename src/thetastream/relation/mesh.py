@@ -171,7 +171,7 @@ class MeshJoin(Baseline):
 
     def _next(self, forced: bool) -> Phase | None:
         enters = not self._is_outdated and (
-            self._input_rows + self._ready_rows >= (1 if forced else self._held.room)
+            self._input.rows + self._ready_rows >= (1 if forced else self._held.room)
         )
         if enters or (self._held.rows and (forced or self._is_outdated)):
             return self._step(enters)

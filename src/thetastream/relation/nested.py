@@ -113,7 +113,7 @@ class IndexNestedLoop(Baseline):
 
     def _next(self, forced: bool) -> Phase | None:
         least = self._rows if self._batched and not forced else 1
-        if self._input_rows >= least:
+        if self._input.rows >= least:
             return self._looked_up(*self._arrivals(self._rows))
         return None
 
