@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
+from thetabench.judy.libjudy import load
 
 from thetastream.errors import RegistryError
-from thetastream.kernels.libjudy import load
-from thetastream.opencl import find
+from thetastream.index.subwindows.opencl import find
 
 # The same examples on every run and every machine; a first call may compile, so no deadline.
 settings.register_profile(

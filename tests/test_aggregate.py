@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream import aggregate_oracle, oracle
 from thetastream.aggregate import (
     Aggregate,
     Folded,
@@ -24,13 +23,14 @@ from thetastream.aggregate import (
     read_aggregates,
     result_type,
 )
+from thetastream.data.measure import Measured, number_dtype, numbers
+from thetastream.engine.aggregates.summarizer import combined
 from thetastream.errors import DataError, SchemaError
 from thetastream.index.folding import Fold, Values
-from thetastream.measure import Measured, number_dtype, numbers
 from thetastream.schema import kind_of
-from thetastream.summarizer import combined
 from thetastream.testing.aggregates import alike
 from thetastream.testing.kinds import KINDS
+from thetastream.truth import aggregate_oracle, oracle
 
 # --- Reading -------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import thetastream as ts
-from thetastream.index.chain import Chain
+from thetastream.index.subwindows.chain import Chain
 from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny
 
 # Every tactic by itself, and the index-based ones over every index: chains of subwindows, others.

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream import errors, matcher
-from thetastream.engine import Engine
+from thetastream import errors
+from thetastream.engine import matcher
+from thetastream.engine.engine import Engine
 
 BAND = "abs(l.x - r.x) <= 1"
 

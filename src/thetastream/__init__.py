@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thetastream import errors, index
+    from thetastream.condition.expression import left, right
+    from thetastream.condition.predicate import Predicate
     from thetastream.duration import Interval
     from thetastream.errors import ThetastreamError
-    from thetastream.expression import left, right
     from thetastream.join import StreamJoin
+    from thetastream.lookup.window_index import WindowIndex
     from thetastream.metrics import Metrics
-    from thetastream.plan import Explanation
-    from thetastream.predicate import Predicate
-    from thetastream.relation.join import RelationJoin
+    from thetastream.plan.choice import Explanation
+    from thetastream.plan.tactic import tactics
+    from thetastream.relation.join.join import RelationJoin
     from thetastream.relation.store import Relation
     from thetastream.side import How, Side
-    from thetastream.tactic import tactics
     from thetastream.window import CountWindow, TimeWindow
-    from thetastream.window_index import WindowIndex
 
 __version__ = "0.1.0"
 
@@ -53,21 +53,21 @@ __all__ = [
 
 _MODULES = {
     "CountWindow": "window",
-    "Explanation": "plan",
+    "Explanation": "plan.choice",
     "How": "side",
     "Interval": "duration",
     "Metrics": "metrics",
-    "Predicate": "predicate",
+    "Predicate": "condition.predicate",
     "Relation": "relation.store",
-    "RelationJoin": "relation.join",
+    "RelationJoin": "relation.join.join",
     "Side": "side",
     "StreamJoin": "join",
     "ThetastreamError": "errors",
     "TimeWindow": "window",
-    "WindowIndex": "window_index",
-    "left": "expression",
-    "right": "expression",
-    "tactics": "tactic",
+    "WindowIndex": "lookup.window_index",
+    "left": "condition.expression",
+    "right": "condition.expression",
+    "tactics": "plan.tactic",
 }
 
 

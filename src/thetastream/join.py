@@ -15,25 +15,25 @@ from time import monotonic
 import numpy as np
 import pyarrow as pa
 
+from thetastream._jit import prepare
 from thetastream.aggregate import check_aggregates, of_right, read_aggregates
-from thetastream.aggregating import Aggregating, unmatched_rows
-from thetastream.answer import Output
-from thetastream.batch import conform
-from thetastream.binding import Binding, Fresh, bind, check_columns
-from thetastream.collect import Collecting
+from thetastream.boxes.binding import Binding, Fresh, bind, check_columns
+from thetastream.condition.expression import Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.data.batch import conform
+from thetastream.data.rows import NumberView, check_gatherable
 from thetastream.duration import Interval
-from thetastream.engine import Engine
+from thetastream.engine.aggregates.aggregating import Aggregating, unmatched_rows
+from thetastream.engine.collect import Collecting
+from thetastream.engine.engine import Engine
+from thetastream.engine.output.answer import Output
+from thetastream.engine.output.batches import NUMBERS, Batches, Flow, Part, gathered
+from thetastream.engine.query import Query, patience
+from thetastream.engine.report import explanation, snapshot
 from thetastream.errors import StateError
-from thetastream.expression import Expression
 from thetastream.interrupt import uninterrupted
-from thetastream.kernels import prepare
 from thetastream.metrics import Counters, Metrics, SideCounters
-from thetastream.output import NUMBERS, Batches, Flow, Part, gathered
-from thetastream.plan import Explanation
-from thetastream.predicate import Predicate
-from thetastream.query import Query, patience
-from thetastream.report import explanation, snapshot
-from thetastream.rows import NumberView, check_gatherable
+from thetastream.plan.choice import Explanation
 from thetastream.side import How, Side
 from thetastream.window import TimeWindow, Window
 

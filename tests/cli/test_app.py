@@ -84,7 +84,7 @@ def test_help_loads_nothing_that_a_verb_needs() -> None:
         "except SystemExit as done:\n    assert done.code == 0\n"
         "loaded = set(sys.modules) - before\n"
         "heavy = {'numba', 'pyarrow', 'sqlglot', 'duckdb', 'polars', 'matplotlib',\n"
-        "         'thetastream.bench', 'thetastream.datasets', 'thetastream.oracle'}\n"
+        "         'thetabench', 'thetastream.datasets', 'thetastream.truth.oracle'}\n"
         "print(sorted(heavy & loaded), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from thetastream import oracle
 from thetastream.cli import demo_embedded, demo_spark
+from thetastream.truth import oracle
 
 
 @pytest.fixture(autouse=True)

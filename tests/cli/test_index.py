@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import thetastream as ts
-from thetastream import calibration
-from thetastream.constants import CALIBRATED, Constants, calibration_file
 from thetastream.errors import RegistryError
+from thetastream.plan.constants import CALIBRATED, Constants, calibration_file
+from thetastream.tuplewise import calibration
 
 
 def test_every_structure_and_tactic_is_listed(command) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thetastream import oracle
 from thetastream.datasets import QUERIES, Workload, cut, q2, q3, taxi_q2, taxi_q3
 from thetastream.datasets.real import VARIABLE
 from thetastream.errors import DataError
+from thetastream.truth import oracle
 from thetastream.window import CountWindow
 
 COLUMNS = {

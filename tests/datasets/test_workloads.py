@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thetastream import oracle
 from thetastream.datasets import (
     WORKLOADS,
     Shape,
@@ -20,6 +19,7 @@ from thetastream.datasets import (
     w3,
 )
 from thetastream.errors import DataError
+from thetastream.truth import oracle
 from thetastream.window import CountWindow
 
 SCHEMAS = {

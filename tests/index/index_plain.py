@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.index.ordered import OrderedIndex
+from thetastream.index.ordered.ordered_index import OrderedIndex
 
 __all__ = ["Plain"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from thetastream.oracle import join
+from thetastream.truth.oracle import join
 from thetastream.window import CountWindow
 
 __all__ = ["expected", "given", "run"]

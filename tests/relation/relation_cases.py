@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from thetastream import CountWindow, oracle
+from thetastream import CountWindow
 from thetastream.relation.store import Relation
+from thetastream.truth import oracle
 
 PAD = "·" * 150  # so that a block of 4,096 bytes holds a dozen rows
 

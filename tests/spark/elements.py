@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.oracle import matches
-from thetastream.predicate import Predicate
+from thetastream.condition.predicate import Predicate
 from thetastream.side import Side
-from thetastream.spark.spec import JoinSpec
+from thetastream.spark.theta.spec import JoinSpec
 from thetastream.testing.streams import Scenario
+from thetastream.truth.oracle import matches
 from thetastream.window import CountWindow
 
 Pair = tuple[int | None, int | None]

@@ -10,14 +10,14 @@ from unittest import mock
 import pyarrow as pa
 
 from thetastream.aggregate import Aggregate
-from thetastream.batch import to_keys
-from thetastream.predicate import Predicate
+from thetastream.condition.predicate import Predicate
+from thetastream.data.batch import to_keys
 from thetastream.schema import output_schema
 from thetastream.side import How, Side
-from thetastream.spark import step as step_module
-from thetastream.spark.packing import Packer
-from thetastream.spark.spec import JoinSpec
-from thetastream.spark.step import ALIVE, Packet, Step, join_whole, packets_of
+from thetastream.spark.theta import step as step_module
+from thetastream.spark.theta.packing import Packer
+from thetastream.spark.theta.spec import JoinSpec
+from thetastream.spark.theta.step import ALIVE, Packet, Step, join_whole, packets_of
 from thetastream.testing.driver import ROW, numbered
 from thetastream.testing.streams import Scenario
 from thetastream.window import TimeWindow
@@ -157,7 +157,7 @@ class Simulation:
         root = self.root if mood != "rebuild" else self.root / "lost"
         with (
             mock.patch.object(step_module, "frontier", lambda spec, given: given),
-            mock.patch("thetastream.spark.cache.default_root", return_value=root),
+            mock.patch("thetastream.spark.state.cache.default_root", return_value=root),
             mock.patch.object(step_module, "default_root", return_value=root),
         ):
             step = Step(self.spec, key, store, frontier)  # type: ignore[arg-type]

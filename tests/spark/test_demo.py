@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from thetastream import oracle
 from thetastream.cli.demo_spark import _room
 from thetastream.errors import StateError
 from thetastream.spark.demo import Demo, Streams, check_java
+from thetastream.truth import oracle
 
 
 def test_it_agrees_with_the_oracle_and_notices_when_not(

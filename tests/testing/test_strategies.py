@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from thetastream.condition.predicate import Predicate
 from thetastream.errors import DataError
-from thetastream.predicate import Predicate
 from thetastream.side import Side
 from thetastream.testing import (
     KINDS,

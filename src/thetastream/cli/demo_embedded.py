@@ -109,7 +109,7 @@ class OracleCheck:
 
     def agrees(self) -> bool:
         """Whether the oracle finds the same pairs, each as often."""
-        from thetastream import oracle
+        from thetastream.truth import oracle
 
         answer = oracle.join([(self._trades, self._quotes)], ON, self._window)
         trades, quotes = self._trades["id"].to_pylist(), self._quotes["id"].to_pylist()

@@ -36,7 +36,7 @@ _NEEDED = ("pyspark", "pandas", "google.protobuf")
 def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
     """Join the streams in a Spark session of its own; whether the oracle agrees."""
     _check_packages()
-    from thetastream.kernels import prepare
+    from thetastream._jit import prepare
     from thetastream.spark.demo import ON, WINDOW, Demo, Interrupt, Streams, session
 
     console = Console()

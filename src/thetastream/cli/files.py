@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TextIO
 
 import pyarrow as pa
 
-from thetastream.batch import in_python
+from thetastream.data.batch import in_python
 from thetastream.errors import DataError, suggest
 
 __all__ = ["Format", "JsonLines", "Source", "Target"]

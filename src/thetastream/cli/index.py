@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from thetastream.constants import Constants
+    from thetastream.plan.constants import Constants
 
 __all__ = ["calibrate", "index", "register"]
 
@@ -34,7 +34,7 @@ def index(
     from inspect import signature
 
     import thetastream as ts
-    from thetastream.tactic import tactic_summary
+    from thetastream.plan.tactic import tactic_summary
 
     structures = [
         {
@@ -76,8 +76,9 @@ def calibrate(
     """
     from dataclasses import asdict
 
-    from thetastream.bench.machine import Machine
-    from thetastream.calibration import calibrate as measure
+    from thetabench.machine import Machine
+
+    from thetastream.tuplewise.calibration import calibrate as measure
 
     machine = asdict(Machine.here())
     constants, path = measure(

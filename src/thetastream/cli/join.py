@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from thetastream import StreamJoin
-    from thetastream.answer import Output
     from thetastream.cli.feed import Push
     from thetastream.cli.files import Source
+    from thetastream.engine.output.answer import Output
     from thetastream.side import Side
 
 __all__ = ["join", "register"]
@@ -98,8 +98,8 @@ def join(
 ) -> None:
     """Join two files as streams, in the order in which their rows would have come."""
     import thetastream as ts
-    from thetastream.answer import Output
     from thetastream.cli.files import Source, Target
+    from thetastream.engine.output.answer import Output
     from thetastream.errors import StateError
     from thetastream.side import Side
 
@@ -159,7 +159,7 @@ def _schema(
 ) -> pa.Schema:
     """The columns that will come out."""
     from thetastream.aggregate import of_right, read_aggregates, result_fields
-    from thetastream.output import COUNTS, NUMBERS
+    from thetastream.engine.output.batches import COUNTS, NUMBERS
     from thetastream.schema import output_schema, select
     from thetastream.side import How
 

@@ -15,9 +15,9 @@ from thetastream.cli.progress import ProgressLine, count
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from thetabench.score import Score
 
     from thetastream import Metrics
-    from thetastream.bench.score import Score
 
 __all__ = ["bytes_text", "preview", "score_table", "summary"]
 

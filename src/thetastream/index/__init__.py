@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from thetastream.index import (  # noqa: F401  (registers them)
-    b_tree,
+from thetabench.judy import structure as judy
+from thetastream.index.base import Index, create, names, register, structure
+from thetastream.index.ordered import b_tree, burst_trie, csb_tree, radix_trie
+from thetastream.index.permuted import per_term, po_join, spo_join
+from thetastream.index.runs import nested_loop, sorted_runs, split_join, zoned_runs
+from thetastream.index.slotted import incremental, ptwi
+from thetastream.index.subwindows import (
     bi_sort,
     bi_sort_opencl,
-    bplus_tree,
-    burst_trie,
-    chained,
-    csb_tree,
-    css_tree,
-    im_tree,
-    incremental,
-    judy,
     llat,
-    nested_loop,
-    optimistic_tree,
-    per_term,
-    pim_tree,
-    po_join,
-    ptwi,
-    radix_trie,
     rap_table,
-    round_robin,
-    sorted_runs,
-    split_join,
-    spo_join,
     subwindows,
     wib_tree,
-    zoned_runs,
 )
-from thetastream.index.base import Index, create, names, register, structure
+from thetastream.index.trees import (
+    bplus_tree,
+    chained,
+    css_tree,
+    im_tree,
+    optimistic_tree,
+    pim_tree,
+    round_robin,
+)
 
 __all__ = ["Index", "create", "names", "register", "structure"]

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from thetastream.errors import DataError, RegistryError, suggest
 from thetastream.index.folding import Fold
 from thetastream.index.mapper import map_boxes, rows_in_order
-from thetastream.kernels.bisort import record
+from thetastream.index.subwindows.kernels.bisort import record
 
 __all__ = [
     "CHUNK",

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit import prepare
 from thetastream.errors import DataError, suggest
-from thetastream.kernels import prepare
-from thetastream.kernels.fold import GROUP, fold_pairs
+from thetastream.index.kernels.fold import GROUP, fold_pairs
 
 __all__ = ["MAPPINGS", "Fold", "Values"]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thetastream._jit.compiling import COMPILE_ERROR
 from thetastream.errors import DataError
 from thetastream.index.folding import Fold, Values
-from thetastream.kernels._jit import COMPILE_ERROR
-from thetastream.kernels.mapping import Mapping, applied
+from thetastream.index.kernels.mapping import Mapping, applied
 
 if TYPE_CHECKING:
     from thetastream.index.base import Array, Index

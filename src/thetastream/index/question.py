@@ -16,8 +16,8 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
+from thetastream.data.kernels.pairs import keep_inside
 from thetastream.index.base import Answer, Array
-from thetastream.kernels.pairs import keep_inside
 
 __all__ = ["KEPT", "Kept", "Question", "Questions", "View"]
 

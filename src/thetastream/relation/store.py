@@ -20,12 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from thetastream.condition.expression import Expression
 from thetastream.errors import RelationError, StateError, suggest
-from thetastream.expression import Expression
 from thetastream.interrupt import uninterrupted
-from thetastream.relation.build import BuildOptions, Progress, build
-from thetastream.relation.clock import SimulatedClock
-from thetastream.relation.fold import (
+from thetastream.relation.change.fold import (
     FOLD_BYTES,
     committed,
     compact,
@@ -34,12 +32,14 @@ from thetastream.relation.fold import (
     journal_bytes,
     with_journal,
 )
-from thetastream.relation.folder import Folder, SharedLock, disk_errors
-from thetastream.relation.opened import DeviceFactory, Opened, device_factory
-from thetastream.relation.scan import check_leaves, scan
-from thetastream.relation.snapshot import Snapshot, State, read_state
-from thetastream.relation.transaction import Transaction
-from thetastream.relation.update import Draft
+from thetastream.relation.change.transaction import Transaction
+from thetastream.relation.change.update import Draft
+from thetastream.relation.disk.clock import SimulatedClock
+from thetastream.relation.files.build import BuildOptions, Progress, build
+from thetastream.relation.files.folder import Folder, SharedLock, disk_errors
+from thetastream.relation.files.opened import DeviceFactory, Opened, device_factory
+from thetastream.relation.files.scan import check_leaves, scan
+from thetastream.relation.files.snapshot import Snapshot, State, read_state
 
 __all__ = ["Relation"]
 

@@ -19,12 +19,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thetastream.spark.explanation import explain
     from thetastream.spark.listener import MetricsListener, query_metrics
-    from thetastream.spark.operator import theta_join
-    from thetastream.spark.relation import relation_join
-    from thetastream.spark.relation_report import relation_metrics
+    from thetastream.spark.relation.operator import relation_join
+    from thetastream.spark.relation.report import relation_metrics
     from thetastream.spark.session import configure
+    from thetastream.spark.theta.explanation import explain
+    from thetastream.spark.theta.operator import theta_join
 
 __all__ = [
     "MetricsListener",
@@ -39,11 +39,11 @@ __all__ = [
 _MODULES = {
     "MetricsListener": "listener",
     "configure": "session",
-    "explain": "explanation",
+    "explain": "theta.explanation",
     "query_metrics": "listener",
-    "relation_join": "relation",
-    "relation_metrics": "relation_report",
-    "theta_join": "operator",
+    "relation_join": "relation.operator",
+    "relation_metrics": "relation.report",
+    "theta_join": "theta.operator",
 }
 
 

@@ -34,16 +34,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from thetastream import oracle
+from thetastream.condition.predicate import Predicate
 from thetastream.datasets import trades_quotes
 from thetastream.errors import StateError
-from thetastream.plan import Explanation
-from thetastream.predicate import Predicate
-from thetastream.spark.explanation import explain
+from thetastream.plan.choice import Explanation
 from thetastream.spark.listener import MetricsListener
 from thetastream.spark.metrics import JoinMetrics
-from thetastream.spark.operator import theta_join
 from thetastream.spark.session import configure
+from thetastream.spark.theta.explanation import explain
+from thetastream.spark.theta.operator import theta_join
+from thetastream.truth import oracle
 from thetastream.window import TimeWindow
 
 __all__ = ["ON", "WINDOW", "Demo", "Interrupt", "Streams", "Totals", "check_java", "session"]

@@ -15,11 +15,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from thetastream.condition.expression import Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.condition.sql import SIDES, parse_tree
 from thetastream.errors import PredicateError
-from thetastream.expression import Expression
-from thetastream.predicate import Predicate
 from thetastream.side import Side
-from thetastream.sql import SIDES, parse_tree
 
 __all__ = ["Split", "Splitter", "is_plain", "sides_of", "split"]
 

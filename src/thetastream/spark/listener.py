@@ -23,7 +23,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.spark.metrics import JoinMetrics, read_reports
-from thetastream.spark.operator import OBSERVED
+from thetastream.spark.theta.operator import OBSERVED
 
 __all__ = ["MetricsListener", "query_metrics"]
 

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 import thetastream as ts
-from thetastream import aggregate_oracle, oracle
 from thetastream.aggregate import Summary
 from thetastream.errors import PredicateError
 from thetastream.schema import kind_of
@@ -17,6 +16,7 @@ from thetastream.testing.driver import ROW, JoinFactory, numbered
 from thetastream.testing.join_checks import Trial, check
 from thetastream.testing.kinds import KINDS
 from thetastream.testing.streams import Scenario, count_scenarios, scenarios
+from thetastream.truth import aggregate_oracle, oracle
 
 __all__ = ["agree_on_aggregates", "all_aggregates", "run_aggregates"]
 

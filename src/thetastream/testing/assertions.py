@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from thetastream.oracle import read
+from thetastream.truth.oracle import read
 
 __all__ = ["assert_same_pairs"]
 

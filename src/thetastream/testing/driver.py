@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 import thetastream as ts
-from thetastream import oracle
 from thetastream.testing.streams import Scenario
+from thetastream.truth import oracle
 
 __all__ = ["JoinFactory", "Outcome", "make_join", "numbered", "run_engine", "run_oracle"]
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
+from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError
-from thetastream.predicate import Predicate
 from thetastream.testing.kinds import Kind
 
 __all__ = ["conjunctions", "conjuncts", "filters", "predicates", "residuals", "terms"]

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from thetastream.batch import in_python
+from thetastream.data.batch import in_python
 from thetastream.testing.kinds import PAIRINGS, Kind
 from thetastream.testing.predicates import predicates
 from thetastream.window import CountWindow, TimeWindow

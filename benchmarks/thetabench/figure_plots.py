@@ -1,0 +1,154 @@
+"""Plots of a paper's figures: measures over the figure's axis, one line per contestant.
+
+Measures that add up are stacked bars; contestants at a single place are bars too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from thetabench.contestant import optional
+from thetabench.figure import Figure, Line, Paper, power, tick
+from thetabench.plots import COLOURS, MARKERS, legend
+
+__all__ = ["command", "plot"]
+
+_LETTERS = 50  # of the names of bars, above which they are written aslant
+_WIDE = 30  # a spread of values above which the vertical axis is logarithmic
+
+R = TypeVar("R", bound=Line)
+
+
+def plot(paper: Paper[R], results: Sequence[R], folder: Path, name: str) -> list[Path]:
+    """Draw every figure that has results into ``folder``; give the files written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for figure in paper.figures.values():
+        own = [result for result in results if result.figure == figure.name and result.ran]
+        if own:
+            files.append(_drawn(paper, folder / f"{name}-{figure.name}.png", figure, own))
+    return files
+
+
+def command(paper: Paper[R]) -> Callable[..., None]:
+    """A command that draws the plots of a paper's result file."""
+
+    def main(
+        file: Annotated[Path, typer.Argument(help="A result file.")],
+        output: Annotated[
+            Path | None, typer.Option(help="Folder; default: beside the file.")
+        ] = None,
+    ) -> None:
+        """Draw the plots of a result file."""
+        for path in plot(paper, paper.read(file), output or file.parent, file.stem):
+            typer.echo(path)
+
+    return main
+
+
+def _drawn(paper: Paper[R], path: Path, figure: Figure[Any], results: Sequence[R]) -> Path:
+    matplotlib = optional("matplotlib")
+    matplotlib.use("Agg")
+    figure_class = optional("matplotlib.figure").Figure
+    shown = _panels(paper, figure, results)
+    with matplotlib.rc_context({"font.size": 9}):
+        drawing = figure_class(figsize=(2.6 + 3.6 * len(shown), 3.6), layout="constrained")
+        panels = drawing.subplots(1, len(shown), squeeze=False)[0]
+        for panel, draw in zip(panels, shown, strict=True):
+            draw(panel)
+            panel.grid(True, axis="y", color="#dddddd", linewidth=0.6)
+            panel.set_axisbelow(True)
+        handles, labels = legend(panels)
+        drawing.legend(handles, labels, loc="outside right center", frameon=False)
+        number = f"Figure {figure.name}" if figure.name[0].isdigit() else figure.name
+        title = f"{number}: {figure.about}{paper.where(results)}"
+        drawing.suptitle(_math(title), fontsize=10)
+        drawing.savefig(path, dpi=150)
+    return path
+
+
+def _panels(
+    paper: Paper[R], figure: Figure[Any], results: Sequence[R]
+) -> list[Callable[[Any], None]]:
+    """What to draw, panel by panel."""
+    if figure.name in paper.panels:
+        return [lambda panel: paper.panels[figure.name](panel, results)]
+    if figure.stacked:
+        return [lambda panel: _stacks(panel, paper, figure, results)]
+    few = len({result.place for result in results}) == 1
+    draw = _bars if few else _lines
+    return [
+        lambda panel, column=column: draw(panel, paper, figure, column, results)  # type: ignore[misc]
+        for column in figure.measures
+    ]
+
+
+def _lines(
+    panel: Any, paper: Paper[R], figure: Figure[Any], column: str, results: Sequence[R]
+) -> None:
+    measure = paper.measures[column]
+    values: list[float] = []
+    for number, label in enumerate(dict.fromkeys(result.contestant for result in results)):
+        own = [result for result in results if result.contestant == label]
+        if not any(getattr(result, column) for result in own):
+            continue  # a measure that this contestant has not
+        points = sorted((result.place, getattr(result, column) * measure.factor) for result in own)
+        values += [value for _, value in points]
+        panel.plot(
+            [place for place, _ in points],
+            [value for _, value in points],
+            label=_math(label),
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            linestyle="-" if number < len(COLOURS) else "--",
+        )
+    places = {result.place: tick(figure, result) for result in results}
+    if figure.logarithmic and min(places) > 0:
+        panel.set_xscale("log", base=2)
+    panel.set_xticks(list(places), [_math(text) for text in places.values()])
+    panel.minorticks_off()
+    panel.set_xlabel(figure.axis)
+    panel.set_ylabel(measure.title)
+    if values and max(values) > _WIDE * min(values) > 0:
+        panel.set_yscale("log")
+    else:
+        panel.set_ylim(bottom=0)
+
+
+def _bars(
+    panel: Any, paper: Paper[R], figure: Figure[Any], column: str, results: Sequence[R]
+) -> None:
+    measure = paper.measures[column]
+    labels = [_math(result.contestant) for result in results]
+    values = [getattr(result, column) * measure.factor for result in results]
+    bars = panel.bar(labels, values, color=[COLOURS[n % len(COLOURS)] for n in range(len(labels))])
+    panel.bar_label(bars, [measure.text(getattr(result, column)) for result in results])
+    if sum(map(len, labels)) > _LETTERS:
+        panel.set_xticks(range(len(labels)), labels, rotation=25, ha="right")
+    panel.set_ylabel(measure.title)
+
+
+def _stacks(panel: Any, paper: Paper[R], figure: Figure[Any], results: Sequence[R]) -> None:
+    labels = [_math(f"{result.contestant}\n{power(result.place)}") for result in results]
+    below = [0.0] * len(results)
+    for number, column in enumerate(figure.measures):
+        values = [getattr(result, column) for result in results]
+        colour = COLOURS[1 + number % (len(COLOURS) - 1)]
+        panel.bar(labels, values, bottom=below, color=colour, label=paper.measures[column].title)
+        below = [low + value for low, value in zip(below, values, strict=True)]
+    panel.tick_params(axis="x", labelsize=7)
+    panel.set_ylabel("ns per tuple")
+
+
+def _math(text: str) -> str:
+    """Write powers of two as such.
+
+    >>> _math("w = 2^20")
+    'w = 2$^{20}$'
+    """
+    return re.sub(r"2\^(-?\d+)", r"2$^{\1}$", text)

@@ -1,0 +1,175 @@
+"""The real Judy: JudyL arrays of the C library libJudy, as a peer to compare with.
+
+    key ──────► JudyL array (in libJudy) ──────► id, or the list of ids of several equal keys
+
+Judy is a trie of 256-way nodes that chooses among some fifty forms of nodes by their population, so
+that each fits into a cache line (Ordered Indexing, Section 2). Here are only loops that call it,
+compiled, and lists for equal keys, as a JudyL array holds one word per key.
+
+A range is read by Judy's own first and next. They have no state: every step starts at the root.
+That is what Section 3.2 improves on with a mapper, and ``radix-trie`` does; so the mapper of this
+structure is first and next, too.
+
+Invariants (``check``): keys ascend; lists hold at least two ids, ascending, each list used once;
+the library holds memory exactly when there are rows.
+
+Cost: insert, search and delete a descent of at most 8 levels each, whatever the number of rows; a
+row of a range a descent as well. Bytes: what the library says that it holds, and 8 per room of a
+list and 32 per list.
+
+Why not use it? It has to be installed beside this package, and ``radix-trie`` folds ranges faster.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+from weakref import finalize
+
+import numpy as np
+
+from thetabench.judy.kernels import rows as layout
+from thetabench.judy.kernels.rows import (
+    count_bytes,
+    find_rows,
+    fold_boxes,
+    free_all,
+    move_lists,
+    put_rows,
+    read_rows,
+    take_out_rows,
+)
+from thetabench.judy.libjudy import load
+from thetastream.index.base import Array, register
+from thetastream.index.folding import Fold
+from thetastream.index.ordered.ordered_index import OrderedIndex
+
+__all__ = ["Judy"]
+
+_SPARE = 1.25  # words of a new pool for each that is in use
+
+
+@register
+class Judy(OrderedIndex):
+    """A JudyL array of libJudy; RegistryError where the library is not installed."""
+
+    name: ClassVar[str] = "judy"
+    summary: ClassVar[str] = "the C library libJudy, where it is installed; for comparison"
+    group: ClassVar[str] = "judy"
+
+    def __init__(self, capacity: int = 1 << 20, columns: int = 1) -> None:
+        self._calls = np.array(load(), np.int64)
+        super().__init__(capacity, columns)
+        self._root = np.zeros(1, np.int64)  # the library's; it must stay where it is
+        self._address = self._root.ctypes.data
+        self._free = finalize(self, _freed, self._calls, self._root)
+        self._moves = 0
+        self._no_lists()
+
+    def _no_lists(self) -> None:
+        self._heads, self._pool = np.zeros(0, np.int64), np.empty(0, np.int64)
+        self._facts = np.zeros(layout.FACTS, np.int64)
+        self._facts[layout.FREE] = -1
+
+    @property
+    def _parts(self) -> tuple[Array, int, Array, Array, Array]:
+        """What all loops take."""
+        return self._calls, self._address, self._heads, self._pool, self._facts
+
+    # --- Changing -------------------------------------------------------------------------------
+
+    def _put(self, keys: Array, ids: Array) -> None:
+        cursor = np.zeros(1, np.int64)
+        while (status := put_rows(*self._parts, keys, ids, cursor)) != layout.DONE:
+            if status == layout.NO_MEMORY:
+                raise MemoryError("libJudy could not allocate memory")
+            if status == layout.NO_ROOM:
+                self._move(int(self._facts[layout.WANTED]))
+            else:
+                old = self._heads
+                self._heads = np.zeros(old.size + max(8, old.size // 4) * layout.HEAD, np.int64)
+                self._heads[: old.size] = old
+
+    def _take_out(self, keys: Array, ids: Array) -> int:
+        found = int(take_out_rows(*self._parts, keys, ids))
+        if 2 * self._facts[layout.LIVE] + 64 < self._pool.size:
+            self._move(0)
+        return found
+
+    def _move(self, words: int) -> None:
+        """Move lists to a new pool with room for so many words more. O(ids in lists)."""
+        target = np.empty(int(self._facts[layout.LIVE] * _SPARE) + words, np.int64)
+        move_lists(self._heads, self._pool, target, self._facts)
+        self._pool = target
+        self._moves += 1
+
+    def _clear(self) -> None:
+        free_all(self._calls, self._address)
+        self._no_lists()
+
+    # --- Asking ---------------------------------------------------------------------------------
+
+    def _find(self, keys: Array) -> Array:
+        found = np.empty(keys.size, np.int64)
+        find_rows(*self._parts, keys, found)
+        return found
+
+    def _read(
+        self,
+        lows: Array,
+        highs: Array,
+        before: int,
+        cursor: Array,
+        positions: Array,
+        keys: Array,
+        ids: Array,
+    ) -> int:
+        one = np.empty(2, np.int64)
+        at = one.ctypes.data
+        boxes = (lows, highs, before, cursor)
+        return int(read_rows(*self._parts, *boxes, one, at, positions, keys, ids))
+
+    def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
+        one = np.empty(2, np.int64)
+        fold_boxes(*self._parts, lows, highs, before, one, one.ctypes.data, *fold.arrays)
+
+    def _rows(self) -> tuple[Array, Array]:
+        keys, ids, positions = (np.empty(self._held, np.int64) for _ in range(3))
+        low, high = np.array([-(2**63)]), np.array([2**63 - 1])
+        cursor = np.array([0, 0, -1])
+        filled = self._read(low, high, -(2**63), cursor, positions, keys, ids)
+        assert filled == self._held
+        return keys, ids
+
+    # --- Facts ----------------------------------------------------------------------------------
+
+    @property
+    def _held(self) -> int:
+        return int(self._facts[layout.HELD])
+
+    @property
+    def nbytes(self) -> int:
+        held = int(count_bytes(self._calls, self._address))
+        return super().nbytes + held + self._heads.nbytes + self._pool.nbytes + self._facts.nbytes
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        return {**super().statistics, "moves": self._moves}
+
+    def check(self) -> None:
+        super().check()
+        keys, _ = self._rows()
+        facts, heads = self._facts, self._heads.reshape(-1, layout.HEAD)
+        lists = heads[: facts[layout.LISTS]]
+        lists = lists[lists[:, layout.SIZE] > 0]
+        assert np.all(lists[:, layout.SIZE] > 1), "a list is for several"
+        assert np.all(lists[:, layout.GAP] + lists[:, layout.SIZE] <= lists[:, layout.ROOM])
+        _, many = np.unique(keys, return_counts=True)
+        sizes = np.sort(lists[:, layout.SIZE])
+        assert np.array_equal(sizes, np.sort(many[many > 1])), "a list for each key of several"
+        assert facts[layout.LIVE] == lists[:, layout.ROOM].sum() <= facts[layout.TOP]
+        assert facts[layout.TOP] <= self._pool.size
+        assert (count_bytes(self._calls, self._address) > 0) == (self._held > 0)
+
+
+def _freed(calls: Array, root: Array) -> None:
+    free_all(calls, root.ctypes.data)

@@ -1,0 +1,27 @@
+"""The PanJoin paper's benchmark as a whole: figures, result file, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thetabench.figure import Paper, power
+from thetabench.panjoin.figures import FIGURES
+from thetabench.panjoin.measure import MEASURES
+from thetabench.panjoin.plan import Work
+from thetabench.panjoin.result import PanResult
+from thetabench.panjoin.score import scores
+
+__all__ = ["PAPER"]
+
+_WINDOWS = {Work.JOIN.value, Work.SLIDE.value}
+
+
+def _where(results: Sequence[PanResult]) -> str:
+    rows = {result.rows for result in results}
+    if len(rows) > 1:
+        return ""
+    several = results[0].work in _WINDOWS or "subwindows=16" in results[0].parameters
+    return f", {'w' if several else 'N_Sub'} = {power(rows.pop())}"
+
+
+PAPER = Paper("panjoin", "PanJoin", FIGURES, MEASURES, PanResult, scores, _where)

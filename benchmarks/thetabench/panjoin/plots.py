@@ -1,0 +1,13 @@
+"""Plots of a result file: ``python -m thetabench.panjoin.plots FILE``."""
+
+from __future__ import annotations
+
+import typer
+
+from thetabench.figure_plots import command
+from thetabench.panjoin.paper import PAPER
+
+main = command(PAPER)
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,134 @@
+"""One way to join the tuples of a cell: a structure, its settings, a number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetabench import figure
+from thetabench.contestant import MissingPackage, Unavailable
+from thetabench.pim.ordered import KINDS, OrderedSetJoin
+from thetabench.pim.stream import Shape, Stream
+from thetastream.tuplewise.ibwj import IndexJoin, joinable
+
+__all__ = ["Contestant", "Indexed", "Joiner", "Unavailable", "make"]
+
+Array = NDArray[np.int64]
+_RATIO = 1 / 16  # the merge ratio of the merge trees, unless a parameter says otherwise
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who competes. ``label`` names it in tables and plots, ``place`` is its place on the axis."""
+
+    label: str
+    structure: str
+    place: float
+    threads: int = 0
+    """0: one thread, without concurrency control."""
+    parameters: figure.Parameters = ()
+    task_size: int = 8
+    merge: str = "non-blocking"
+    steps: bool = False
+    """Whether the steps of each tuple are timed."""
+    record: bool = False
+    """Whether the times of tasks are kept."""
+
+    @property
+    def settings(self) -> str:
+        """The parameters as text.
+
+        >>> Contestant("", "pim-tree", 1, parameters=(("merge_ratio", 0.25), ("depth", 2))).settings
+        'merge_ratio=0.25, depth=2'
+        """
+        return figure.settings(self.parameters)
+
+    def limit(self, window: int) -> int:
+        """Rows of a side between two merges, or between two subindexes of a chain; 0 for never."""
+        settings = dict(self.parameters)
+        if self.structure in ("im-tree", "pim-tree"):
+            return max(1, round(float(settings.get("merge_ratio", _RATIO)) * window))
+        if self.structure == "chained":
+            return -(-window // (int(settings.get("length", 2)) - 1))
+        return 0
+
+    def cycle(self, shape: Shape) -> int:
+        """Tuples after which every side has merged once more: a fair time has whole cycles.
+
+        >>> [Contestant("", name, 1).cycle(Shape(1024)) for name in ("im-tree", "b+tree")]
+        [128, 1]
+        """
+        sides = zip(shape.windows, shape.shares, strict=False)
+        return max(1, *(round(self.limit(window) / share) for window, share in sides))
+
+    def merges(self, stream: Stream, start: int, stop: int) -> int:
+        """How often it merges between two tuples: before every ``limit``-th row of a side."""
+        found = 0
+        for side, window in enumerate(stream.windows):
+            limit = self.limit(window)
+            if limit:
+                begin = window + int(np.count_nonzero(stream.tuples(0, start)[0] == side))
+                end = begin + int(np.count_nonzero(stream.tuples(start, stop)[0] == side))
+                found += (end - 1) // limit - (begin - 1) // limit
+        return found
+
+
+class Joiner(Protocol):
+    """What is measured."""
+
+    def fill(self, sides: Array, keys: Array) -> None:
+        """Fill the windows, without asking for matches."""
+        ...
+
+    def run(
+        self, sides: Array, keys: Array, lows: Array, highs: Array
+    ) -> Iterator[tuple[Array, Array]]:
+        """Join tuples; see ``IndexJoin.run``. Works only while the next pairs are asked for."""
+        ...
+
+
+class Indexed:
+    """An ``IndexJoin``; empty boxes fill it, so that no search is paid for."""
+
+    def __init__(self, who: Contestant, shape: Shape) -> None:
+        self.join = IndexJoin(
+            who.structure,
+            shape.windows,
+            self_join=shape.self_join,
+            threads=who.threads,
+            task_size=who.task_size,
+            merge=who.merge,
+            parameters=dict(who.parameters),
+            record=who.record,
+            steps=who.steps,
+        )
+
+    def fill(self, sides: Array, keys: Array) -> None:
+        """Insert all rows; nobody asks for anything."""
+        for _ in self.join.run(sides, keys, np.ones_like(keys), np.zeros_like(keys)):
+            raise AssertionError("an empty box met a row")
+
+    def run(
+        self, sides: Array, keys: Array, lows: Array, highs: Array
+    ) -> Iterator[tuple[Array, Array]]:
+        """Join tuples."""
+        return self.join.run(sides, keys, lows, highs)
+
+
+def make(who: Contestant, shape: Shape) -> Joiner:
+    """Make an empty join, or say why it cannot be had."""
+    if who.structure in KINDS:
+        try:
+            return OrderedSetJoin(who.structure, shape.windows)
+        except MissingPackage as missing:
+            raise Unavailable(str(missing)) from None
+    if who.structure not in joinable():
+        raise Unavailable(f"there is no structure {who.structure}")
+    try:
+        return Indexed(who, shape)
+    except NotImplementedError:
+        raise Unavailable(f"{who.structure} has no parallel join") from None

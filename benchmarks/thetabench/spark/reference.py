@@ -1,0 +1,141 @@
+"""The right answers: found offline by sorting, and told as a count and a checksum per micro-batch.
+
+A pair joins when its keys match and its event times are at most a window apart; it belongs to the
+micro-batch of its later row. Left rows are taken in stretches of about a window; the right rows
+that can meet a stretch are sorted by the first key, every left row asks for a slice of them, and
+the exact conditions are tested on these candidates. ``l.a < r.a AND l.b > r.b`` gets a narrow slice
+from ``r.a < l.a + (l.b - l.a) - (r.b - r.a)``.
+
+The checksum is the sum of ``shiftright(xxhash64(left, right), 24)``, which Spark computes too. The
+hash follows the public XXH64 algorithm for 8 bytes, chained over the columns from seed 42, as Spark
+documents its function. Forty bits are left, so that no micro-batch below 2^24 rows overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetabench.digest import Digest
+from thetabench.query import Op, Query, Values
+from thetabench.reference import expanded
+from thetabench.spark.feed import Feed
+from thetastream.side import Side
+
+__all__ = ["CHECKSUM", "echoes", "reference", "xxhash64"]
+
+CHECKSUM = "sum(shiftright(xxhash64({left}, {right}), 24))"
+"""The checksum of an answer in Spark SQL."""
+
+Ids = NDArray[np.int64]
+_STRETCH = 1 << 16
+_ONE, _TWO, _THREE, _FOUR, _FIVE = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+
+
+def reference(feed: Feed, batches: int) -> list[Digest]:
+    """Give the digest of the right answer of each of the first micro-batches."""
+    edges = np.array(feed.shape.edges[: batches + 1])
+    rows = int(edges[-1])
+    tables = {
+        side: {name: table.column(name).to_numpy()[:rows] for name in feed.query.columns}
+        for side, table in feed.tables.items()
+    }
+    counts, sums = np.zeros(batches, np.int64), np.zeros(batches, np.int64)
+    size = max(feed.shape.window, _STRETCH)
+    for start in range(0, rows, size):
+        for left, right in _pairs(feed.query, tables, start, min(start + size, rows)):
+            near = np.abs(left - right) <= feed.shape.window
+            left, right = left[near], right[near]
+            batch = np.searchsorted(edges, np.maximum(left, right), side="right") - 1
+            counts += np.bincount(batch, minlength=batches)
+            np.add.at(sums, batch, _codes(left + 1, right + 1))
+    return [Digest(int(count), int(total)) for count, total in zip(counts, sums, strict=True)]
+
+
+def echoes(feed: Feed, batches: int, copies: int) -> list[Digest]:
+    """Give the digests of an answer that holds every row ``copies`` times: ``t`` and a key."""
+    column = feed.query.columns[0]
+    found = []
+    for start, end in zip(feed.shape.edges[:batches], feed.shape.edges[1:], strict=False):
+        total = Digest(0, 0)
+        for table in feed.tables.values():
+            rows = table.slice(start, end - start)
+            codes = _codes(rows.column("t").to_numpy(), rows.column(column).to_numpy())
+            total = _plus(total, Digest(copies * len(codes), copies * int(codes.sum())))
+        found.append(total)
+    return found
+
+
+def xxhash64(*columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Give Spark's ``xxhash64`` of columns of int64.
+
+    >>> xxhash64(np.array([1]), np.array([2])).astype(np.int64)
+    array([-8198029865082835910])
+    """
+    code = np.full(len(columns[0]), 42, np.uint64)
+    for column in columns:
+        code += _FIVE + np.uint64(8)
+        code ^= _rotated(column.astype(np.uint64) * _TWO, 31) * _ONE
+        code = _rotated(code, 27) * _ONE + _FOUR
+        for shift, prime in ((33, _TWO), (29, _THREE)):
+            code ^= code >> np.uint64(shift)
+            code *= prime
+        code ^= code >> np.uint64(32)
+    return code
+
+
+def _rotated(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    return (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+
+
+def _codes(left: Ids, right: Ids) -> Ids:
+    return np.asarray(xxhash64(left, right).astype(np.int64) >> 24)
+
+
+def _plus(one: Digest, other: Digest) -> Digest:
+    return Digest(one.matches + other.matches, one.checksum + other.checksum)
+
+
+def _pairs(
+    query: Query, tables: dict[Side, dict[str, Values]], start: int, end: int
+) -> Iterator[tuple[Ids, Ids]]:
+    """Yield row numbers of pairs whose keys match; left rows from ``start`` to ``end - 1``."""
+    begin, stop = max(start - query.window, 0), end + query.window
+    fresh = {name: values[start:end] for name, values in tables[Side.LEFT].items()}
+    stored = {name: values[begin:stop] for name, values in tables[Side.RIGHT].items()}
+    first = query.terms[0]
+    order = np.argsort(stored[first.column], kind="stable")
+    ranked = stored[first.column][order]
+    lows, highs = _bounds(query, fresh, stored)
+    low = np.searchsorted(ranked, lows, side="left")
+    high = np.maximum(np.searchsorted(ranked, highs, side="right"), low)
+    for rows, places in expanded(low, high):
+        found = order[places]
+        keep = np.ones(len(rows), np.bool_)
+        for term in query.terms:
+            keep &= term.holds(fresh[term.column][rows], stored[term.column][found])
+        yield rows[keep] + start, found[keep] + begin
+
+
+def _bounds(
+    query: Query, fresh: dict[str, Values], stored: dict[str, Values]
+) -> tuple[Values, Values]:
+    lows, highs = query.terms[0].bounds(fresh[query.terms[0].column])
+    if [term.op for term in query.terms] == [Op.LT, Op.GT]:
+        a, b = query.columns
+        theirs = (stored[b] - stored[a]).min(initial=np.inf)
+        slack = 1e-9 * (1 + np.abs(fresh[a]) + np.abs(fresh[b]))
+        highs = np.minimum(highs, fresh[b] - theirs + slack)
+    return lows, highs

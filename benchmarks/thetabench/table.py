@@ -1,0 +1,127 @@
+"""The table of a result file, in Markdown: ``python -m thetabench.table``.
+
+It is written between two marks of a page, so that the page never holds a number that somebody
+typed. Losses are shown like wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thetabench.peers import HOME
+from thetabench.result import Result, best_peer, cells, read
+from thetastream.errors import DataError
+
+__all__ = ["BEGIN", "END", "insert", "markdown", "ratio_text", "speed_text"]
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """Give the table: million rows per second of everyone, and the ratio to the best peer."""
+    if not results:
+        raise DataError("there are no results to make a table of.")
+    peers = [name for name in dict.fromkeys(r.contestant for r in results) if name != HOME]
+    head = ["workload", "window", "batch", HOME, "best peer", "ratio", *peers]
+    lines = [_row(head), _row(["---", *["--:"] * 3, "---", *["--:"] * (len(peers) + 1)])]
+    for (workload, window, batch), found in cells(results).items():
+        by_name = {result.contestant: result for result in found}
+        best = best_peer(found, HOME)
+        home = by_name.get(HOME)
+        lines.append(
+            _row(
+                [
+                    workload,
+                    f"{window:,}",
+                    f"{batch:,}",
+                    speed_text(home),
+                    best.contestant if best else "–",
+                    ratio_text(home, best),
+                    *(speed_text(by_name.get(name)) for name in peers),
+                ]
+            )
+        )
+    return "\n".join([*lines, "", _footnote(results)])
+
+
+def speed_text(result: Result | None) -> str:
+    """Give million rows per second, or a dash when there is no number."""
+    if result is None or not result.ran:
+        return "–"
+    speed = result.tuples_per_s / 1e6
+    return f"{speed:.1f}" if speed >= 9.95 else f"{speed:.2g}" if speed < 0.1 else f"{speed:.2f}"
+
+
+def ratio_text(home: Result | None, best: Result | None) -> str:
+    """Give the ratio to the best peer; a loss is said in words."""
+    if home is None or best is None or not home.ran:
+        return "–"
+    ratio = home.tuples_per_s / best.tuples_per_s
+    if ratio < 1:
+        return f"{ratio:.2f} × (slower)"
+    return f"**{ratio:.1f} ×**"
+
+
+def insert(page: str, table: str, begin: str = BEGIN, end: str = END) -> str:
+    r"""Give the page with the table between its marks.
+
+    >>> print(insert("a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "new"))
+    a
+    <!-- bench:begin -->
+    new
+    <!-- bench:end -->
+    b
+    """
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise DataError(f"the page needs the marks {begin} and {end}, in this order.")
+    return f"{before}{begin}\n{table}\n{end}{after}"
+
+
+def _row(values: Sequence[str]) -> str:
+    return "| " + " | ".join(values) + " |"
+
+
+def _footnote(results: Sequence[Result]) -> str:
+    first = results[0]
+    packages = sorted(
+        {item for r in results if r.versions for item in r.versions.split("; ")}, key=str.lower
+    )
+    notes = [
+        "Million rows per second, Arrow in, Arrow out, one thread. Every number belongs to an "
+        "answer that was compared with a reference, push by push; – means that it was not run.",
+        f"Machine: {first.cpu}, {first.cores} cores, {first.memory_bytes / 2**30:.0f} GiB, "
+        f"{first.system}, Python {first.python}; {', '.join(packages)}; {first.date}.",
+    ]
+    reasons = dict.fromkeys(
+        f"{r.contestant} {r.workload} {r.window:,}/{r.batch:,}: {r.reason}"
+        for r in results
+        if not r.ran and r.reason != "no form for this predicate"
+    )
+    if reasons:
+        notes.append(f"Not run: {'; '.join(reasons)}.")
+    return "\n\n".join(notes)
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="A result file.")] = Path(
+        "benchmarks/results/foundation.csv"
+    ),
+    page: Annotated[Path, typer.Option(help="The page to write the table into.")] = Path(
+        "README.md"
+    ),
+) -> None:
+    """Write the table of a result file into a page, between its marks."""
+    if not page.exists():
+        raise DataError(f"no page {page}.")
+    page.write_text(insert(page.read_text("utf-8"), markdown(read(file))), "utf-8")
+    typer.echo(f"wrote the table of {file} into {page}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

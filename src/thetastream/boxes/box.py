@@ -1,0 +1,321 @@
+"""From conditions to boxes: which keys of the stored side a fresh row asks for.
+
+For a fresh value every condition of a term gives one or two inclusive intervals of stored keys; the
+conditions of an arm are intersected, the arms of a term made disjoint. Whole numbers, decimals and
+times use exact integer edges that saturate at the ends of int64. Floats use the edges that IEEE
+rounding gives (``kernels/floats.py``).
+
+    fresh right value v, term -5 <= l.x - r.x <= 5     stored left keys [v - 5, v + 5]
+    fresh right value v, term l.x != r.x               stored left keys [min, v - 1], [v + 1, max]
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.boxes.kernels.arms import make_disjoint
+from thetastream.condition.expression import Function
+from thetastream.condition.term import (
+    Arm,
+    Bound,
+    Compare,
+    Condition,
+    Constant,
+    Difference,
+    Term,
+    edges,
+)
+from thetastream.data.batch import float_keys, keys_to_floats
+from thetastream.data.kernels.floats import (
+    NAN_KEY,
+    NEGATIVE_INFINITY_KEY,
+    POSITIVE_INFINITY_KEY,
+    last_sum_at_most,
+)
+from thetastream.schema import Domain, Kind
+from thetastream.side import Side
+from thetastream.window import saturating_add
+
+__all__ = ["Pieces", "band_interval", "band_width", "intervals", "plain_band"]
+
+Array = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Pieces = list[tuple[Array, Array]]
+MIN, MAX = -(2**63), 2**63 - 1
+
+
+def intervals(term: Term, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    """Disjoint intervals of stored keys that match fresh keys, as ``(lows, highs)`` arrays."""
+    pieces: Pieces = []
+    for arm in term.arms:
+        pieces.extend(_arm(arm, domain, fresh, keys))
+    if len(term.arms) == 1 or len(pieces) == 1:
+        return pieces
+    lows = np.stack([low for low, _ in pieces])
+    highs = np.stack([high for _, high in pieces])
+    make_disjoint(lows, highs)
+    return list(zip(lows, highs, strict=True))
+
+
+def band_width(term: Term, domain: Domain) -> float | None:
+    """How wide the interval of a bounded band is, in values (floats) or key units; else None."""
+    if not term.is_band or any(
+        isinstance(c, Compare) and c.op is Function.EQ for c in term.arms[0]
+    ):
+        return None
+    lows: list[Fraction] = []
+    highs: list[Fraction] = []
+    for condition in term.arms[0]:
+        for edge, is_low in edges(condition, domain.constant):
+            (lows if is_low else highs).append(edge)
+    return float(min(highs) - max(lows)) if lows and highs else None
+
+
+def _arm(arm: Arm, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    edges = _float_edges if domain.kind is Kind.FLOAT else _exact_edges
+    parts = [edges(condition, domain, fresh, keys) for condition in arm]
+    if len(parts) == 1:
+        return parts[0]
+    return [_intersection(combination) for combination in product(*parts)]
+
+
+def _intersection(parts: tuple[tuple[Array, Array], ...]) -> tuple[Array, Array]:
+    low, high = parts[0]
+    for other_low, other_high in parts[1:]:
+        low, high = np.maximum(low, other_low), np.minimum(high, other_high)
+    return low, high
+
+
+def _all_from(low: Array) -> tuple[Array, Array]:
+    return low, np.full_like(low, MAX)
+
+
+def _all_to(high: Array) -> tuple[Array, Array]:
+    return np.full_like(high, MIN), high
+
+
+# --- Whole numbers, decimals, times --------------------------------------------------------------
+
+
+def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    """Intervals of the stored key ``u`` for a fresh ``v``: every condition is ``u op v + c``."""
+    if isinstance(condition, Compare):
+        op = condition.op if fresh is Side.RIGHT else condition.op.flip()
+        stored, own = condition.shift(fresh.other) or 0, condition.shift(fresh) or 0
+        return _exact_compare(op, domain.constant(own) - domain.constant(stored), keys)
+    if condition.low is not None and condition.high is not None:
+        return [_exact_band(_steps(condition, domain, fresh), keys)]
+    ops = []
+    # minuend stored: u - v op c, so u op v + c.  minuend fresh: v - u op c, so u flip(op) v - c.
+    sign = -1 if condition.minuend is fresh else 1
+    for bound, op in ((condition.low, Function.GE), (condition.high, Function.LE)):
+        if bound is not None:
+            ops.append((_strict(op, bound) if sign > 0 else _strict(op, bound).flip(), bound))
+    parts = [_exact_compare(op, sign * domain.constant(b.value), keys)[0] for op, b in ops]
+    return [_intersection(tuple(parts))]
+
+
+def _exact_band(steps: tuple[int, int], keys: Array) -> tuple[Array, Array]:
+    """A band with both edges: two additions, unless an edge leaves int64."""
+    first, last = steps
+    low, high = (int(keys.min()), int(keys.max())) if keys.size else (0, 0)
+    edges_fit = low + first >= MIN and low + last >= MIN and high + first <= MAX
+    if edges_fit and high + last <= MAX and first >= MIN and last <= MAX:
+        return keys + np.int64(first), keys + np.int64(last)
+    piece = saturating_add(keys, first), saturating_add(keys, last)
+    return _empty_if_below(_empty_if_above(piece, keys, first), keys, last)
+
+
+def _steps(condition: Difference, domain: Domain, fresh: Side) -> tuple[int, int]:
+    """Whole steps from a fresh key to the first and the last stored key inside a band."""
+    assert condition.low is not None and condition.high is not None
+    low, high = domain.constant(condition.low.value), domain.constant(condition.high.value)
+    first = math.floor(low) + 1 if condition.low.strict else math.ceil(low)
+    last = math.ceil(high) - 1 if condition.high.strict else math.floor(high)
+    return (-last, -first) if condition.minuend is fresh else (first, last)
+
+
+def plain_band(term: Term, domain: Domain, fresh: Side) -> tuple[int, int] | None:
+    """The steps of a term that is one exact band and nothing else; they never change."""
+    if domain.kind is Kind.FLOAT or len(term.arms) != 1 or len(term.arms[0]) != 1:
+        return None
+    (condition,) = term.arms[0]
+    if not isinstance(condition, Difference) or condition.low is None or condition.high is None:
+        return None
+    steps = _steps(condition, domain, fresh)
+    return steps if all(MIN <= step <= MAX for step in steps) else None
+
+
+def band_interval(steps: tuple[int, int], keys: Array) -> Pieces:
+    """``intervals`` of a plain band."""
+    return [_exact_band(steps, keys)]
+
+
+def _strict(op: Function, bound: Bound) -> Function:
+    if not bound.strict:
+        return op
+    return Function.GT if op is Function.GE else Function.LT
+
+
+def _exact_compare(op: Function, shift: Fraction, keys: Array) -> Pieces:
+    """Keys ``u`` with ``u op v + shift``; a shift between two keys rounds inwards."""
+    down, up = math.floor(shift), math.ceil(shift)
+    if op is Function.LE:
+        return [_empty_if_below(_all_to(saturating_add(keys, down)), keys, down)]
+    if op is Function.LT:
+        return [_empty_if_below(_all_to(saturating_add(keys, up - 1)), keys, up - 1)]
+    if op is Function.GE:
+        return [_empty_if_above(_all_from(saturating_add(keys, up)), keys, up)]
+    if op is Function.GT:
+        return [_empty_if_above(_all_from(saturating_add(keys, down + 1)), keys, down + 1)]
+    if op is Function.EQ:
+        if down != up:
+            return [(np.ones_like(keys), np.zeros_like(keys))]
+        both = (
+            *_exact_compare(Function.GE, shift, keys),
+            *_exact_compare(Function.LE, shift, keys),
+        )
+        return [_intersection(both)]
+    return _exact_compare(Function.LT, shift, keys) + _exact_compare(Function.GT, shift, keys)
+
+
+def _empty_if_below(piece: tuple[Array, Array], keys: Array, step: int) -> tuple[Array, Array]:
+    """An upper edge that falls out of int64 at the bottom leaves nothing."""
+    low, high = piece
+    if step < 0:
+        gone = high == MIN
+        if gone.any():
+            out = gone & (keys.astype(object) + step < MIN)
+            low = np.where(out, np.int64(1), low)
+            high = np.where(out, np.int64(0), high)
+    return low, high
+
+
+def _empty_if_above(piece: tuple[Array, Array], keys: Array, step: int) -> tuple[Array, Array]:
+    """A lower edge that leaves int64 at the top leaves nothing."""
+    low, high = piece
+    if step > 0:
+        gone = low == MAX
+        if gone.any():
+            out = gone & (keys.astype(object) + step > MAX)
+            low = np.where(out, np.int64(1), low)
+            high = np.where(out, np.int64(0), high)
+    return low, high
+
+
+# --- Floats --------------------------------------------------------------------------------------
+
+
+def _float_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    if isinstance(condition, Compare):
+        return _float_compare(condition, fresh, keys)
+    values = keys_to_floats(keys)
+    if condition.minuend is fresh:
+        return _float_difference_fresh(condition, values)
+    return _float_difference_stored(condition, values)
+
+
+def _float_compare(condition: Compare, fresh: Side, keys: Array) -> Pieces:
+    """``fl(u + stored shift) op w`` with ``w = fl(v + fresh shift)``."""
+    op = condition.op if fresh is Side.RIGHT else condition.op.flip()
+    stored, own = condition.shift(fresh.other), condition.shift(fresh)
+    if stored is None and own is None:
+        at_most, below = keys, keys - 1
+    else:
+        at_most, below = _float_bounds(stored, own, keys_to_floats(keys))
+    if op is Function.LE:
+        return [_all_to(at_most)]
+    if op is Function.LT:
+        return [_all_to(below)]
+    if op is Function.GE:
+        return [_all_from(below + 1)]
+    if op is Function.GT:
+        return [_all_from(at_most + 1)]
+    if op is Function.EQ:
+        return [(below + 1, at_most)]
+    return [_all_to(below), _all_from(at_most + 1)]
+
+
+def _float_bounds(
+    stored: Constant | None, own: Constant | None, values: Floats
+) -> tuple[Array, Array]:
+    """The last keys at most and below the bounds of values, where constants are added."""
+    with np.errstate(all="ignore"):
+        bound = values if own is None else values + float(own)  # type: ignore[arg-type]
+    if stored is None:
+        at = float_keys(bound)
+        return at, at - 1
+    shifts = np.full_like(bound, float(stored))  # type: ignore[arg-type]
+    return _last(shifts, bound, strict=False), _last(shifts, bound, strict=True)
+
+
+def _last(shifts: Floats, bounds: Floats, *, strict: bool) -> Array:
+    """Last key ``u`` with ``fl(u + shift) <= bound``; shifts are finite."""
+    with np.errstate(all="ignore"):
+        guesses = float_keys(bounds - shifts)
+    lasts = np.empty(len(shifts), np.int64)
+    last_sum_at_most(guesses, np.empty(1), np.empty(1), shifts, bounds, strict, lasts)
+    return lasts
+
+
+def _float_difference_stored(condition: Difference, values: Floats) -> Pieces:
+    """``low <= fl(u - v) <= high`` for the stored ``u``: rising in ``u``, with NaN at the top."""
+    regular = np.isfinite(values)
+    shifts = np.where(regular, -values, 0.0)
+    low, high = np.full(len(values), MIN), np.full(len(values), MAX)
+    if condition.low is not None:
+        edge = np.full_like(values, float(condition.low.value))  # type: ignore[arg-type]
+        low = _last(shifts, edge, strict=not condition.low.strict) + 1
+    if condition.high is not None:
+        edge = np.full_like(values, float(condition.high.value))  # type: ignore[arg-type]
+        high = _last(shifts, edge, strict=condition.high.strict)
+    if regular.all():
+        return [(low, high)]
+    # v = +inf: u - v is -inf, and NaN for u = +inf or NaN.  v = -inf: +inf or NaN.  v = NaN: NaN.
+    plus = values == np.inf
+    rest = ~regular & ~plus
+    capped = condition.high is not None
+    low = np.where(plus, MIN if condition.low is None else POSITIVE_INFINITY_KEY, low)
+    high = np.where(plus, POSITIVE_INFINITY_KEY - 1 if capped else MAX, high)
+    low = np.where(rest, 1 if capped else MIN, low)
+    high = np.where(rest, 0 if capped else MAX, high)
+    return [(low, high)]
+
+
+def _float_difference_fresh(condition: Difference, values: Floats) -> Pieces:
+    """``low <= fl(v - u) <= high`` for the stored ``u``: falling in ``u``, but NaN at its top.
+
+    ``fl(v - u) = -fl(u - v)`` exactly, so the edges are those of the mirrored band; what yields NaN
+    (above every bound) is added for an open upper end and left out for a closed one.
+    """
+    regular = np.isfinite(values)
+    shifts = np.where(regular, -values, 0.0)
+    low, high = np.full(len(values), MIN), np.full(len(values), POSITIVE_INFINITY_KEY)
+    if condition.high is not None:
+        edge = np.full_like(values, -float(condition.high.value))  # type: ignore[arg-type]
+        low = _last(shifts, edge, strict=not condition.high.strict) + 1
+    if condition.low is not None:
+        edge = np.full_like(values, -float(condition.low.value))  # type: ignore[arg-type]
+        high = np.minimum(_last(shifts, edge, strict=condition.low.strict), high)
+    capped = condition.high is not None
+    if not regular.all():
+        # v = +inf or NaN: +inf or NaN throughout.  v = -inf: -inf, but NaN for u = -inf or NaN.
+        minus = values == -np.inf
+        rest = ~regular & ~minus
+        low = np.where(rest, 1 if capped else MIN, low)
+        high = np.where(rest, 0 if capped else MAX, high)
+        low = np.where(minus, NEGATIVE_INFINITY_KEY + 1 if capped else MIN, low)
+        only_nan = NEGATIVE_INFINITY_KEY if condition.low is not None else POSITIVE_INFINITY_KEY
+        high = np.where(minus, POSITIVE_INFINITY_KEY if capped else only_nan, high)
+        if capped and condition.low is not None:
+            low, high = np.where(minus, 1, low), np.where(minus, 0, high)
+    pieces: Pieces = [(low, high)]
+    if not capped:
+        reached = high >= NAN_KEY
+        pieces.append((np.where(reached, 1, NAN_KEY), np.where(reached, 0, NAN_KEY)))
+    return pieces

@@ -1,0 +1,108 @@
+"""``thetastream relation build``: files become a table on disk, in key order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from thetastream.cli.progress import count
+from thetastream.cli.relation.line import WorkLine
+
+if TYPE_CHECKING:
+    from thetastream.relation.files.build import Progress
+
+__all__ = ["EPILOG", "build", "read_key"]
+
+EPILOG = """\
+Examples:
+
+  thetastream relation build parts.parquet parts.rel --key part
+
+  thetastream relation build tariffs-1.csv tariffs-2.csv tariffs.rel --key lo,hi --fill 0.9
+
+  thetastream relation build customers/ customers.rel --key id --memory "1 GB" --force
+"""
+
+
+def build(
+    sources: Annotated[
+        list[Path], typer.Argument(help="Parquet, CSV or Arrow files, or folders of them.")
+    ],
+    out: Annotated[Path, typer.Argument(help="The relation: a folder, made or replaced.")],
+    *,
+    key: Annotated[
+        list[str],
+        typer.Option(help="The key column; lo,hi (or --key twice) for rows that are intervals."),
+    ],
+    block_bytes: Annotated[int, typer.Option(help="Size of a block.")] = 8192,
+    fill: Annotated[
+        float, typer.Option(help="How full blocks are; the rest is room for updates.")
+    ] = 0.8,
+    memory: Annotated[
+        str, typer.Option(help="For sorting; a larger source is sorted on disk.")
+    ] = "256 MB",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing relation.")] = False,
+) -> None:
+    """Sort rows by key into blocks on disk, with a sparse index and checksums.
+
+    The source may be larger than memory. The relation appears whole when all is written; one that
+    is replaced can be read until then, and after.
+    """
+    import thetastream as ts
+    from thetastream.cli.relation.info import facts_table
+    from thetastream.errors import RelationError
+    from thetastream.relation.files.folder import Folder
+
+    if Folder(out).exists() and not force:
+        raise RelationError(f"{str(out)!r} exists; pass --force to replace it")
+    report = Console(stderr=True)
+    with WorkLine(report) as line:
+
+        def show(done: Progress) -> None:
+            line.show(_stage(done, line.seconds), _part(done), 1.0 if done.total else None)
+
+        relation = ts.Relation.build(
+            out,
+            sources[0] if len(sources) == 1 else sources,
+            key=read_key(key),
+            block_bytes=block_bytes,
+            fill=fill,
+            memory=memory,
+            progress=show,
+        )
+    with relation:
+        report.print(facts_table(relation))
+        speed = relation.rows / max(line.seconds, 1e-9)
+        report.print(f"built in {line.seconds:.2f} s, {count(speed)} rows/s", highlight=False)
+
+
+def _stage(done: Progress, seconds: float) -> str:
+    """What a build is at: rows read, then written."""
+    what, rows = ("written", done.written) if done.written else ("read", done.read)
+    total = f" of {count(done.total)}" if done.total else ""
+    return f"{what} {count(rows)}{total} rows · {seconds:.0f} s"
+
+
+def _part(done: Progress) -> float:
+    """How much of a build is done: reading and writing are half of it each."""
+    return (done.read + done.written) / (2 * done.total) if done.total else 0.0
+
+
+def read_key(names: list[str]) -> str | tuple[str, str]:
+    """One key column, or two of an interval: ``["k"]``, ``["lo,hi"]`` or ``["lo", "hi"]``.
+
+    >>> read_key(["part"]), read_key(["lo, hi"]), read_key(["lo", "hi"])
+    ('part', ('lo', 'hi'), ('lo', 'hi'))
+    """
+    from thetastream.errors import RelationError
+
+    parts = [part.strip() for name in names for part in name.split(",")]
+    if not 1 <= len(parts) <= 2 or not all(parts):
+        raise RelationError(
+            f"a relation has one key column, or two of an interval (--key lo,hi); got "
+            f"--key {' --key '.join(names)}"
+        )
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])

@@ -1,0 +1,85 @@
+"""``thetastream relation calibrate``: what a seek and a block cost where a relation lies."""
+
+from __future__ import annotations
+
+import json as json_text
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from thetastream.cli.relation.line import WorkLine
+
+if TYPE_CHECKING:
+    from thetastream.relation.disk.calibrate import Calibration
+
+__all__ = ["EPILOG", "calibrate"]
+
+EPILOG = """\
+Examples:
+
+  thetastream relation calibrate parts.rel
+
+  thetastream relation calibrate --seconds 1 --block-bytes 65536
+
+  thetastream relation calibrate --profile disk
+"""
+
+
+def calibrate(
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="A relation, or a file or folder on the device; else this folder."),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Show a simulated device instead: disk, ssd or object-store."),
+    ] = None,
+    block_bytes: Annotated[
+        int | None, typer.Option(min=512, help="Size of a block; that of the relation, or 8,192.")
+    ] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Reads that are under way at a time.")] = 4,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
+    cached: Annotated[
+        bool, typer.Option("--cached", help="Read through the system's page cache.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Measure what a seek and the transfer of a block cost: S and T of the read plan.
+
+    Reads at random places, past the system's page cache: of the relation, or of a temporary file of
+    128 MiB if that is small. Best on an idle machine.
+    """
+    from thetastream.relation.disk.calibrate import calibrate as measure
+
+    place = Path() if path is None else path
+    size = block_bytes or _block_bytes(place)
+    if profile is not None:
+        found = _simulated(profile, size)
+    else:
+        with WorkLine(Console(stderr=True)) as line:
+            found = measure(
+                place, size, depth=depth, direct=not cached, seconds=seconds, progress=line.show
+            )
+    typer.echo(json_text.dumps(asdict(found), indent=2) if json else str(found))
+
+
+def _block_bytes(path: Path) -> int:
+    import thetastream as ts
+    from thetastream.relation.files.folder import Folder
+
+    if not Folder(path).exists():
+        return 8192
+    with ts.Relation.open(path) as relation:
+        return relation.block_bytes
+
+
+def _simulated(name: str, block_bytes: int) -> Calibration:
+    from thetastream.relation.disk.calibrate import Calibration
+    from thetastream.relation.disk.device import costs_of
+
+    costs = costs_of(name, block_bytes)
+    remark = f"the simulated device {name!r}: nothing was measured"
+    return Calibration(costs.seek, costs.transfer, block_bytes, 1, True, remark)

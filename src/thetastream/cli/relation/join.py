@@ -1,0 +1,220 @@
+"""``thetastream relation join``: a file or standard input, enriched from a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from thetastream.cli.progress import count
+from thetastream.cli.relation.line import WorkLine
+from thetastream.cli.tables import bytes_text, preview
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from thetastream.cli.files import Source, Target
+    from thetastream.cli.relation.pipe import Pipe, PipeTarget
+    from thetastream.relation.join.join import RelationJoin
+    from thetastream.relation.join.metrics import RelationMetrics
+    from thetastream.relation.store import Relation
+
+__all__ = ["EPILOG", "join"]
+
+EPILOG = """\
+Examples:
+
+  thetastream relation join sales.parquet parts.rel --on "l.part = r.part"
+  --how left --memory "64 MB" --output enriched.parquet
+
+  thetastream relation join calls.csv tariffs.rel --on "l.number BETWEEN r.lo AND r.hi" --explain
+
+  tail -f sales.csv | thetastream relation join - parts.rel --on "l.part = r.part"
+  --deadline "2 s" --output -
+"""
+
+STANDARD = Path("-")
+
+
+def join(
+    stream: Annotated[
+        Path, typer.Argument(help="Parquet, CSV, JSON lines or Arrow file; - for standard input.")
+    ],
+    path: Annotated[Path, typer.Argument(help="The relation.")],
+    *,
+    on: Annotated[str, typer.Option(help="The condition: l. is the stream, r. the relation.")],
+    how: Annotated[str, typer.Option(help="inner, left, semi or anti.")] = "inner",
+    memory: Annotated[str, typer.Option(help="For cache, buffers and index.")] = "64 MB",
+    deadline: Annotated[
+        str | None, typer.Option(help='How long a row may wait: "2 s"; else as long as it pays.')
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Output columns to keep, comma-separated; all without it.")
+    ] = None,
+    suffix: Annotated[
+        str, typer.Option(help="Ending of the relation's columns whose name is taken.")
+    ] = "_right",
+    batch_rows: Annotated[
+        int, typer.Option(min=1, help="Rows read per push, and rows per output batch.")
+    ] = 65_536,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Read blocks past the system's page cache.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write, - for standard output; a preview without it."
+        ),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="What - reads and writes: csv, jsonl or arrows.")
+    ] = "csv",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Rows of the preview.")] = 20,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say at the end how it was done, and why so.")
+    ] = False,
+) -> None:
+    """Join a file, or what comes on standard input, with a relation.
+
+    Rows pass as they come: with a deadline, standard input gets its answers in time even when
+    nothing more arrives.
+    """
+    import thetastream as ts
+    from thetastream.cli.files import Source, Target
+    from thetastream.cli.relation.pipe import Pipe, PipeFormat, PipeTarget
+    from thetastream.schema import output_schema, select
+    from thetastream.side import How
+
+    pipe = PipeFormat.of(format_)
+    if output not in (None, STANDARD):
+        Target.refuse_existing(output, force=force)
+    kept = [name.strip() for name in columns.split(",")] if columns else None
+    report = Console(stderr=True)
+    with ts.Relation.open(path, direct=direct) as relation:
+        source = Pipe(0, pipe, batch_rows) if stream == STANDARD else Source(stream, batch_rows)
+        engine = ts.RelationJoin(
+            relation,
+            on,
+            memory=memory,
+            deadline=deadline,
+            how=how,
+            suffix=suffix,
+            columns=kept,
+            schema=source.schema,
+            batch_rows=batch_rows,
+        )
+        schema, origin = output_schema(source.schema, relation.schema, How.of(how), suffix)
+        schema = select(schema, origin, kept)[0]
+        shown: list[pa.RecordBatch] = []
+        target: Target | PipeTarget | None = None
+        if output == STANDARD:
+            target = PipeTarget(typer.get_binary_stream("stdout"), pipe, schema)
+        elif output is not None:
+            target = Target(output, schema, force=force)
+        with WorkLine(report) as line:
+            rows = _run(relation, engine, source, line)
+            if target is None:
+                shown = _first(rows, limit)
+            else:
+                with target:
+                    for batch in rows:
+                        target.write(batch)
+        if output is None:
+            import pyarrow as pa
+
+            Console().print(preview(pa.Table.from_batches(shown, schema)))
+        if explain:
+            report.print(str(engine.explain()), highlight=False, markup=False, soft_wrap=True)
+        report.print(summary(engine.metrics(), line.seconds, deadline, output))
+        engine.close()
+
+
+def _run(
+    relation: Relation, engine: RelationJoin, source: Source | Pipe, line: WorkLine
+) -> Iterator[pa.RecordBatch]:
+    """Push what comes, poll when nothing does and a deadline nears, flush at the end."""
+
+    def show() -> None:
+        metrics = engine.metrics()
+        line.show(_progress(metrics, source.rows, line.seconds), metrics.rows, source.rows)
+
+    for arrived in _arrivals(source, lambda: engine.due):
+        relation.refresh()  # another process may have changed it
+        for batch in engine.poll() if arrived is None else engine.push(arrived):
+            yield batch
+            show()
+        show()
+    yield from engine.flush()
+
+
+def _arrivals(
+    source: Source | Pipe, due: Callable[[], float | None]
+) -> Iterator[pa.RecordBatch | None]:
+    from thetastream.cli.relation.pipe import Pipe
+
+    return source.arrivals(due) if isinstance(source, Pipe) else iter(source)
+
+
+def _first(rows: Iterator[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
+    """Read all rows, keep the first ones."""
+    shown: list[pa.RecordBatch] = []
+    for batch in rows:
+        if limit > 0:
+            shown.append(batch.slice(0, limit))
+            limit -= shown[-1].num_rows
+    return shown
+
+
+def _progress(metrics: RelationMetrics, total: int | None, seconds: float) -> str:
+    done = count(metrics.rows) + (f" of {count(total)}" if total else "")
+    return (
+        f"{done} rows · {count(metrics.matches)} matches · "
+        f"{count(metrics.rows / max(seconds, 1e-9))} rows/s · {_share(metrics)} from the cache · "
+        f"{count(metrics.waiting_rows)} rows wait"
+    )
+
+
+def _share(metrics: RelationMetrics) -> str:
+    asked = metrics.hits + metrics.misses
+    return f"{metrics.hits / asked:.1%}" if asked else "nothing"
+
+
+def summary(
+    metrics: RelationMetrics, seconds: float, deadline: str | None, output: Path | None
+) -> Table:
+    """What the join did: rows, cache, reads, memory, latency, and where the time went."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+
+    def add(name: str, value: Any, remark: str = "") -> None:
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else value, remark)
+
+    add("rows in", metrics.rows)
+    if metrics.null_keys:
+        add("without a key", metrics.null_keys, "NULL matches nothing")
+    add("matches", metrics.matches)
+    to_file = output is not None and output != STANDARD
+    add("rows out", metrics.output_rows, escape(f"to {output}") if to_file else "")
+    add("time", f"{seconds:.2f} s", f"{count(metrics.rows / max(seconds, 1e-9))} rows/s")
+    add("from the cache", _share(metrics), f"{metrics.cached_blocks:,} blocks cached")
+    phases = f"in {metrics.join_phases:,} join phases, {metrics.seeks:,} seeks"
+    add("blocks read", metrics.blocks_read, f"{phases}, {metrics.blocks_wasted:,} not asked for")
+    budget = f"at most, of {bytes_text(metrics.budget_bytes)}"
+    add("memory", bytes_text(metrics.peak_bytes), budget)
+    if metrics.latency_p50 is not None:
+        add("latency", f"{metrics.latency_p50:.3g} s", f"median; p99 {metrics.latency_p99:.3g} s")
+    if deadline is not None:
+        add("deadlines met", metrics.deadlines_met, f"{metrics.deadlines_missed:,} missed")
+    names = ("online", "plan", "io", "join")
+    spent = [(name, float(metrics[f"{name}_seconds"])) for name in names]
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in spent if value >= 0.005)
+    add("engine", f"{sum(value for _, value in spent):.2f} s", parts)
+    return table

@@ -1,0 +1,218 @@
+"""SQL text to expressions, through sqlglot (Spark dialect: backticks quote names).
+
+The aliases ``l`` and ``r`` (or ``left`` and ``right``) name the sides. Every error points at the
+offending part of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from functools import reduce
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from thetastream.condition.expression import Call, Column, Expression, Function, Literal, negated
+from thetastream.duration import Interval
+from thetastream.errors import PredicateError
+from thetastream.side import Side
+
+__all__ = ["SIDES", "parse", "parse_tree"]
+
+SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
+
+_BINARY: dict[type[exp.Expression], Function] = {
+    exp.And: Function.AND,
+    exp.Or: Function.OR,
+    exp.EQ: Function.EQ,
+    exp.NEQ: Function.NE,
+    exp.LT: Function.LT,
+    exp.LTE: Function.LE,
+    exp.GT: Function.GT,
+    exp.GTE: Function.GE,
+    exp.Add: Function.ADD,
+    exp.Sub: Function.SUB,
+    exp.Mul: Function.MUL,
+    exp.Div: Function.DIV,
+    exp.Mod: Function.MOD,
+    exp.Like: Function.LIKE,
+    exp.DPipe: Function.CONCAT,
+}
+_UNARY: dict[type[exp.Expression], Function] = {
+    exp.Not: Function.NOT,
+    exp.Neg: Function.NEG,
+    exp.Abs: Function.ABS,
+    exp.Floor: Function.FLOOR,
+    exp.Ceil: Function.CEIL,
+    exp.Sqrt: Function.SQRT,
+    exp.Lower: Function.LOWER,
+    exp.Upper: Function.UPPER,
+    exp.Length: Function.LENGTH,
+}
+_VARIADIC: dict[type[exp.Expression], Function] = {
+    exp.Least: Function.LEAST,
+    exp.Greatest: Function.GREATEST,
+    exp.Coalesce: Function.COALESCE,
+}
+
+
+def parse(text: str) -> Expression:
+    """Parse a condition over ``l`` and ``r``.
+
+    >>> str(parse("abs(l.x - r.x) <= 5 and l.y between r.a and r.b"))
+    'ABS(l.x - r.x) <= 5 AND (l.y >= r.a AND l.y <= r.b)'
+    """
+    return _Reader(text).read(parse_tree(text))
+
+
+def parse_tree(text: str) -> Any:
+    """The tree of a condition as sqlglot reads it."""
+    if not isinstance(text, str):
+        raise PredicateError(
+            f"expected SQL text such as 'abs(l.x - r.x) <= 5', a Predicate or an expression; "
+            f"got {type(text).__name__}"
+        )
+    if not text.strip():
+        raise PredicateError("the predicate is empty; write for example 'abs(l.x - r.x) <= 5'")
+    try:
+        tree: Any = sqlglot.parse_one(text, dialect="spark")
+    except sqlglot.errors.ParseError as error:
+        raise _unparsable(error, text) from None
+    except sqlglot.errors.TokenError as error:
+        raise PredicateError(f"cannot read the predicate: {error}", text) from None
+    return tree
+
+
+def _unparsable(error: sqlglot.errors.ParseError, text: str) -> PredicateError:
+    first: dict[str, Any] = error.errors[0] if error.errors else {}
+    before, bad = str(first.get("start_context", "")), str(first.get("highlight", ""))
+    start = text.find(before + bad) + len(before) if before + bad in text else -1
+    near = f" near {bad!r}" if bad else ""
+    end = start + max(len(bad), 1)
+    return PredicateError(f"cannot parse the predicate{near}", text, start, end)
+
+
+class _Reader:
+    """Turns sqlglot's tree into ours; holds the text so that errors can point into it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._special: dict[type[exp.Expression], Callable[[Any], Expression]] = {
+            exp.Paren: lambda node: self.read(node.this),
+            exp.Column: self._column,
+            exp.Literal: self._literal,
+            exp.Boolean: lambda node: Literal(bool(node.this)),
+            exp.Null: lambda node: Literal(None),
+            exp.Interval: self._interval,
+            exp.Between: self._between,
+            exp.In: self._in,
+            exp.Is: self._is,
+            exp.Case: self._case,
+            exp.If: self._if,
+            exp.Concat: self._concat,
+        }
+
+    def read(self, node: exp.Expression) -> Expression:
+        kind = type(node)
+        if kind in self._special:
+            return self._special[kind](node)
+        if kind in _BINARY:
+            return Call(_BINARY[kind], (self.read(node.this), self.read(node.expression)))
+        if kind in _UNARY:
+            operand = self.read(node.this)
+            if kind is exp.Neg:
+                return negated(operand)
+            return Call(_UNARY[kind], (operand,))
+        if kind in _VARIADIC:
+            return Call(_VARIADIC[kind], tuple(map(self.read, [node.this, *node.expressions])))
+        names = ", ".join(f.value.lower() for f in [*_UNARY.values(), *_VARIADIC.values()])
+        raise self._error(
+            f"{node.sql(dialect='spark')!r} is not supported; a predicate may use comparisons, "
+            f"arithmetic, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE and {names}",
+            node,
+        )
+
+    def _column(self, node: exp.Column) -> Expression:
+        side, name = node.table, node.name
+        if node.args.get("db"):
+            raise self._error(
+                f"{node.sql(dialect='spark')!r} reads a field of a struct; put it into a column "
+                "of its own first",
+                node,
+            )
+        if side.lower() not in SIDES:
+            what = f"unknown side {side!r}" if side else f"ambiguous side of column {name!r}"
+            raise self._error(
+                f"{what}; write l.{name} for the left or r.{name} for the right", node
+            )
+        return Column(SIDES[side.lower()], name)
+
+    def _literal(self, node: exp.Literal) -> Expression:
+        if node.is_string:
+            return Literal(str(node.this))
+        text = str(node.this)
+        if text.lstrip("+-").isdigit():
+            return Literal(int(text))
+        try:
+            return Literal(Decimal(text))
+        except InvalidOperation:
+            raise self._error(f"cannot read the number {text!r}", node) from None
+
+    def _interval(self, node: exp.Interval) -> Expression:
+        unit = node.args.get("unit")
+        if not isinstance(node.this, exp.Literal):
+            raise self._error("an INTERVAL must be a constant such as INTERVAL '5' SECOND", node)
+        text = f"{node.this.this} {unit}" if unit is not None else str(node.this.this)
+        try:
+            return Literal(Interval.of(text))
+        except ValueError as error:
+            raise self._error(str(error), node) from None
+
+    def _between(self, node: exp.Between) -> Expression:
+        if node.args.get("symmetric"):
+            raise self._error("BETWEEN SYMMETRIC is not supported; order the bounds", node)
+        low, high = self.read(node.args["low"]), self.read(node.args["high"])
+        return self.read(node.this).between(low, high)
+
+    def _in(self, node: exp.In) -> Expression:
+        if not node.expressions:
+            raise self._error("IN needs a list of constants or expressions", node)
+        this = self.read(node.this)
+        tests = [Call(Function.EQ, (this, self.read(item))) for item in node.expressions]
+        return reduce(lambda a, b: Call(Function.OR, (a, b)), tests)
+
+    def _is(self, node: exp.Is) -> Expression:
+        if not isinstance(node.expression, exp.Null):
+            raise self._error("only IS NULL and IS NOT NULL are supported", node)
+        return self.read(node.this).is_null()
+
+    def _case(self, node: exp.Case) -> Expression:
+        if node.this is not None:
+            raise self._error("write CASE WHEN condition THEN …, not CASE value WHEN …", node)
+        default = node.args.get("default")
+        result = self.read(default) if default is not None else Literal(None)
+        for branch in reversed(node.args["ifs"]):
+            test, then = self.read(branch.this), self.read(branch.args["true"])
+            result = Call(Function.IF, (test, then, result))
+        return result
+
+    def _if(self, node: exp.If) -> Expression:
+        otherwise = node.args.get("false")
+        last = self.read(otherwise) if otherwise is not None else Literal(None)
+        return Call(Function.IF, (self.read(node.this), self.read(node.args["true"]), last))
+
+    def _concat(self, node: exp.Concat) -> Expression:
+        parts = [self.read(part) for part in node.expressions]
+        return reduce(lambda a, b: Call(Function.CONCAT, (a, b)), parts)
+
+    def _error(self, message: str, node: exp.Expression) -> PredicateError:
+        spans = [
+            (part.meta["start"], part.meta["end"] + 1)
+            for part in node.find_all(exp.Identifier, exp.Literal, exp.Func)
+            if "start" in part.meta
+        ]
+        if not spans:
+            return PredicateError(message, self._text)
+        return PredicateError(message, self._text, min(spans)[0], max(end for _, end in spans))

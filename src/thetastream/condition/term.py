@@ -1,0 +1,192 @@
+"""Terms: one expression over the left row compared with one over the right row.
+
+A term is an OR of *arms*, an arm an AND of conditions. Conditions are kept as they were written,
+because floating arithmetic rounds: ``l.x - r.x <= 5`` and ``l.x <= r.x + 5`` differ in the last
+digit, and each is answered exactly as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from thetastream.condition.expression import Call, Column, Expression, Function, Literal
+from thetastream.duration import Interval
+from thetastream.side import Side
+
+__all__ = [
+    "Arm",
+    "Bound",
+    "Compare",
+    "Condition",
+    "Constant",
+    "Difference",
+    "Term",
+    "edges",
+    "exact",
+    "swap",
+]
+
+Constant = int | Decimal | Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One edge of a band; a strict edge is not part of it."""
+
+    value: Constant
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``left + left_shift  op  right + right_shift``; a shift of None is no addition at all."""
+
+    op: Function
+    left_shift: Constant | None = None
+    right_shift: Constant | None = None
+
+    def shift(self, side: Side) -> Constant | None:
+        """The constant added to the side's expression."""
+        return self.left_shift if side is Side.LEFT else self.right_shift
+
+    def mirrored(self) -> Compare:
+        """The same condition with the sides exchanged."""
+        return Compare(self.op.flip(), self.right_shift, self.left_shift)
+
+    def render(self, left: Expression, right: Expression) -> str:
+        """SQL text of the condition."""
+        return (
+            f"{_shifted(left, self.left_shift)} {self.op.value} {_shifted(right, self.right_shift)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``low <= minuend - other <= high``; the minuend is one of the sides."""
+
+    minuend: Side
+    low: Bound | None
+    high: Bound | None
+
+    def mirrored(self) -> Difference:
+        """The same condition with the sides exchanged."""
+        return Difference(self.minuend.other, self.low, self.high)
+
+    def render(self, left: Expression, right: Expression) -> str:
+        """SQL text of the condition."""
+        pair = (left, right) if self.minuend is Side.LEFT else (right, left)
+        middle = Call(Function.SUB, pair)
+        parts = []
+        if self.low is not None:
+            parts.append(f"{middle} {'>' if self.low.strict else '>='} {Literal(self.low.value)}")
+        if self.high is not None:
+            parts.append(f"{middle} {'<' if self.high.strict else '<='} {Literal(self.high.value)}")
+        return " AND ".join(parts)
+
+
+Condition = Compare | Difference
+Arm = tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """A left expression against a right one: an OR of arms, each an AND of conditions."""
+
+    left: Expression
+    right: Expression
+    arms: tuple[Arm, ...]
+
+    def expression(self, side: Side) -> Expression:
+        """The side's expression."""
+        return self.left if side is Side.LEFT else self.right
+
+    @property
+    def pair(self) -> tuple[object, object]:
+        """A hashable name of the two expressions."""
+        return (self.left.key(), self.right.key())
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether the term is one plain ``=``."""
+        return self.arms == ((Compare(Function.EQ),),)
+
+    @property
+    def is_band(self) -> bool:
+        """Whether a value of one side meets a bounded interval of the other."""
+        return len(self.arms) == 1 and self._bounds()[0] and self._bounds()[1]
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether a value of one side meets one contiguous interval of the other."""
+        return len(self.arms) == 1 and not any(
+            isinstance(c, Compare) and c.op is Function.NE for c in self.arms[0]
+        )
+
+    def _bounds(self) -> tuple[bool, bool]:
+        low = high = False
+        for condition in self.arms[0]:
+            if isinstance(condition, Difference):
+                flipped = condition.minuend is Side.RIGHT
+                has = (condition.low is not None, condition.high is not None)
+                low, high = low or has[flipped], high or has[not flipped]
+            else:
+                low = low or condition.op in (Function.GE, Function.GT, Function.EQ)
+                high = high or condition.op in (Function.LE, Function.LT, Function.EQ)
+        return low, high
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Term) and (self.pair, self.arms) == (other.pair, other.arms)
+
+    def __hash__(self) -> int:
+        return hash((self.pair, self.arms))
+
+    def mirrored(self) -> Term:
+        """The term with the sides exchanged, its columns too."""
+        arms = tuple(tuple(c.mirrored() for c in arm) for arm in self.arms)
+        return Term(swap(self.right), swap(self.left), arms)
+
+    def __str__(self) -> str:
+        texts = [" AND ".join(c.render(self.left, self.right) for c in arm) for arm in self.arms]
+        return texts[0] if len(texts) == 1 else " OR ".join(f"({text})" for text in texts)
+
+
+def edges(
+    condition: Condition, scale: Callable[[Constant], Fraction]
+) -> list[tuple[Fraction, bool]]:
+    """Constant edges that a condition sets to ``left - right``, as ``(value, is a lower edge)``."""
+    if isinstance(condition, Difference):
+        sign = 1 if condition.minuend is Side.LEFT else -1
+        bounds = ((condition.low, True), (condition.high, False))
+        return [(sign * scale(b.value), low == (sign > 0)) for b, low in bounds if b is not None]
+    shift = scale(condition.right_shift or 0) - scale(condition.left_shift or 0)
+    if condition.op in (Function.GE, Function.GT):
+        return [(shift, True)]
+    if condition.op in (Function.LE, Function.LT):
+        return [(shift, False)]
+    return [(shift, True), (shift, False)] if condition.op is Function.EQ else []
+
+
+def exact(value: Constant) -> Fraction:
+    """A constant as an exact number; intervals in nanoseconds."""
+    return Fraction(value.nanoseconds if isinstance(value, Interval) else value)
+
+
+def _shifted(node: Expression, shift: Constant | None) -> str:
+    if shift is None:
+        return str(node)
+    zero: Constant = Interval(0) if isinstance(shift, Interval) else 0
+    if shift < zero:  # type: ignore[operator]
+        return f"{node} - {Literal(-shift)}"
+    return f"{node} + {Literal(shift)}"
+
+
+def swap(node: Expression) -> Expression:
+    """The same tree over the other side."""
+    if isinstance(node, Column):
+        return Column(node.side.other, node.name)
+    if isinstance(node, Call):
+        return Call(node.function, tuple(map(swap, node.args)))
+    return node

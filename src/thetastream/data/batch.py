@@ -1,0 +1,267 @@
+"""Arrow values to NumPy keys: the edge where types end and int64 begins.
+
+NULL never becomes a key: it is reported in a mask. Conversion is exact or an error that says which
+value does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from thetastream.data.kernels.floats import NAN_KEY
+from thetastream.data.kernels.hashing import hash_bytes
+from thetastream.errors import DataError, SchemaError, suggest
+from thetastream.schema import Domain, Kind, tick
+
+__all__ = ["conform", "float_keys", "in_python", "joined", "keys_to_floats", "plain", "to_keys"]
+
+Array = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_BIAS = np.int64(-(2**63))
+
+
+def to_keys(values: pa.Array, domain: Domain, what: str = "key") -> tuple[Array, Mask | None]:
+    """Keys of the values, and where they are not NULL (None when they all are not).
+
+    Keys are a fresh, writable array; under the mask's gaps they mean nothing.
+    """
+    values = plain(values)
+    valid = None
+    if values.null_count:
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+    convert = _CONVERT.get(domain.kind)
+    if convert is None:
+        convert = _from_temporal if domain.kind.is_temporal else _from_integers
+    return convert(values, domain, what), valid
+
+
+def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One contiguous array, dictionaries decoded."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+        if isinstance(values, pa.ChunkedArray):
+            values = pa.concat_arrays(values.chunks)
+    if pat.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values
+
+
+def _numpy(values: pa.Array, dtype: str) -> NDArray[np.generic]:
+    """A fresh array; NULLs become zero."""
+    if values.null_count:
+        zero = pa.scalar(0, pa.int64()).cast(values.type)
+        values = values.fill_null(zero)
+    return np.array(values.to_numpy(zero_copy_only=False), dtype=dtype)
+
+
+def _from_integers(values: pa.Array, domain: Domain, what: str) -> Array:
+    if pat.is_uint64(values.type):
+        largest = pc.max(values).as_py()
+        if largest is not None and largest > 2**63 - 1:
+            raise DataError(
+                f"{what}: {largest} does not fit a signed 64-bit integer, with which it is "
+                "compared; cast the other side to uint64"
+            )
+    if pat.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    return _numpy(values, "int64").astype(np.int64, copy=False)
+
+
+def _from_unsigned(values: pa.Array, domain: Domain, what: str) -> Array:
+    return _numpy(values, "uint64").view(np.int64) ^ _BIAS
+
+
+def _from_floats(values: pa.Array, domain: Domain, what: str) -> Array:
+    return float_keys(to_floats(values))
+
+
+def to_floats(values: pa.Array) -> NDArray[np.float64]:
+    """Numbers as 64-bit floats: decimals as unscaled / 10^scale; NULLs as zero."""
+    if pat.is_decimal(values.type):
+        unscaled = _unscaled(values, "value").astype(np.float64)
+        return unscaled / np.float64(10.0**values.type.scale)
+    return _numpy(values, "float64")  # type: ignore[return-value]
+
+
+def float_keys(numbers: NDArray[np.float64]) -> Array:
+    """Order-preserving keys of doubles: -0.0 as 0.0, NaN as one key above +inf."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        bits = (numbers + 0.0).view(np.int64)
+    keys = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+    nan = np.isnan(numbers)
+    if nan.any():
+        keys[nan] = NAN_KEY
+    return keys
+
+
+def keys_to_floats(keys: Array) -> NDArray[np.float64]:
+    """The doubles behind float keys."""
+    bits = keys ^ ((keys >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+    return np.where(keys == NAN_KEY, np.nan, bits.view(np.float64))
+
+
+def _from_decimals(values: pa.Array, domain: Domain, what: str) -> Array:
+    if not pat.is_decimal(values.type):
+        return _scaled(_from_integers(values, domain, what), 10**domain.scale, what, values)
+    unscaled = _unscaled(values, what)
+    return _scaled(unscaled, 10 ** (domain.scale - values.type.scale), what, values)
+
+
+def _unscaled(values: pa.Array, what: str) -> Array:
+    """The integers behind decimals, of at most 18 digits."""
+    if values.type.byte_width != 16:
+        try:
+            values = values.cast(pa.decimal128(38, values.type.scale))
+        except pa.ArrowInvalid:
+            raise DataError(f"{what}: decimal keys may have 18 digits: cast to double") from None
+    words = np.frombuffer(values.buffers()[1], np.int64)
+    pairs = words.reshape(-1, 2)[values.offset : values.offset + len(values)].copy()
+    if values.null_count:
+        pairs[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    low, high = np.ascontiguousarray(pairs[:, 0]), pairs[:, 1]
+    wide = (high != (low >> 63)) | (low >= 10**18) | (low <= -(10**18))
+    if wide.any():
+        value = values[int(np.argmax(wide))].as_py()
+        raise DataError(
+            f"{what}: decimal keys may have 18 digits; {value} has more: cast to double"
+        )
+    return low
+
+
+def _from_temporal(values: pa.Array, domain: Domain, what: str) -> Array:
+    kind = values.type
+    if pat.is_date64(kind):
+        values = values.cast(pa.date32())
+        kind = values.type
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    raw = _numpy(values.view(width), "int64")
+    return _scaled(raw, tick(kind) // domain.tick, what, values)  # type: ignore[arg-type]
+
+
+def _scaled(keys: Array, factor: int, what: str, values: pa.Array) -> Array:
+    if factor == 1:
+        return keys
+    limit = (2**63 - 1) // factor
+    wide = (keys > limit) | (keys < -limit)
+    if wide.any():
+        value = _shown(values, int(np.argmax(wide)))
+        raise DataError(
+            f"{what}: {value} leaves the range of the common unit of both sides; cast the other "
+            "side to a coarser unit or scale"
+        )
+    return keys * np.int64(factor)
+
+
+def in_python(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Values for people to read; times that Python cannot hold (nanoseconds) as text."""
+    try:
+        return list(values.to_pylist())
+    except (OverflowError, ValueError):
+        try:
+            return list(values.cast(pa.string()).to_pylist())
+        except pa.ArrowNotImplementedError:
+            return list(values.cast(pa.int64()).to_pylist())
+
+
+def _shown(values: pa.Array, at: int) -> str:
+    """A value in words, or its number where Python's datetime cannot hold it."""
+    try:
+        return str(values[at])
+    except (OverflowError, ValueError):
+        return f"{values[at].value} ({values.type})"
+
+
+def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:
+    binary = values.cast(pa.large_binary())
+    hashes = np.empty(len(binary), np.int64)
+    offsets = np.frombuffer(binary.buffers()[1], np.int64)
+    offsets = offsets[binary.offset : binary.offset + len(binary) + 1].copy()
+    data = binary.buffers()[2]
+    stored = np.zeros(1, np.uint8) if not data else np.frombuffer(data, np.uint8).copy()
+    hash_bytes(stored, offsets, hashes)
+    return hashes
+
+
+_CONVERT: dict[Kind, Callable[[pa.Array, Domain, str], Array]] = {
+    Kind.FLOAT: _from_floats,
+    Kind.DECIMAL: _from_decimals,
+    Kind.BYTES: _from_bytes,
+    Kind.UNSIGNED: _from_unsigned,
+}
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several, at least one; a single one is not copied."""
+    if len(batches) == 1:
+        return batches[0]
+    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
+
+
+def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str) -> pa.RecordBatch:
+    """One record batch of the agreed schema; SchemaError that names what differs."""
+    if isinstance(data, pa.Table):
+        data = _one_batch(data)
+    if not isinstance(data, pa.RecordBatch):
+        raise SchemaError(
+            f"push takes pyarrow record batches or tables; the {side} side got "
+            f"{type(data).__name__}. Convert it, for example with pyarrow.RecordBatch.from_pylist"
+        )
+    if schema is None:
+        _check_first(data.schema, side)
+        return data
+    if data.schema.equals(schema):
+        return data
+    return _matched(data, schema, side)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    arrays = [
+        pa.concat_arrays(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def _check_first(schema: pa.Schema, side: str) -> None:
+    for field in schema:
+        if pat.is_null(field.type):
+            raise SchemaError(
+                f"column {field.name!r} of the {side} side has type null; cast it to the type it "
+                "will have later"
+            )
+    if len(set(schema.names)) < len(schema.names):
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        raise SchemaError(f"the {side} side has columns of the same name: {', '.join(twice)}")
+
+
+def _matched(data: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        at = data.schema.get_field_index(field.name)
+        if at < 0:
+            raise SchemaError(
+                f"column {field.name!r} is missing on the {side} side; earlier pushes had it."
+                f"{suggest(field.name, data.schema.names)}"
+            )
+        array = data.column(at)
+        if pat.is_null(array.type):
+            array = pa.nulls(len(array), field.type)
+        if not array.type.equals(field.type):
+            raise SchemaError(
+                f"column {field.name!r} of the {side} side changed its type from {field.type} to "
+                f"{array.type}; cast it before the push"
+            )
+        arrays.append(array)
+    extra = [name for name in data.schema.names if name not in schema.names]
+    if extra:
+        raise SchemaError(
+            f"the {side} side has new columns {', '.join(extra)}; earlier pushes did not have them"
+        )
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

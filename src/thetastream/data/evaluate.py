@@ -1,0 +1,403 @@
+"""Evaluating expressions over whole batches: side expressions, filters and residuals.
+
+Values are Arrow arrays; a literal is an array of one value. Rules (docs/concepts.md): whole numbers
+are 64-bit and an overflow is an error, anything with a floating operand is a 64-bit float, ``/`` is
+always floating, NULL is unknown, NaN is the greatest number and equal to itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from thetastream.condition.expression import Call, Column, Expression, Function, Literal
+from thetastream.condition.normalize import fold
+from thetastream.data.batch import plain, to_floats, to_keys
+from thetastream.duration import Interval
+from thetastream.errors import DataError, SchemaError
+from thetastream.schema import Kind, common_domain, kind_of, tick
+
+__all__ = ["evaluate", "true_mask", "type_of"]
+
+Lookup = Callable[[Column], pa.Array]
+
+
+def evaluate(node: Expression, lookup: Lookup, length: int) -> pa.Array:
+    """The values of an expression; ``lookup`` gives a column's values."""
+    try:
+        values = _value(node, lookup)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{node}: {error}; cast the columns to double to allow it") from None
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise SchemaError(f"{node}: the types of its parts do not go together; cast them") from None
+    return _spread(values, length)
+
+
+def true_mask(node: Expression, lookup: Lookup, length: int) -> NDArray[np.bool_]:
+    """Where a condition is true (neither false nor unknown)."""
+    values = evaluate(node, lookup, length)
+    if not pat.is_boolean(values.type):
+        raise SchemaError(f"{node}: expected a condition, got values of type {values.type}")
+    mask: NDArray[np.bool_] = values.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def type_of(node: Expression, types: Callable[[Column], pa.DataType]) -> pa.DataType:
+    """The type an expression has, found by evaluating it over no rows."""
+    return evaluate(node, lambda column: pa.nulls(0, types(column)), 0).type
+
+
+def _spread(values: pa.Array, length: int) -> pa.Array:
+    if len(values) == length:
+        return values
+    assert len(values) == 1
+    return pa.repeat(values[0], length)
+
+
+def _value(node: Expression, lookup: Lookup) -> pa.Array:
+    if isinstance(node, Column):
+        return _common(plain(lookup(node)))
+    if isinstance(node, Literal):
+        return _literal(node)
+    assert isinstance(node, Call)
+    args = _fitted([_value(arg, lookup) for arg in node.args], node)
+    function = node.function
+    if function.compares:
+        return _compare(function, args[0], args[1], str(node))
+    if function in _ARITHMETIC:
+        return _arithmetic(function, args[0], args[1], node)
+    return _CALLS[function](args, node)
+
+
+def _common(values: pa.Array) -> pa.Array:
+    """Values in a type that all of Arrow's functions take: no views, decimals of 128 bits."""
+    kind = values.type
+    if pat.is_string_view(kind):
+        return values.cast(pa.large_string())
+    if pat.is_binary_view(kind):
+        return values.cast(pa.large_binary())
+    if pat.is_decimal32(kind) or pat.is_decimal64(kind):
+        return values.cast(pa.decimal128(kind.precision, kind.scale))
+    return values
+
+
+def _literal(node: Literal) -> pa.Array:
+    value = node.value
+    if isinstance(value, Decimal):
+        return pa.array([float(value)], pa.float64())
+    if isinstance(value, Interval):
+        return pa.array([value.nanoseconds], pa.duration("ns"))
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**63:
+            raise DataError(f"{value} does not fit a 64-bit integer")
+        return pa.array([value], pa.int64())
+    return pa.array([value])
+
+
+def _align(a: pa.Array, b: pa.Array) -> tuple[pa.Array, pa.Array]:
+    length = len(a) if len(a) != 1 else len(b)
+    return _spread(a, length), _spread(b, length)
+
+
+# --- Comparisons --------------------------------------------------------------------------------
+
+_COMPARE: dict[Function, Callable[[Any, Any], Any]] = {
+    Function.EQ: np.equal,
+    Function.NE: np.not_equal,
+    Function.LT: np.less,
+    Function.LE: np.less_equal,
+    Function.GT: np.greater,
+    Function.GE: np.greater_equal,
+}
+_ARROW = {
+    Function.EQ: pc.equal,
+    Function.NE: pc.not_equal,
+    Function.LT: pc.less,
+    Function.LE: pc.less_equal,
+    Function.GT: pc.greater,
+    Function.GE: pc.greater_equal,
+}
+
+
+def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
+    a, b = _align(a, b)
+    if pat.is_null(a.type) or pat.is_null(b.type):
+        return pa.nulls(len(a), pa.bool_())
+    domain = common_domain(a.type, b.type, what)
+    if domain.kind is Kind.BYTES:
+        return _ARROW[op](*_one_text_type(a, b))
+    x, x_valid = to_keys(a, domain, what)
+    y, y_valid = to_keys(b, domain, what)
+    return pa.array(_COMPARE[op](x, y), mask=_either_null(x_valid, y_valid))
+
+
+def _one_text_type(*values: pa.Array) -> list[pa.Array]:
+    if len({str(v.type) for v in values}) == 1:
+        return list(values)
+    text = all(pat.is_string(v.type) or pat.is_large_string(v.type) for v in values)
+    return [v.cast(pa.large_string() if text else pa.large_binary()) for v in values]
+
+
+def _either_null(
+    a: NDArray[np.bool_] | None, b: NDArray[np.bool_] | None
+) -> NDArray[np.bool_] | None:
+    masks = [~valid for valid in (a, b) if valid is not None]
+    return reduce(np.logical_or, masks) if masks else None
+
+
+def _fitted(args: list[pa.Array], node: Call) -> list[pa.Array]:
+    """A number with a point is a float, but exact where it meets a decimal column."""
+    exact = any(
+        pat.is_decimal(values.type) and arg.sides()
+        for values, arg in zip(args, node.args, strict=True)
+    )
+    if not exact:
+        return args
+    constants = [fold(arg) for arg in node.args]
+    return [
+        pa.array([constant.value])
+        if isinstance(constant, Literal) and isinstance(constant.value, Decimal)
+        else values
+        for values, constant in zip(args, constants, strict=True)
+    ]
+
+
+# --- Arithmetic ---------------------------------------------------------------------------------
+
+_ARITHMETIC = {
+    Function.ADD: pc.add_checked,
+    Function.SUB: pc.subtract_checked,
+    Function.MUL: pc.multiply_checked,
+    Function.DIV: pc.divide,
+    Function.MOD: None,
+}
+_FLOATING = {
+    Function.ADD: np.add,
+    Function.SUB: np.subtract,
+    Function.MUL: np.multiply,
+    Function.DIV: np.divide,
+}
+
+
+def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
+    a, b = _align(a, b)
+    kinds = {kind_of(a.type), kind_of(b.type)}
+    if pat.is_null(a.type) or pat.is_null(b.type):
+        return pa.nulls(len(a), pa.float64())
+    if not kinds <= _NUMERIC:
+        return _temporal(function, a, b, node)
+    if function is Function.MOD:
+        return _modulo(a, b, node)
+    if function is Function.DIV or Kind.FLOAT in kinds:
+        return _floating(_FLOATING[function], a, b)
+    if Kind.DECIMAL in kinds:
+        return _ARITHMETIC[function](_to_decimal(a), _to_decimal(b))
+    return _ARITHMETIC[function](a.cast(pa.int64()), b.cast(pa.int64()))
+
+
+_NUMERIC = {Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT}
+
+
+def _to_decimal(values: pa.Array) -> pa.Array:
+    return values if pat.is_decimal(values.type) else values.cast(pa.decimal128(19, 0))
+
+
+def _to_double(values: pa.Array) -> pa.Array:
+    if pat.is_null(values.type):
+        return values.cast(pa.float64())
+    nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(to_floats(values), mask=nulls)
+
+
+def _floating(function: Callable[[Any, Any], Any], a: pa.Array, b: pa.Array) -> pa.Array:
+    nulls = None
+    if a.null_count or b.null_count:
+        nulls = pc.or_(a.is_null(), b.is_null()).to_numpy(zero_copy_only=False)
+    with np.errstate(all="ignore"):
+        result = function(to_floats(a), to_floats(b))
+    return pa.array(result, mask=nulls)
+
+
+def _modulo(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
+    if not all(pat.is_integer(values.type) for values in (a, b)):
+        raise SchemaError(f"{node}: % takes whole numbers; got {a.type} and {b.type}")
+    divisor = b.cast(pa.int64())
+    nulls = pc.or_kleene(a.is_null(), pc.equal(divisor, 0)).fill_null(True)
+    mask = nulls.to_numpy(zero_copy_only=False)
+    x = a.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    y = divisor.fill_null(1).to_numpy(zero_copy_only=False)
+    return pa.array(np.fmod(x, np.where(mask | (y == -1), 1, y)), mask=mask)
+
+
+def _temporal(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
+    if function in (Function.ADD, Function.SUB):
+        if pat.is_date(a.type) and pat.is_integer(b.type):
+            return _days(function, a, b)
+        if pat.is_date(a.type) and pat.is_date(b.type) and function is Function.SUB:
+            days = [v.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()) for v in (a, b)]
+            return pc.subtract(*days)
+        if pat.is_duration(a.type) and function is Function.ADD and not pat.is_duration(b.type):
+            a, b = b, a
+        if pat.is_duration(b.type) and kind_of(a.type) not in _NUMERIC:
+            return _ARITHMETIC[function](a, _same_unit(b, a.type, node))
+        if pat.is_timestamp(a.type) and pat.is_timestamp(b.type) and function is Function.SUB:
+            common_domain(a.type, b.type, str(node))
+            return pc.subtract_checked(a, b)
+    raise SchemaError(
+        f"{node}: cannot combine {a.type} and {b.type} with {function.value}; "
+        "to times only INTERVALs can be added"
+    )
+
+
+def _same_unit(durations: pa.Array, kind: pa.DataType, node: Call) -> pa.Array:
+    if pat.is_date(kind):
+        raise SchemaError(f"{node}: add whole days to a date, or cast it to a timestamp")
+    try:
+        return durations.cast(pa.duration(kind.unit))
+    except pa.ArrowInvalid:
+        raise SchemaError(
+            f"{node}: the interval is finer than {Interval(tick(kind))}, the unit of {kind}"
+        ) from None
+
+
+def _days(function: Function, dates: pa.Array, days: pa.Array) -> pa.Array:
+    base = dates.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+    moved = _ARITHMETIC[function](base, days.cast(pa.int64()))
+    return moved.cast(pa.int32()).cast(pa.date32())
+
+
+# --- Everything else ----------------------------------------------------------------------------
+
+
+def _unary(integers: Any, floats: Any) -> Callable[[list[pa.Array], Call], pa.Array]:
+    def call(args: list[pa.Array], node: Call) -> pa.Array:
+        (values,) = args
+        if kind_of(values.type) not in _NUMERIC | {Kind.DURATION} and not pat.is_null(values.type):
+            raise SchemaError(f"{node}: expected a number, got {values.type}")
+        if pat.is_floating(values.type):
+            return floats(values.cast(pa.float64()))
+        if pat.is_integer(values.type):
+            values = values.cast(pa.int64())
+        return integers(values)
+
+    return call
+
+
+def _pick(function: Function) -> Callable[[list[pa.Array], Call], pa.Array]:
+    """LEAST and GREATEST: NULLs are passed over, NaN is the greatest."""
+
+    def better(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
+        a, b = _same_type(*_align(a, b))
+        op = Function.LE if function is Function.LEAST else Function.GE
+        first = _compare(op, a, b, str(node))
+        return pc.coalesce(pc.if_else(first, a, b), a, b)
+
+    return lambda args, node: reduce(lambda a, b: better(a, b, node), args)
+
+
+def _same_type(*values: pa.Array) -> list[pa.Array]:
+    types = [v.type for v in values if not pat.is_null(v.type)]
+    if types and all(kind_of(t) in _NUMERIC for t in types) and len(set(map(str, types))) > 1:
+        if any(map(pat.is_floating, types)):
+            return [_to_double(v) for v in values]
+        if any(map(pat.is_decimal, types)):
+            return [_to_decimal(v) for v in values]
+        return [v.cast(pa.int64()) for v in values]
+    return [v.cast(types[0]) if types and pat.is_null(v.type) else v for v in values]
+
+
+def _conditions(args: list[pa.Array]) -> list[pa.Array]:
+    """Conditions; the literal NULL is an unknown one."""
+    return [v.cast(pa.bool_()) if pat.is_null(v.type) else v for v in args]
+
+
+def _rounded(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
+    """Rounding for exact numbers: whole ones stay, decimals are rounded."""
+    return lambda values: function(values) if pat.is_decimal(values.type) else values
+
+
+def _concatenated(args: list[pa.Array], node: Call) -> pa.Array:
+    _check_text(args, node)
+    texts = [v.cast(pa.large_string()) for v in _align(*args)]
+    return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
+
+
+def _choose(args: list[pa.Array], node: Call) -> pa.Array:
+    test, then, other = args
+    (test,) = _conditions([test])
+    then, other = _same_type(then, other)
+    length = max(map(len, args)) if 0 not in map(len, args) else 0
+    test, then, other = (_spread(values, length) for values in (test, then, other))
+    return pc.if_else(test.fill_null(False), then, other)
+
+
+def _coalesce(args: list[pa.Array], node: Call) -> pa.Array:
+    return reduce(lambda a, b: pc.coalesce(*_same_type(*_align(a, b))), args)
+
+
+def _check_text(args: list[pa.Array], node: Call) -> None:
+    for kind in (values.type for values in args):
+        if not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_null(kind)):
+            raise SchemaError(f"{node}: expected strings, got {kind}; cast the column")
+
+
+def _like(args: list[pa.Array], node: Call) -> pa.Array:
+    values, patterns = args
+    _check_text(args, node)
+    if pat.is_null(values.type) or pat.is_null(patterns.type):
+        return pa.nulls(len(_align(values, patterns)[0]), pa.bool_())
+    if isinstance(node.args[1], Literal):
+        return pc.match_like(values, patterns[0].as_py())
+    values, patterns = _align(values, patterns)
+    pairs = zip(values.to_pylist(), patterns.to_pylist(), strict=True)
+    found = [
+        None if text is None or pattern is None else bool(like_pattern(pattern).fullmatch(text))
+        for text, pattern in pairs
+    ]
+    return pa.array(found, pa.bool_())
+
+
+@lru_cache(maxsize=1024)
+def like_pattern(pattern: str) -> re.Pattern[str]:
+    """A LIKE pattern as a regular expression: ``%`` any text, ``_`` one character."""
+    parts, escaped = [], False
+    for char in pattern:
+        if escaped:
+            parts.append(re.escape(char))
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        else:
+            parts.append({"%": ".*", "_": "."}.get(char, re.escape(char)))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+_CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
+    Function.AND: lambda args, node: pc.and_kleene(*_align(*_conditions(args))),
+    Function.OR: lambda args, node: pc.or_kleene(*_align(*_conditions(args))),
+    Function.NOT: lambda args, node: pc.invert(_conditions(args)[0]),
+    Function.IS_NULL: lambda args, node: pc.is_null(args[0]),
+    Function.LIKE: _like,
+    Function.NEG: _unary(pc.negate_checked, pc.negate),
+    Function.ABS: _unary(pc.abs_checked, pc.abs),
+    Function.FLOOR: _unary(_rounded(pc.floor), pc.floor),
+    Function.CEIL: _unary(_rounded(pc.ceil), pc.ceil),
+    Function.SQRT: _unary(lambda v: pc.sqrt(_to_double(v)), pc.sqrt),
+    Function.LEAST: _pick(Function.LEAST),
+    Function.GREATEST: _pick(Function.GREATEST),
+    Function.COALESCE: _coalesce,
+    Function.IF: _choose,
+    Function.LOWER: lambda args, node: pc.utf8_lower(args[0]),
+    Function.UPPER: lambda args, node: pc.utf8_upper(args[0]),
+    Function.LENGTH: lambda args, node: pc.utf8_length(args[0]).cast(pa.int64()),
+    Function.CONCAT: _concatenated,
+}

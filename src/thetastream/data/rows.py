@@ -1,0 +1,369 @@
+"""The rows of one stream: payload held once, appended at the end, given back at the front.
+
+Rows are numbered by arrival. Columns of fixed width live in flat NumPy arrays that slide and are
+copied now and then; all other Arrow types (strings, nested, dictionaries, …) live in Arrow chunks
+whose sizes are kept geometric, so that a gather visits few of them.
+
+    ids      100 … 163 │ 164 … 171 │ 172 173          expire(164) drops the first chunk
+    chunks       64    │     8     │    2
+
+A *view* is a cheap snapshot: rows appended or expired later do not change what it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from thetastream.data.kernels.pairs import gather
+from thetastream.errors import SchemaError
+
+__all__ = [
+    "BatchView", "ChunkView", "ColumnView", "FixedView", "NumberView", "Ring", "Rows", "RowsView",
+    "check_gatherable", "gatherable", "is_fixed", "raw_values",
+]  # fmt: skip
+
+Array = NDArray[np.int64]
+_LEAST = 1024
+_CHUNK_RATIO = 4
+
+
+class Ring:
+    """A flat array of rows ``first .. first + len``: grows at the end, shrinks at the front.
+
+    Appending is O(1) amortised; at most half of the array is unused. Arrays are never changed where
+    rows were readable, so a slice taken earlier stays valid — but for ``values[...] = …`` writes by
+    the owner, which are meant to be seen.
+    """
+
+    __slots__ = ("_buffer", "_head", "first", "size")
+
+    def __init__(self, dtype: np.dtype[np.generic] | type[np.generic], first: int = 0) -> None:
+        self._buffer: NDArray[np.generic] = np.empty(0, dtype)
+        self._head = 0
+        self.first = first
+        self.size = 0
+
+    def append(self, values: NDArray[np.generic]) -> None:
+        """Add rows at the end."""
+        end = self._head + self.size
+        if end + len(values) > len(self._buffer):
+            self._move(self.size + len(values))
+            end = self._head + self.size
+        self._buffer[end : end + len(values)] = values
+        self.size += len(values)
+
+    def expire(self, before: int) -> None:
+        """Drop rows below ``before``; gives memory back when most of it is unused."""
+        gone = min(max(before - self.first, 0), self.size)
+        self._head += gone
+        self.first += gone
+        self.size -= gone
+        if len(self._buffer) > 4 * max(self.size, _LEAST):
+            self._move(self.size)
+
+    def _move(self, needed: int) -> None:
+        moved = np.empty(max(needed + needed // 2, _LEAST), self._buffer.dtype)
+        moved[: self.size] = self.values
+        self._buffer = moved
+        self._head = 0
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """All rows held, as a view."""
+        return self._buffer[self._head : self._head + self.size]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, room to grow included."""
+        return self._buffer.nbytes
+
+
+class ColumnView(Protocol):
+    """A snapshot of a column that can be gathered from."""
+
+    def take(self, ids: Array) -> pa.Array:
+        """The values of the rows, in the order of ``ids``."""
+
+
+class FixedView:
+    """Fixed-width values in a writable NumPy array; row ``first`` is at position 0."""
+
+    __slots__ = ("_first", "_kind", "_valid", "_values")
+
+    def __init__(
+        self,
+        kind: pa.DataType,
+        values: NDArray[Any],
+        valid: NDArray[np.bool_] | None,
+        first: int,
+    ) -> None:
+        self._kind = kind
+        self._values = values
+        self._valid = valid
+        self._first = first
+
+    def take(self, ids: Array) -> pa.Array:
+        taken = np.empty(len(ids), self._values.dtype)
+        gather(self._values, ids, self._first, taken)
+        bitmap = None
+        if self._valid is not None:
+            valid = self._valid.take(ids - self._first)
+            bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
+        return pa.Array.from_buffers(self._kind, len(ids), [bitmap, pa.py_buffer(taken)])
+
+
+class ChunkView:
+    """Arrow chunks; ``starts[i]`` is the id of the first row of chunk ``i``."""
+
+    __slots__ = ("_chunks", "_kind", "_starts")
+
+    def __init__(
+        self, kind: pa.DataType, chunks: Sequence[pa.Array], starts: Sequence[int]
+    ) -> None:
+        self._kind = kind
+        self._chunks = chunks
+        self._starts = np.array(starts, np.int64)
+
+    def take(self, ids: Array) -> pa.Array:
+        taken = self._taken(ids)
+        return taken if taken.type.equals(self._kind) else taken.cast(self._kind)
+
+    def _taken(self, ids: Array) -> pa.Array:
+        if len(self._chunks) == 1:
+            return self._chunks[0].take(pa.array(ids - self._starts[0]))
+        owner = np.searchsorted(self._starts, ids, side="right") - 1
+        order = np.argsort(owner, kind="stable")
+        edges = np.searchsorted(owner[order], np.arange(len(self._chunks) + 1))
+        parts = [
+            chunk.take(pa.array(ids[order[edges[i] : edges[i + 1]]] - self._starts[i]))
+            for i, chunk in enumerate(self._chunks)
+            if edges[i] < edges[i + 1]
+        ]
+        if not parts:
+            return self._chunks[0][:0]
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return concatenated(parts).take(pa.array(back))
+
+
+def concatenated(arrays: Sequence[pa.Array]) -> pa.Array:
+    """One array of several, their dictionaries made one."""
+    if len(arrays) == 1:
+        return arrays[0]
+    if pat.is_dictionary(arrays[0].type):
+        whole = pa.chunked_array(arrays).unify_dictionaries()
+        return pa.concat_arrays(whole.chunks)
+    return pa.concat_arrays(arrays)
+
+
+class _FixedColumn:
+    """A fixed-width column of a growing and shrinking stream."""
+
+    def __init__(self, kind: pa.DataType, first: int) -> None:
+        self._kind = kind
+        self._values = Ring(np.dtype(f"u{kind.bit_width // 8}"), first)
+        self._valid: Ring | None = None
+
+    def append(self, array: pa.Array) -> None:
+        if array.null_count and self._valid is None:
+            self._valid = Ring(np.bool_, self._values.first)
+            self._valid.append(np.ones(self._values.size, np.bool_))
+        if self._valid is not None:
+            self._valid.append(array.is_valid().to_numpy(zero_copy_only=False))
+        self._values.append(raw_values(array))
+
+    def expire(self, before: int) -> None:
+        self._values.expire(before)
+        if self._valid is not None:
+            self._valid.expire(before)
+
+    def view(self) -> ColumnView:
+        valid: NDArray[np.bool_] | None = None
+        if self._valid is not None:
+            valid = self._valid.values
+        return FixedView(self._kind, self._values.values, valid, self._values.first)
+
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes + (self._valid.nbytes if self._valid is not None else 0)
+
+
+class _ChunkColumn:
+    """A column of any Arrow type, in chunks of geometric size."""
+
+    def __init__(self, kind: pa.DataType, first: int) -> None:
+        self._kind = kind
+        self._chunks: list[pa.Array] = []
+        self._starts: list[int] = []
+        self._next = first
+
+    def append(self, array: pa.Array) -> None:
+        if not len(array):
+            return
+        self._chunks.append(gatherable(array))
+        self._starts.append(self._next)
+        self._next += len(array)
+        while len(self._chunks) > 1 and self._mergeable():
+            newer, older = self._chunks.pop(), self._chunks.pop()
+            self._starts.pop()
+            self._chunks.append(concatenated([older, newer]))
+
+    def _mergeable(self) -> bool:
+        """Neighbours of like size are merged, but a chunk never outgrows a quarter of the rows."""
+        older, newer = len(self._chunks[-2]), len(self._chunks[-1])
+        held = self._next - self._starts[0]
+        return older <= _CHUNK_RATIO * newer and (older + newer) * 4 <= max(held, 4 * _LEAST)
+
+    def expire(self, before: int) -> None:
+        while self._chunks and self._starts[0] + len(self._chunks[0]) <= before:
+            del self._chunks[0], self._starts[0]
+
+    def view(self) -> ColumnView:
+        if not self._chunks:
+            return ChunkView(self._kind, [gatherable(pa.nulls(0, self._kind))], [self._next])
+        return ChunkView(self._kind, tuple(self._chunks), tuple(self._starts))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(chunk.nbytes for chunk in self._chunks)
+
+
+class RowsView:
+    """A snapshot of rows; ``take`` is the one function that gathers payload."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: dict[str, ColumnView]) -> None:
+        self._columns = columns
+
+    def take(self, name: str, ids: Array) -> pa.Array:
+        """Values of column ``name`` of the rows ``ids``, in that order."""
+        return self._columns[name].take(ids)
+
+
+class BatchView(RowsView):
+    """A record batch as rows ``0 … n``; a column is wrapped when it is first asked for."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        super().__init__({})
+        self._batch = batch
+
+    def take(self, name: str, ids: Array) -> pa.Array:
+        if name not in self._columns:
+            self._columns[name] = self._wrap(self._batch.column(name))
+        return self._columns[name].take(ids)
+
+    @staticmethod
+    def _wrap(array: pa.Array) -> ColumnView:
+        if not is_fixed(array.type):
+            return ChunkView(array.type, [gatherable(array)], [0])
+        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+        return FixedView(array.type, raw_values(array).copy(), valid, 0)
+
+
+class NumberView(RowsView):
+    """Rows as their arrival numbers: those of an array from id ``first`` on, or ids + ``first``."""
+
+    __slots__ = ("_first", "_numbers")
+
+    def __init__(self, first: int = 0, numbers: Array | None = None) -> None:
+        super().__init__({})
+        self._first = first
+        self._numbers = numbers
+
+    def of(self, ids: Array) -> Array:
+        """The arrival numbers of rows."""
+        return ids + self._first if self._numbers is None else self._numbers[ids - self._first]
+
+    def take(self, name: str, ids: Array) -> pa.Array:
+        """The arrival numbers of rows, whatever the name of the column."""
+        return pa.array(self.of(ids))
+
+
+class Rows:
+    """The payload of one stream."""
+
+    def __init__(self, schema: pa.Schema, columns: Sequence[str], first: int = 0) -> None:
+        self._columns: dict[str, _FixedColumn | _ChunkColumn] = {}
+        for name in columns:
+            kind = schema.field(name).type
+            make = _FixedColumn if is_fixed(kind) else _ChunkColumn
+            self._columns[name] = make(kind, first)
+        self.first = self.next = first
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns held."""
+        return list(self._columns)
+
+    def append(self, batch: pa.RecordBatch, count: int | None = None) -> None:
+        """Store rows under the ids ``next …``; ``count`` of them when there may be no column."""
+        for name, column in self._columns.items():
+            column.append(batch.column(name))
+        self.next += batch.num_rows if count is None else count
+
+    def expire(self, before: int) -> None:
+        """Forget rows below ``before``."""
+        if before > self.first:
+            self.first = min(before, self.next)
+            for column in self._columns.values():
+                column.expire(self.first)
+
+    def view(self) -> RowsView:
+        """A snapshot of all columns."""
+        return RowsView({name: column.view() for name, column in self._columns.items()})
+
+    def __len__(self) -> int:
+        return self.next - self.first
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of payload held."""
+        return sum(column.nbytes for column in self._columns.values())
+
+
+def gatherable(array: pa.Array) -> pa.Array:
+    """The array in a type that Arrow can gather from: views of strings become strings."""
+    if pat.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if pat.is_binary_view(array.type):
+        return array.cast(pa.large_binary())
+    return array
+
+
+def check_gatherable(schema: pa.Schema, side: str) -> None:
+    """SchemaError for a payload type that Arrow cannot gather rows of."""
+    for field in schema:
+        try:
+            gatherable(pa.nulls(0, field.type)).take(pa.array([], pa.int64()))
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            raise SchemaError(
+                f"column {field.name!r} of the {side} side has type {field.type}, of which Arrow "
+                "cannot gather rows; cast it to a type that is not a view or run-end encoded"
+            ) from None
+
+
+def is_fixed(kind: pa.DataType) -> bool:
+    """Whether values are plain numbers of 1, 2, 4 or 8 bytes."""
+    return bool(
+        pat.is_integer(kind) or pat.is_floating(kind) or (pat.is_temporal(kind) and _plain(kind))
+    )
+
+
+def _plain(kind: pa.DataType) -> bool:
+    return not pat.is_interval(kind)
+
+
+def raw_values(array: pa.Array) -> NDArray[np.generic]:
+    """The bytes of a fixed-width array as unsigned integers; NULLs hold anything."""
+    width = array.type.bit_width // 8
+    data = np.frombuffer(array.buffers()[1] or b"", np.dtype(f"u{width}"))
+    return data[array.offset : array.offset + len(array)]

@@ -1,0 +1,160 @@
+"""What a join gives for its matches: whole rows, pairs of numbers, ranges, or counts.
+
+    rows     the columns of both rows of every pair
+    pairs    the arrival numbers of both rows of every pair; no payload is read
+    ranges   where the matches of a row lie in the sorted arrays of the other side: ⟨start, end⟩
+    count    how many matches each row has
+
+The last two need not write any pair, so a row that matches millions costs as much as one that
+matches none. That is so where the first key column of an index decides everything by itself.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from thetastream.boxes.binding import Binding, BoundTerm, Field
+from thetastream.condition.expression import Function
+from thetastream.condition.predicate import Predicate
+from thetastream.condition.term import Compare, Term
+from thetastream.errors import PredicateError, StateError, suggest
+from thetastream.index.base import names, structure
+from thetastream.plan.tactic import SUBWINDOWS, read_tactic
+from thetastream.side import How, Side
+from thetastream.window import CountWindow, Window
+
+__all__ = ["Output", "check_ranges", "opposite", "refuse_ranges", "settled"]
+
+_INSTEAD = "use output='count' or output='pairs'"
+
+
+class Output(Enum):
+    """What is given for matches.
+
+    >>> Output.of("count").numbered, Output.of("rows").numbered
+    (True, False)
+    """
+
+    ROWS = "rows"
+    PAIRS = "pairs"
+    RANGES = "ranges"
+    COUNT = "count"
+
+    @classmethod
+    def of(cls, name: str | Output) -> Output:
+        """Read it from its name."""
+        if isinstance(name, Output):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = [output.value for output in cls]
+            raise StateError(
+                f"output must be one of {', '.join(known)}; got {name!r}."
+                f"{suggest(str(name), known)}"
+            ) from None
+
+    @property
+    def numbered(self) -> bool:
+        """Whether rows are given by their arrival numbers, and their payload is not needed."""
+        return self is not Output.ROWS
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the size of the answer does not grow with the matches."""
+        return self in (Output.RANGES, Output.COUNT)
+
+    def check(self, how: How, columns: object) -> None:
+        """StateError for a join that this cannot be the answer of."""
+        if self.bounded and how is not How.INNER:
+            raise StateError(
+                f"output={self.value!r} is for inner joins; got how={how.value!r}. "
+                "Use output='pairs' or output='rows'"
+            )
+        if self.numbered and columns is not None:
+            raise StateError(
+                f"columns= picks columns of the rows, and output={self.value!r} gives none of "
+                "them; leave one of the two out"
+            )
+
+
+# --- Where one key column decides everything ----------------------------------------------------
+
+
+def settled(binding: Binding) -> bool:
+    """Whether one key column decides every pair, whichever side is stored."""
+    return not binding.residuals and all(len(binding.fields(side)) == 1 for side in Side)
+
+
+def opposite(field: Field) -> BoundTerm | None:
+    """The equality that a field of one plain ``<>`` negates; None for any other field."""
+    if len(field.members) != 1:
+        return None
+    (bound,) = field.terms
+    term = bound.term
+    if len(term.arms) != 1 or len(term.arms[0]) != 1:
+        return None
+    (condition,) = term.arms[0]
+    if not isinstance(condition, Compare) or condition.op is not Function.NE:
+        return None
+    equal = Compare(Function.EQ, condition.left_shift, condition.right_shift)
+    return BoundTerm(Term(term.left, term.right, ((equal,),)), bound.domain)
+
+
+# --- Where ranges are exact ---------------------------------------------------------------------
+
+
+def refuse_ranges(
+    predicate: Predicate, window: Window, tactic: str, *, self_join: bool, collects: bool
+) -> None:
+    """Raise for a join whose matches are no ranges, as far as that is known without the columns."""
+    reason = ""
+    if self_join:
+        reason = "in a self-join a row meets only those before it, which are no range of keys"
+    elif not isinstance(window, CountWindow):
+        reason = "a time window is a condition of its own, beside that of the predicate"
+    elif window.order is not None:
+        reason = "with ranks every row has its own part of the window"
+    elif collects:
+        reason = "when rows are collected, every row has its own part of the window"
+    if reason:
+        raise StateError(f"output='ranges' cannot be exact here: {reason}; {_INSTEAD}")
+    _check_predicate(predicate, bool(predicate.terms), bool(predicate.residuals))
+    _check_tactic(tactic)
+
+
+def check_ranges(binding: Binding) -> None:
+    """PredicateError when more than the order of one key column decides a pair."""
+    _check_predicate(binding.predicate, bool(binding.terms), bool(binding.residuals))
+    for side in Side:
+        fields = binding.fields(side)
+        if len(fields) > 1:
+            raise PredicateError(
+                "output='ranges' needs a predicate that compares one expression per side; of the "
+                f"{side.value} side this one compares {len(fields)}: "
+                f"{', '.join(str(f.terms[0].term.expression(side)) for f in fields)}; {_INSTEAD}",
+                binding.predicate.text,
+            )
+
+
+def _check_predicate(predicate: Predicate, has_terms: bool, has_residuals: bool) -> None:
+    if has_residuals or not has_terms:
+        raise PredicateError(
+            "output='ranges' needs a predicate that is decided by the order of one key, as = <> < "
+            f"BETWEEN and bands over numbers and times are; {_INSTEAD}",
+            predicate.text,
+        )
+
+
+def _check_tactic(tactic: str) -> None:
+    """The tactic must keep rows in key order, in arrays."""
+    family, index = read_tactic(tactic)
+    kept = index or {"auto": "sorted-runs", "ordered": "sorted-runs", "panjoin": SUBWINDOWS}.get(
+        family
+    )
+    if kept is None or not structure(kept).ranged:
+        ranged = [f"'ordered/{name}'" for name in names() if structure(name).ranged]
+        raise StateError(
+            f"output='ranges' needs rows in sorted arrays, which tactic={tactic!r} does not keep; "
+            f"use tactic='auto' or one of {', '.join(ranged)}, or {_INSTEAD[4:]}"
+        )

@@ -1,0 +1,199 @@
+"""From match pairs to record batches: lazily, in bounded sizes, nothing lost on an interrupt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.data.rows import RowsView
+from thetastream.engine.output.answer import Output
+from thetastream.engine.output.records import Records
+from thetastream.errors import DataError, StateError
+from thetastream.metrics import Counters
+from thetastream.side import Side
+
+__all__ = [
+    "COUNTS",
+    "NUMBERS",
+    "Batches",
+    "Flow",
+    "Part",
+    "Pieces",
+    "Source",
+    "counted",
+    "gathered",
+    "rechunked",
+]
+
+Array = NDArray[np.int64]
+Pair = tuple[Array, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The output columns: their schema, and the side and name each comes from."""
+
+    schema: pa.Schema
+    origin: list[tuple[Side, str]]
+
+
+COUNTS = pa.schema([("side", pa.string()), ("row", pa.int64()), ("matches", pa.int64())])
+NUMBERS = Source(
+    pa.schema([(side.value, pa.int64()) for side in Side]), [(side, side.value) for side in Side]
+)
+
+
+class Part(Protocol):
+    """Some of the rows of a push."""
+
+    def read(self) -> pa.RecordBatch | None:
+        """The next batch, or None at the end. An interrupted call may be made again."""
+
+
+class Pieces:
+    """A part whose rows are known: piece ``i`` is gathered when it is read."""
+
+    __slots__ = ("_count", "_gather", "_next")
+
+    def __init__(self, gather: Callable[[int], pa.RecordBatch], count: int) -> None:
+        self._gather = gather
+        self._count = count
+        self._next = 0
+
+    def read(self) -> pa.RecordBatch | None:
+        if self._next == self._count:
+            return None
+        batch = self._gather(self._next)
+        self._next += 1
+        return batch
+
+
+class Flow:
+    """A part whose rows are computed as they are read.
+
+    ``start`` gives the batches from the first on, the same ones each time it is called: an
+    interrupt ends the generator in use, and a new one is then read up to where the last one was.
+    """
+
+    __slots__ = ("_batches", "_delivered", "_start")
+
+    def __init__(self, start: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._start = start
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._delivered = 0
+
+    def read(self) -> pa.RecordBatch | None:
+        batches, self._batches = self._batches, None
+        if batches is None:
+            batches = islice(self._start(), self._delivered, None)
+        # Interrupted in here, the generator is gone from _batches, and the next call starts anew.
+        batch = next(batches, None)
+        self._delivered, self._batches = self._delivered + 1, batches
+        return batch
+
+
+class Batches:
+    """The rows of one push. Iterate it; what you do not read costs little and is not lost.
+
+    Rows are gathered when they are asked for, from a snapshot taken by the push, so reading may be
+    put off until after later pushes. After an interrupt (Ctrl-C) reading can go on.
+    """
+
+    def __init__(self, parts: list[Part], counters: Counters, output: Output = Output.ROWS) -> None:
+        self._parts = parts
+        self._counters = counters
+        self._output = output
+        self._records = [part for part in parts if isinstance(part, Records)]
+        self._runs = 0
+        for records in self._records:
+            records.first_run = self._runs
+            self._runs += records.runs
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        while self._parts:
+            batch = self._parts[0].read()
+            if batch is not None:
+                self._counters.output_rows += batch.num_rows
+                return batch
+            self._parts = self._parts[1:]
+        raise StopIteration
+
+    def pairs(self, limit: int = 65_536) -> Iterator[tuple[Array, Array]]:
+        """With ``output="ranges"``: the pairs behind the records, as they are read.
+
+        Gives arrival numbers ``(left, right)`` in arrays of at most ``limit``, from the snapshot
+        taken by the push. Reading the records before or after makes no difference.
+        """
+        self._need_ranges("pairs()")
+        return (pair for records in self._records for pair in records.pairs(limit))
+
+    def stored(self, run: int) -> Array:
+        """With ``output="ranges"``: the rows that a record's ``start`` and ``stop`` count along.
+
+        Arrival numbers of the other side's rows, in the order of their keys.
+        """
+        self._need_ranges("stored(run)")
+        for records in self._records:
+            if records.first_run <= run < records.first_run + records.runs:
+                return records.stored(run)
+        raise DataError(f"there is no run {run}; the runs of this result are 0 to {self._runs - 1}")
+
+    def _need_ranges(self, call: str) -> None:
+        if self._output is not Output.RANGES:
+            raise StateError(
+                f"{call} is for joins with output='ranges'; this one has "
+                f"output={self._output.value!r}: read its batches"
+            )
+
+
+def rechunked(pairs: Iterable[Pair], limit: int) -> Iterator[Pair]:
+    """Join short chunks, so that batches come out well filled but never above the limit."""
+    held: list[Pair] = []
+    size = 0
+    for rows, ids in pairs:
+        for start in range(0, rows.size, limit):
+            piece = (rows[start : start + limit], ids[start : start + limit])
+            if size + piece[0].size > limit:
+                yield _joined(held)
+                held, size = [], 0
+            held.append(piece)
+            size += piece[0].size
+    if size:
+        yield _joined(held)
+
+
+def _joined(held: list[Pair]) -> Pair:
+    if len(held) == 1:
+        return held[0]
+    return np.concatenate([a for a, _ in held]), np.concatenate([b for _, b in held])
+
+
+def gathered(
+    source: Source, views: dict[Side, RowsView], ids: dict[Side, Array], length: int
+) -> pa.RecordBatch:
+    """One record batch; a side without ids gives NULLs."""
+    arrays = [
+        views[side].take(name, ids[side])
+        if side in ids
+        else pa.nulls(length, source.schema.field(at).type)
+        for at, (side, name) in enumerate(source.origin)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=source.schema)
+
+
+def counted(side: Side, numbers: Array, counts: Array, size: int) -> Iterator[pa.RecordBatch]:
+    """Batches of ``output="count"``: rows with a match at least, at most ``size`` in a batch."""
+    found = np.flatnonzero(counts)
+    for start in range(0, found.size, size):
+        at = found[start : start + size]
+        columns = [pa.repeat(side.value, at.size), pa.array(numbers[at]), pa.array(counts[at])]
+        yield pa.RecordBatch.from_arrays(columns, schema=COUNTS)

@@ -1,0 +1,477 @@
+"""Which partitions a row is sent to, so that every pair meets, and every row has one home.
+
+    hash         equality: the hash of the compared keys names the one partition of a row
+    cells        a band: the number line is cut into cells wider than the band, and cell ``c``
+                 belongs to partition ``c mod n``. A row of an *anchored* side has its home in the
+                 cell of its key; a row of the other side goes to every cell its band reaches:
+
+                     cells      │   17    │   18    │   19    │      home of l: cell 18
+                                       r1 ├──┤      ├──┤ r2         r1 goes to 17 and 18, r2 to 19
+    grid         inequalities, inner: left rows to a row of a grid of partitions, right rows to a
+                 column; a pair meets where they cross
+    everywhere   inequalities, otherwise: rows of an anchored side at home, the others everywhere
+
+Anchored is the side whose unmatched rows matter, both for a full join; the left one for an inner
+join, and for aggregates of the matches of left rows, which need all of them in one place. A row
+that is sent to several partitions is a *copy* in all but one. ``led`` names the side whose home
+gives a pair, where a pair may meet more than once.
+
+Targets follow from a row's values alone, never from its place in a batch: a task that is run again
+sends every row where it was sent before.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from thetastream.boxes.binding import Binding, Field, Fresh
+from thetastream.condition.term import swap
+from thetastream.data.kernels.hashing import mix_into
+from thetastream.engine.partition.kernels.routes import (
+    count_targets,
+    list_targets,
+    mark,
+    mark_cells,
+)
+from thetastream.errors import SchemaError, StateError, suggest
+from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
+from thetastream.plan.tactic import hashed
+from thetastream.schema import Kind
+from thetastream.side import How, Side
+
+__all__ = ["SCHEMES", "Cells", "Deliveries", "Everywhere", "Grid", "Hashed", "Routing", "choose"]
+
+Array = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+SCHEMES = ("auto", "hash", "cells", "matrix")
+_BANDS_PER_CELL = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Partition ``p`` gets ``rows[edges[p]:edges[p + 1]]``; each is a copy there, or at home."""
+
+    rows: Array
+    copies: Mask
+    edges: Array
+
+    @property
+    def targets(self) -> Array:
+        """The partition of each delivery."""
+        return np.repeat(np.arange(self.edges.size - 1), np.diff(self.edges))
+
+
+class _Marks:
+    """Where rows go, being collected."""
+
+    def __init__(self, rows: int, partitions: int) -> None:
+        self._partitions = partitions
+        self._words = np.zeros((-(-partitions // 64), rows), np.uint64)
+        self._home = np.full(rows, -1)
+
+    def send(self, targets: Array, wanted: Mask | None = None, *, home: bool = False) -> None:
+        """Send rows to a partition each, which is their home or not."""
+        mark(np.ascontiguousarray(targets), self._or_all(wanted), self._words)
+        if home:
+            self._home = targets
+
+    def send_to_cells(self, first: Array, last: Array, wanted: Mask | None) -> None:
+        """Send rows to the partitions of the cells ``first .. last``."""
+        mark_cells(first, last, self._or_all(wanted), self._partitions, self._words)
+
+    def send_everywhere(self, wanted: Mask | None) -> None:
+        """Send rows to all partitions."""
+        zeros = np.zeros(self._home.size, np.int64)
+        last = np.full(self._home.size, self._partitions - 1)
+        mark_cells(zeros, last, self._or_all(wanted), self._partitions, self._words)
+
+    def unsent(self) -> Mask:
+        """Rows that go nowhere yet."""
+        return np.asarray((self._words == 0).all(axis=0))
+
+    def deliveries(self) -> Deliveries:
+        """Everything that was marked, by partition."""
+        counts = np.zeros(64 * self._words.shape[0], np.int64)
+        count_targets(self._words, counts)
+        edges = np.concatenate([[0], np.cumsum(counts)])
+        rows, copies = np.empty(edges[-1], np.int64), np.empty(edges[-1], np.bool_)
+        home = np.ascontiguousarray(self._home)
+        list_targets(self._words, home, edges[:-1].copy(), rows, copies)
+        return Deliveries(rows, copies, edges[: self._partitions + 1])
+
+    def _or_all(self, wanted: Mask | None) -> Mask:
+        return np.ones(self._home.size, np.bool_) if wanted is None else wanted
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every scheme needs to know of the join."""
+
+    binding: Binding
+    how: How
+    self_join: bool
+    partitions: int
+
+    @property
+    def anchored(self) -> tuple[Side, ...]:
+        """The sides that need a home where they meet all their partners."""
+        kept = tuple(side for side in Side if self.how.keeps(side))
+        return kept or (Side.LEFT,)
+
+    @property
+    def lead(self) -> Side:
+        """The side whose home gives a pair."""
+        return self.anchored[0]
+
+
+class Routing(ABC):
+    """A scheme of partitioning."""
+
+    name: str
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    @abstractmethod
+    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+        """Where rows go. ``fresh`` holds one batch under the roles its rows can play."""
+
+    @property
+    def led(self) -> Side | None:
+        """The side whose home gives a pair; None where every pair meets once anyway."""
+        both = self.plan.self_join or len(self.plan.anchored) > 1
+        return self.plan.lead if both else None
+
+    @abstractmethod
+    def replication(self) -> dict[Side, float]:
+        """How many partitions a row of a side is expected to be sent to."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The scheme in words."""
+
+    def _places(self, rows: Fresh) -> Array:
+        """The partitions of rows by their keys; anything for rows without."""
+        raise NotImplementedError
+
+    def _roles(self, fresh: dict[Side, Fresh]) -> tuple[Fresh, Fresh | None]:
+        """Rows in the role that has a home; those of a self-join in the other role, too."""
+        if len(fresh) == 1:
+            (rows,) = fresh.values()
+            return rows, None
+        return fresh[self.plan.lead], fresh[self.plan.lead.other]
+
+    def _homes(self, rows: Fresh, met: Fresh | None) -> Array:
+        """Where rows lead. One that cannot is at home where it is met; if it is not met, anywhere.
+
+        A row of a self-join may be able to match in one role only. Its home must be where it does:
+        elsewhere it would be held for unmatched.
+        """
+        homes = self._places(rows)
+        if rows.valid is None:
+            return homes
+        others = self._spread(rows)
+        if met is not None:
+            places = self._places(met)
+            others = places if met.valid is None else np.where(met.valid, places, others)
+        return np.where(rows.valid, homes, others)
+
+    def _spread(self, rows: Fresh) -> Array:
+        """A partition from all that a row compares; rows that can match nothing share by time."""
+        count = self.plan.partitions
+        columns = [*rows.keys, *([] if rows.times is None else [rows.times])]
+        masks = [rows.valid] * len(rows.keys) + [rows.timed]
+        hashes = np.zeros(len(rows), np.int64)
+        for column, mask in zip(columns, masks, strict=False):
+            known = column if mask is None else np.where(mask, column, np.int64(0))
+            mix_into(np.ascontiguousarray(known), hashes)
+        return _modulo(hashes, count)
+
+
+def _count(fresh: dict[Side, Fresh]) -> int:
+    return len(next(iter(fresh.values())))
+
+
+def _modulo(hashes: Array, count: int) -> Array:
+    """A partition from a hash, all of whose bits count."""
+    return ((hashes.view(np.uint64) >> np.uint64(11)) % np.uint64(count)).astype(np.int64)
+
+
+class Hashed(Routing):
+    """Equal keys meet in one partition; rows are sent once."""
+
+    name = "hash"
+
+    def __init__(self, plan: Plan, terms: tuple[int, ...]) -> None:
+        super().__init__(plan)
+        self._terms = terms
+        self._fields = [Field(plan.binding, Side.LEFT, (i,)) for i in terms]
+
+    @property
+    def led(self) -> Side | None:
+        return self.plan.lead if self.plan.self_join else None
+
+    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+        marks = _Marks(_count(fresh), self.plan.partitions)
+        leads, met = self._roles(fresh)
+        marks.send(self._homes(leads, met), home=True)
+        if met is not None:
+            marks.send(self._places(met), met.valid)
+        return marks.deliveries()
+
+    def _places(self, rows: Fresh) -> Array:
+        """Right rows go where the left key they ask for goes."""
+        keys: list[Array] = []
+        for term, field in zip(self._terms, self._fields, strict=True):
+            key = rows.keys[term] if rows.side is Side.LEFT else field.pieces(rows)[0][0]
+            keys.append(key if rows.valid is None else np.where(rows.valid, key, np.int64(0)))
+        return _modulo(hashed(keys), self.plan.partitions)
+
+    def replication(self) -> dict[Side, float]:
+        return dict.fromkeys(Side, 1.0)
+
+    def describe(self) -> str:
+        terms = ", ".join(str(self.plan.binding.terms[i].term) for i in self._terms)
+        return f"hash of {terms}"
+
+
+class Cells(Routing):
+    """A band: cells of the number line, copies only across their borders."""
+
+    name = "cells"
+
+    def __init__(self, plan: Plan, term: int, width: float) -> None:
+        super().__init__(plan)
+        self._term = term
+        self.width = width
+        self._fields = {side: Field(plan.binding, side, (term,)) for side in Side}
+        self._float = plan.binding.terms[term].domain.kind is Kind.FLOAT
+
+    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+        marks = _Marks(_count(fresh), self.plan.partitions)
+        leads, met = self._roles(fresh)
+        if leads.side in self.plan.anchored:
+            marks.send(self._homes(leads, met), home=True)
+        for role, rows in fresh.items():
+            if role.other in self.plan.anchored:
+                self._send_to_partners(marks, rows)
+        if not self.plan.self_join and not set(fresh) & set(self.plan.anchored):
+            (rows,) = fresh.values()
+            unsent = marks.unsent()
+            if unsent.any():
+                marks.send(self._spread(rows), unsent)
+        return marks.deliveries()
+
+    def _places(self, rows: Fresh) -> Array:
+        return self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
+
+    def _send_to_partners(self, marks: _Marks, rows: Fresh) -> None:
+        """To every partition with a cell that the partners of rows can lie in."""
+        for low, high in self._fields[rows.side.other].pieces(rows):
+            wanted = low <= high
+            if rows.valid is not None:
+                wanted &= rows.valid
+            marks.send_to_cells(self._cells(low), self._cells(high), wanted)
+
+    def _cells(self, keys: Array) -> Array:
+        cells = np.empty(keys.size, np.int64)
+        if self._float:
+            cells_of_floats(np.ascontiguousarray(keys), self.width, cells)
+        else:
+            cells_of_integers(np.ascontiguousarray(keys), int(self.width), cells)
+        return cells
+
+    def replication(self) -> dict[Side, float]:
+        band = self._fields[Side.LEFT].width or 0.0
+        reach = min(float(self.plan.partitions), 1.0 + band / self.width)
+        sides = self.plan.anchored
+        if self.plan.self_join or len(sides) > 1:
+            return dict.fromkeys(Side, reach)
+        return {side: 1.0 if side in sides else reach for side in Side}
+
+    def describe(self) -> str:
+        term = self.plan.binding.terms[self._term].term
+        return f"cells of width {self.width:g} of {term}"
+
+
+class Grid(Routing):
+    """Rows and columns of partitions; a pair meets where they cross. For inner joins."""
+
+    name = "matrix"
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        down = math.isqrt(plan.partitions)
+        while plan.partitions % down:
+            down -= 1
+        self.shape = (down, plan.partitions // down)
+
+    @property
+    def led(self) -> Side | None:
+        return None
+
+    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+        ((role, rows),) = fresh.items()
+        down, across = self.shape
+        spread = self._spread(rows)
+        first = spread % down * across if role is Side.LEFT else spread % across
+        step, places = (1, across) if role is Side.LEFT else (across, down)
+        marks = _Marks(len(rows), self.plan.partitions)
+        marks.send(first, home=True)
+        for place in range(1, places):
+            marks.send(first + place * step, rows.valid)
+        return marks.deliveries()
+
+    def replication(self) -> dict[Side, float]:
+        return {Side.LEFT: float(self.shape[1]), Side.RIGHT: float(self.shape[0])}
+
+    def describe(self) -> str:
+        return f"matrix of {self.shape[0]} x {self.shape[1]} partitions"
+
+
+class Everywhere(Routing):
+    """Rows of an anchored side have a home; whoever must meet them goes everywhere."""
+
+    name = "matrix"
+
+    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+        rows = next(iter(fresh.values()))
+        marks = _Marks(len(rows), self.plan.partitions)
+        marks.send(self._spread(rows), home=True)
+        for role, played in fresh.items():
+            if role.other in self.plan.anchored:
+                marks.send_everywhere(played.valid)
+        return marks.deliveries()
+
+    def replication(self) -> dict[Side, float]:
+        count, sides = float(self.plan.partitions), self.plan.anchored
+        if self.plan.self_join or len(sides) > 1:
+            return dict.fromkeys(Side, count)
+        return {side: 1.0 if side in sides else count for side in Side}
+
+    def describe(self) -> str:
+        sides = " and ".join(side.value for side in self.plan.anchored)
+        return f"matrix: {sides} rows at home, their partners everywhere"
+
+
+# --- The choice ---------------------------------------------------------------------------------
+
+
+def choose(
+    binding: Binding,
+    how: How,
+    self_join: bool,
+    partitions: int,
+    scheme: str = "auto",
+    cell_width: float | None = None,
+    *,
+    rooted: bool = False,
+) -> Routing:
+    """The scheme for a join: equality by hash, a band by cells, all else by a matrix.
+
+    ``rooted``: an anchored row must meet all its partners at its home, as for aggregates of them.
+    """
+    if scheme not in SCHEMES:
+        raise StateError(
+            f"partitioning must be one of {', '.join(SCHEMES)}; got {scheme!r}."
+            f"{suggest(scheme, SCHEMES)}"
+        )
+    if not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1:
+        raise StateError(f"partitions must be a whole number of at least 1; got {partitions!r}")
+    plan = Plan(binding, how, self_join, partitions)
+    points, bands = _points(plan), _bands(plan)
+    if cell_width is not None and (scheme not in ("auto", "cells") or not bands):
+        raise StateError("cell_width is for joins on a band, partitioned by cells")
+    if scheme == "hash" and not points:
+        raise StateError(f"partitioning='hash' needs an equality; {binding.predicate} has none")
+    if scheme == "cells" and not bands:
+        raise StateError(f"partitioning='cells' needs a band; {binding.predicate} has none")
+    if points and scheme in ("auto", "hash") and cell_width is None:
+        return Hashed(plan, points)
+    if bands and scheme in ("auto", "cells"):
+        return _cells(plan, bands[0], cell_width)
+    if how is How.INNER and not self_join and not rooted:
+        return Grid(plan)
+    return Everywhere(plan)
+
+
+def _points(plan: Plan) -> tuple[int, ...]:
+    """Equality terms by which rows of both sides can be hashed."""
+    found = [
+        i
+        for i, bound in enumerate(plan.binding.terms)
+        if all(Field(plan.binding, side, (i,)).is_point for side in Side)
+        and (not _needs_both(plan) or (_same(plan, i) and bound.term.is_equality))
+    ]
+    return tuple(found)
+
+
+def _bands(plan: Plan) -> list[int]:
+    """Band terms, the one whose cells are cut first."""
+    return [
+        i
+        for i in range(len(plan.binding.terms))
+        if Field(plan.binding, Side.LEFT, (i,)).width is not None
+        and (_same(plan, i) or not _needs_both(plan))
+    ]
+
+
+def _needs_both(plan: Plan) -> bool:
+    """Whether rows of a self-join must meet their partners in either role at one home."""
+    return plan.self_join and plan.how.keeps(Side.RIGHT)
+
+
+def _same(plan: Plan, term: int) -> bool:
+    """Whether a term compares one expression with itself."""
+    found = plan.binding.terms[term].term
+    return bool(found.left.same(swap(found.right)))
+
+
+def _cells(plan: Plan, term: int, wanted: float | None) -> Cells:
+    field = Field(plan.binding, Side.LEFT, (term,))
+    assert field.width is not None
+    integral = field.domain.kind is not Kind.FLOAT
+    if wanted is not None:
+        width = float(field.domain.constant(_decimal(wanted))) if integral else float(wanted)
+        if not width > 0 or not math.isfinite(width) or (integral and width < 1):
+            raise StateError(f"cell_width must be a positive number; got {wanted!r}")
+    else:
+        width = field.width * _BANDS_PER_CELL or 1.0
+    if integral:
+        width = float(min(max(1, int(width)), 2**62))
+    cells = _cell_count(plan, field, width)
+    if cells is not None and cells < plan.partitions:
+        raise SchemaError(
+            f"{plan.partitions} partitions, but the values of {field} lie in {cells} cells of "
+            f"width {width:g}: use at most {cells} partitions, a smaller cell_width, or "
+            "partitioning='matrix'"
+        )
+    return Cells(plan, term, width)
+
+
+def _decimal(value: float) -> int:
+    if value != int(value):
+        raise StateError(
+            f"cell_width must be a whole number for keys that are not floats; got {value}"
+        )
+    return int(value)
+
+
+def _cell_count(plan: Plan, field: Field, width: float) -> int | None:
+    """How many cells the values of a narrow key type can lie in; None for wide types."""
+    binding = plan.binding
+    narrow = [
+        schema.field(name).type.bit_width
+        for side, schema in binding.schemas.items()
+        for name in field.terms[0].term.expression(side).columns(side)
+        if pat.is_integer(schema.field(name).type)
+    ]
+    if len(narrow) < 2 or max(narrow) > 16:
+        return None
+    return math.ceil(2.0 ** int(max(narrow)) / width)

@@ -1,0 +1,271 @@
+"""Matching fresh rows against a stored side: boxes, candidates, and what of them are matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.boxes.binding import Binding, Fresh
+from thetastream.condition.expression import Column
+from thetastream.data.kernels.pairs import keep_within
+from thetastream.data.rows import RowsView
+from thetastream.engine.output.answer import opposite
+from thetastream.index.base import Index, Ranges
+from thetastream.index.runs.run import argsorted
+from thetastream.metrics import Counters
+from thetastream.plan.tactic import Boxes, Layout
+from thetastream.side import Side
+
+__all__ = ["Matches", "Probe", "collect"]
+
+Array = NDArray[np.int64]
+Pair = tuple[Array, Array]
+_SORT_FROM = 64
+_SLICE = 8192
+
+
+class Reader:
+    """An answer being read, with its own count of candidates (threads share no counter)."""
+
+    pairs: Iterator[Pair]
+
+    def __init__(self) -> None:
+        self.candidates = 0
+
+    def drain(self, counters: Counters) -> Iterator[Pair]:
+        """Read on, adding candidates to the counters."""
+        for pair in self.pairs:
+            counters.candidates += self.candidates
+            self.candidates = 0
+            yield pair
+        counters.candidates += self.candidates
+        self.candidates = 0
+
+    def take(self, limit: int) -> tuple[list[Pair], bool]:
+        """Chunks until the limit is passed; whether that was all."""
+        chunks: list[Pair] = []
+        total = 0
+        for pair in self.pairs:
+            chunks.append(pair)
+            total += pair[0].size
+            if total > limit:
+                return chunks, False
+        return chunks, True
+
+
+@dataclass
+class Probe:
+    """One side's fresh rows against the other side's index.
+
+    ``window``, when given, holds per fresh row the first and the last id (excluded) it may meet.
+    ``weight`` is how many matches a pair stands for: 2 when it is also read mirrored.
+    """
+
+    binding: Binding
+    fresh: Fresh
+    layout: Layout
+    index: Index
+    views: dict[Side, RowsView]
+    counters: Counters
+    window: tuple[Array, Array] | None
+    limit: int
+    weight: int = 1
+
+    def boxes(self) -> Boxes:
+        """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
+        with self.counters.timed("sort"):
+            at, rows = self.layout.arranged(self.fresh)
+        with self.counters.timed("keys"):
+            boxes = self.layout.boxes(rows)
+        if not self.layout.ordered and len(boxes) >= _SORT_FROM:
+            with self.counters.timed("sort"):
+                order, _ = argsorted(boxes.lows[0])
+                lows, highs = (np.take(edge, order, axis=1) for edge in (boxes.lows, boxes.highs))
+                boxes = Boxes(lows, highs, boxes.owners[order])
+        if at.size < len(self.fresh) or self.layout.ordered:
+            boxes.owners = at[boxes.owners]
+        return boxes
+
+    @property
+    def settled(self) -> bool:
+        """Whether the index can tell matches by ranges: nothing is left to check on candidates."""
+        checked = self.layout.columns > 1 or self.binding.residuals or self.window is not None
+        return self.index.ranged and not checked
+
+    def counts(self) -> Array:
+        """The matches of each fresh row, of a settled probe. No pair is written."""
+        boxes = self.boxes()
+        with self.counters.timed("probe"):
+            found = self.index.counts(
+                np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
+            )
+        counts = np.zeros(len(self.fresh), np.int64)
+        np.add.at(counts, boxes.owners, found)
+        return counts
+
+    def ranges(self) -> tuple[Array, Ranges, bool]:
+        """The fresh row of each box, where its matches lie, and whether that is negated.
+
+        Of a settled probe. Negated, every row that can match has one box, which holds the rows
+        that it does not match.
+        """
+        equality = opposite(self.layout.fields[0])
+        if equality is None:
+            boxes = self.boxes()
+            return boxes.owners, self._ranges(boxes), False
+        (term,) = self.layout.fields[0].members
+        at, rows = self.layout.arranged(self.fresh)
+        with self.counters.timed("keys"):
+            ((low, high),) = equality.intervals(rows.side, rows.keys[term])
+        return at, self._ranges(Boxes(low.reshape(1, -1), high.reshape(1, -1), at)), True
+
+    def _ranges(self, boxes: Boxes) -> Ranges:
+        with self.counters.timed("probe"):
+            return self.index.ranges(
+                np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
+            )
+
+    def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], Reader]:
+        """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.
+
+        The index is asked now: what it stores later does not change the answer. ``boxed``: boxes
+        are given instead of fresh rows.
+        """
+        lows, highs = np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
+        answer = self.index.probe(lows, highs, limit=self.limit)
+        owners = boxes.owners
+        window = None if self.window is None else tuple(edge[owners] for edge in self.window)
+
+        def start() -> Reader:
+            reader = Reader()
+            reader.pairs = self._filtered(reader, answer.again(), owners, window, boxed)
+            return reader
+
+        return start
+
+    def _filtered(
+        self,
+        reader: Reader,
+        answer: Iterator[Pair],
+        owners: Array,
+        window: tuple[Array, ...] | None,
+        boxed: bool,
+    ) -> Iterator[Pair]:
+        for positions, ids in answer:
+            reader.candidates += positions.size
+            if window is not None:
+                kept = keep_within(positions, ids, *window)
+                positions, ids = positions[:kept], ids[:kept]
+            rows = owners[positions]
+            if self.binding.residuals and rows.size:
+                keep = self._residual(rows, ids)
+                positions, rows, ids = positions[keep], rows[keep], ids[keep]
+            if rows.size:
+                yield positions if boxed else rows, ids
+
+    def _residual(self, rows: Array, ids: Array) -> NDArray[np.bool_]:
+        def lookup(column: Column) -> pa.Array:
+            fresh = column.side is self.fresh.side
+            return self.views[column.side].take(column.name, rows if fresh else ids)
+
+        mask = self.binding.residual_mask(lookup, rows.size)
+        assert mask is not None
+        return mask
+
+    def split(self, boxes: Boxes) -> list[Boxes]:
+        """Boxes cut into consecutive slices, whose number does not depend on the threads."""
+        if len(boxes) <= _SLICE:
+            return [boxes]
+        edges = np.linspace(0, len(boxes), -(-len(boxes) // _SLICE) + 1).astype(np.int64)
+        return [
+            Boxes(boxes.lows[:, a:b], boxes.highs[:, a:b], boxes.owners[a:b])
+            for a, b in pairwise(edges)
+        ]
+
+
+@dataclass
+class Matches:
+    """The pairs of a probe: computed already, or computed as they are read."""
+
+    chunks: list[Pair]
+    rest: Callable[[], Iterator[Pair]] | None = None
+
+    def __iter__(self) -> Iterator[Pair]:
+        yield from self.chunks
+        if self.rest is not None:
+            yield from self.rest()
+
+
+def collect(
+    probe: Probe,
+    pool: ThreadPoolExecutor | None,
+    see: Callable[[Array, Array], None] | None,
+    eager: int,
+) -> Matches:
+    """The pairs of a probe; ``see``, when given, is shown every pair, now.
+
+    Without ``see`` and threads nothing is computed before it is read: what nobody reads costs
+    nothing. Otherwise up to ``eager`` pairs are computed at once and kept; of a larger answer the
+    pairs are shown, forgotten, and computed again as they are read.
+
+    Rows and their order do not depend on the threads: they share out slices of the boxes, which are
+    the same for any number, and slices are joined in order.
+    """
+    boxes = probe.boxes()
+    counters = probe.counters
+    slices = probe.split(boxes)
+    start = [probe.pairs(part) for part in slices]
+    if see is None and pool is None:
+        return Matches([], partial(_counted, probe, start, [0]))
+    with counters.timed("probe"):
+        readers = [reader() for reader in start]
+        limit = eager // max(1, len(readers))
+        if pool is None or len(readers) == 1:
+            filled = [reader.take(limit) for reader in readers]
+        else:
+            filled = list(pool.map(lambda reader: reader.take(limit), readers))
+        counters.candidates += sum(reader.candidates for reader in readers)
+        if not all(done for _, done in filled):
+            return _too_many(probe, start, see)
+        chunks = [chunk for part, _ in filled for chunk in part]
+        counters.matches += probe.weight * sum(rows.size for rows, _ in chunks)
+        if see is not None:
+            for rows, ids in chunks:
+                see(rows, ids)
+        return Matches(chunks)
+
+
+def _too_many(
+    probe: Probe,
+    start: list[Callable[[], Reader]],
+    see: Callable[[Array, Array], None] | None,
+) -> Matches:
+    """More pairs than are held: forget them, and compute them again as they are read."""
+    if see is not None:
+        for reader in start:
+            for rows, ids in reader().drain(probe.counters):
+                see(rows, ids)
+    return Matches([], partial(_counted, probe, start, [0]))
+
+
+def _counted(probe: Probe, start: list[Callable[[], Reader]], seen: list[int]) -> Iterator[Pair]:
+    """Read one slice after the other, counting time, and matches once however often it is read."""
+    read = 0
+    for reader in start:
+        pairs = reader().drain(probe.counters)
+        while True:
+            with probe.counters.timed("probe"):
+                pair = next(pairs, None)
+            if pair is None:
+                break
+            read += pair[0].size
+            probe.counters.matches += probe.weight * max(0, read - seen[0])
+            seen[0] = max(seen[0], read)
+            yield pair

@@ -1,0 +1,160 @@
+"""What a join was asked to do: plain values, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+
+from thetastream.aggregate import Aggregate
+from thetastream.condition.predicate import Predicate
+from thetastream.duration import Interval
+from thetastream.engine.output.answer import Output, refuse_ranges
+from thetastream.errors import SchemaError, StateError
+from thetastream.index.base import defaults
+from thetastream.index.base import names as index_names
+from thetastream.plan.tactic import SPO, SUBWINDOWS, read_tactic
+from thetastream.side import How, Side
+from thetastream.window import CountWindow, TimeWindow, Window
+
+__all__ = ["Query", "patience"]
+
+_DEALT = {"panjoin": SUBWINDOWS, "spo-join": SPO}  # tactics over parts, and what they mean alone
+
+
+@dataclass(frozen=True)
+class Query:
+    """Predicate, window, mode and options of a join.
+
+    ``partitioned``: this engine is one of several, which share the rows of the join. ``led``: a
+    pair is given only where its row of that side is at home; None when pairs meet once anyway.
+    ``workers`` are the threads that parts of a window are dealt to. ``collect`` rows, or those of
+    ``collect_time``, are processed together; None for no such limit. ``output`` is what is given
+    for matches. With ``aggregates``, over columns of the right side, every left row gives one row:
+    its own columns, and the aggregates of the right rows that it matches.
+    """
+
+    predicate: Predicate
+    window: Window
+    how: How
+    self_join: bool
+    tactic: str
+    suffix: str
+    columns: tuple[str, ...] | None
+    threads: int
+    batch_rows: int
+    partitioned: bool = False
+    led: Side | None = None
+    workers: int = 1
+    collect: int | None = None
+    collect_time: Interval | None = None
+    output: Output = Output.ROWS
+    aggregates: tuple[Aggregate, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.window, CountWindow | TimeWindow):
+            raise StateError(f"window must be a CountWindow or a TimeWindow; got {self.window!r}")
+        for name in ("threads", "batch_rows", "workers", "collect"):
+            value = getattr(self, name)
+            if value is None and name == "collect":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise StateError(f"{name} must be a whole number of at least 1; got {value!r}")
+        if self.columns is not None and not self.columns:
+            raise SchemaError("columns must name at least one output column, or be None for all")
+        self._check_workers(*read_tactic(self.tactic))
+        self.output.check(self.how, self.columns)
+        if self.aggregates:
+            self._check_aggregated()
+        if self.output is Output.RANGES:
+            refuse_ranges(
+                self.predicate,
+                self.window,
+                self.tactic,
+                self_join=self.self_join,
+                collects=self.collects,
+            )
+
+    def _check_aggregated(self) -> None:
+        if self.how is not How.INNER:
+            raise StateError(
+                f"with aggregate= every left row gives one row, matched or not, so how must be "
+                f"'inner'; got how={self.how.value!r}"
+            )
+        if self.output is not Output.ROWS:
+            raise StateError(
+                "aggregate= gives the columns of left rows, so output must be 'rows'; got "
+                f"output={self.output.value!r}. Leave one of the two out"
+            )
+        if self.self_join:
+            raise StateError(
+                "aggregate= is for two streams; a self-join has one. Join the stream as left and "
+                "as right, and keep a row from meeting itself in the condition"
+            )
+
+    def _check_workers(self, family: str, index: str | None) -> None:
+        if self.workers == 1:
+            return
+        chosen = index or _DEALT.get(family, "")
+        if family not in _DEALT:
+            raise StateError(
+                f"workers={self.workers} needs tactic='panjoin' or tactic='spo-join', whose parts "
+                f"are dealt to workers; got tactic={self.tactic!r}. Use threads= to share out the "
+                "matching"
+            )
+        if "workers" not in defaults(chosen):
+            raise StateError(
+                f"index {chosen!r} has no parts to deal to workers={self.workers}; use one of "
+                f"{', '.join(n for n in index_names() if 'workers' in defaults(n))}, or workers=1"
+            )
+
+    @property
+    def collects(self) -> bool:
+        """Whether rows gather before they are processed."""
+        return self.collect is not None or self.collect_time is not None
+
+    @property
+    def streams(self) -> tuple[Side, ...]:
+        """The sides that are pushed; a self-join's one stream counts as left."""
+        return (Side.LEFT,) if self.self_join else tuple(Side)
+
+    def roles(self, stream: Side) -> tuple[Side, ...]:
+        """The sides of a pair that rows of a stream can stand on."""
+        return tuple(Side) if self.self_join else (stream,)
+
+    def gives(self, side: Side) -> bool:
+        """Whether rows of a side are given even if they match nothing."""
+        return self.how.keeps(side) or (bool(self.aggregates) and side is Side.LEFT)
+
+    def indexed(self, stream: Side) -> tuple[Side, ...]:
+        """The roles in which a stream needs an index."""
+        if self.aggregates and stream is Side.LEFT:
+            return ()  # nothing looks for left rows
+        return (stream,) if self.mirrored else self.roles(stream)
+
+    @cached_property
+    def mirrored(self) -> bool:
+        """Whether a self-join may find each pair once and give it in both orders."""
+        if self.partitioned:
+            return False  # the two orders may belong to different partitions
+        sizes = self.window.sizes
+        return self.self_join and self.predicate.is_symmetric and sizes[0] == sizes[1]
+
+    @property
+    def ranked(self) -> bool:
+        """Whether arrival is decided by ranks, so that rows may have to wait for their turn."""
+        ordered = isinstance(self.window, CountWindow) and self.window.order is not None
+        return ordered and not self.self_join
+
+
+def patience(value: str | timedelta | Interval | None) -> Interval | None:
+    """How long rows are collected: a duration such as ``100 ms``; None for as long as it takes."""
+    if value is None:
+        return None
+    try:
+        wait = Interval.of(value)
+    except ValueError as error:
+        raise StateError(f"collect_time: {error}") from None
+    if wait.nanoseconds <= 0:
+        raise StateError(f"collect_time must be positive; got {value!r}")
+    return wait

@@ -1,0 +1,287 @@
+"""What a join remembers of one stream: payload, event times, match flags, and indexes.
+
+A stream that is joined with itself plays both roles, so it may have two indexes; any other has one,
+in the role of its own side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.boxes.binding import Fresh
+from thetastream.data.measure import Measured
+from thetastream.data.rows import NumberView, Ring, Rows
+from thetastream.index.base import Index, create
+from thetastream.plan.choice import Choice
+from thetastream.side import Side
+
+__all__ = ["Stored", "Stream"]
+
+Array = NDArray[np.int64]
+N = TypeVar("N", int, NDArray[np.int64])
+_MIN = -(2**63)
+_SWEEP = 4096
+
+
+class Stored:
+    """The index of a stream in one role, and the layout of its keys.
+
+    ``times`` are the event times of the stream's rows, for indexes that keep rows by time.
+    """
+
+    def __init__(self, choice: Choice, capacity: int) -> None:
+        self.choice = choice
+        self.index = self._empty(choice, capacity)
+        self.times: Ring | None = None
+        self._capacity = capacity
+        self._replaced: dict[str, float] = {}
+
+    @staticmethod
+    def _empty(choice: Choice, capacity: int) -> Index:
+        layout = choice.layout
+        return create(layout.index, capacity=capacity, columns=layout.columns, **layout.parameters)
+
+    def insert(self, rows: Fresh, first: int, before: int) -> None:
+        """Index the rows that can match and are not expired; row ``i`` has id ``first + i``."""
+        layout = self.choice.layout
+        at, able = layout.arranged(rows)
+        keys = {field: field.keys(able) for field in layout.fields}
+        if before > first:
+            kept = at >= before - first
+            at, keys = at[kept], {field: key[kept] for field, key in keys.items()}
+        self._put(self.index, layout.matrix(keys, at.size), at + first)
+
+    def _put(self, index: Index, matrix: Array, ids: Array) -> None:
+        """Insert into an index, with the rows' event times if it asks for them."""
+        if self.times is None or not index.timed:
+            index.insert(matrix, ids)
+            return
+        timed: Any = index
+        timed.insert(matrix, ids, self.times.values[ids - self.times.first])
+
+    def move(self, choice: Choice) -> None:
+        """Re-index everything under another layout. O(n log n)."""
+        matrix, ids = self.index.dump()
+        keys = self.choice.layout.field_keys(matrix)
+        for name, value in self.index.statistics.items():
+            if name != "runs":
+                self._replaced[name] = self._replaced.get(name, 0) + value
+        moved = self._empty(choice, self._capacity)
+        self._put(moved, choice.layout.matrix(keys, ids.size), ids)
+        self.index, self.choice = moved, choice
+
+    def relocate(self, ids: Array, first: int) -> None:
+        """Give the rows ``ids`` (ascending) the ids ``first …``, and forget all others."""
+        matrix, held = self.index.dump()
+        keep = np.isin(held, ids)
+        self.index.expire(first)
+        moved = np.searchsorted(ids, held[keep]) + first
+        self._put(self.index, np.ascontiguousarray(matrix[:, keep]), moved)
+
+    def statistics(self, name: str) -> float:
+        """A counter of the index, those of indexes it replaced included."""
+        return self.index.statistics.get(name, 0) + self._replaced.get(name, 0)
+
+
+class Stream:
+    """The stored rows of one stream. Row ids count arrivals on it.
+
+    ``measured`` columns, with what they are called in messages, are kept as numbers, for folds.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        *,
+        timed: bool,
+        tracked: Sequence[Side],
+        first: int = 0,
+        placed: bool = False,
+        copied: bool = False,
+        numbered: bool = False,
+        measured: Mapping[str, str] | None = None,
+    ) -> None:
+        self.rows = Rows(schema, columns, first)
+        self.times = Ring(np.int64, first) if timed else None
+        self.positions = Ring(np.int64, first) if placed else None
+        self.copies = Ring(np.bool_, first) if copied else None
+        self.numbers = Ring(np.int64, first) if numbered else None
+        self.matched = {role: Ring(np.bool_, first) for role in tracked}
+        self.measured = {
+            name: Measured(schema.field(name).type, what, first)
+            for name, what in (measured or {}).items()
+        }
+        self._stored: dict[Side, Stored] = {}
+        self.max_time: int | None = None
+        self.sweeps = True
+        self._sweep_at = _SWEEP
+
+    @property
+    def stored(self) -> dict[Side, Stored]:
+        """The index of the stream in each role that needs one."""
+        return self._stored
+
+    @stored.setter
+    def stored(self, found: dict[Side, Stored]) -> None:
+        for stored in found.values():
+            stored.times = self.times
+        self._stored = found
+
+    def append(self, rows: Fresh) -> int:
+        """Take payload, times and flags in; gives the id of the first row."""
+        first = self.rows.next
+        self.rows.append(rows.batch)
+        if self.times is not None:
+            assert rows.times is not None
+            times = rows.times
+            if rows.timed is not None:
+                times = np.where(rows.timed, times, _MIN)
+            self.times.append(times)
+        if self.positions is not None:
+            assert rows.positions is not None
+            self.positions.append(rows.positions)
+        if self.numbers is not None:
+            assert rows.numbers is not None
+            self.numbers.append(rows.numbers)
+        for name, column in self.measured.items():
+            column.append(rows.batch.column(name))
+        copies = np.zeros(len(rows), np.bool_) if rows.copies is None else rows.copies
+        for flags in [*self.matched.values(), *([self.copies] if self.copies is not None else [])]:
+            flags.append(copies)  # a copy counts as dealt with: only its home emits it
+        return first
+
+    def number_view(self) -> NumberView:
+        """A snapshot of the rows by their arrival numbers, which are their ids unless kept."""
+        if self.numbers is None:
+            return NumberView()
+        return NumberView(self.numbers.first, self.numbers.values)
+
+    def first_at(self, positions: N) -> N:
+        """The first id at or after each position among all rows of the side.
+
+        Ids are positions, unless this is one partition of several.
+        """
+        if self.positions is None:
+            return positions
+        at = np.searchsorted(self.positions.values, positions) + self.rows.first
+        return int(at) if isinstance(positions, int) else at
+
+    def note_time(self, rows: Fresh) -> None:
+        """Remember the largest event time, for the frontier."""
+        assert rows.times is not None
+        times = rows.times if rows.timed is None else rows.times[rows.timed]
+        if times.size:
+            top = int(times.max())
+            self.max_time = top if self.max_time is None else max(self.max_time, top)
+
+    def mark(self, role: Side, ids: Array) -> Array:
+        """Flag rows as matched; gives those that were not, each once, ascending."""
+        flags = self.matched[role]
+        held = flags.values
+        at = np.unique(ids) - flags.first
+        fresh = at[~held[at].astype(np.bool_)]
+        held[fresh] = True
+        return fresh + flags.first
+
+    def unmatched(self, role: Side, before: int) -> Array:
+        """Ids below ``before`` that never matched; they count as dealt with from now on."""
+        flags = self.matched[role]
+        held = flags.values[: max(0, before - flags.first)]
+        found = np.flatnonzero(~held.astype(np.bool_))
+        held[found] = True
+        return found + flags.first
+
+    def unmatched_older(self, role: Side, time: int) -> Array:
+        """Ids with an event time below ``time`` that never matched; dealt with from now on."""
+        assert self.times is not None
+        flags = self.matched[role]
+        held = flags.values
+        found = np.flatnonzero(~held.astype(np.bool_) & (self.times.values < time))
+        held[found] = True
+        return found + flags.first
+
+    def first_younger(self, time: int) -> int:
+        """The first id whose event time is at least ``time``; all before it are older."""
+        assert self.times is not None
+        times = self.times.values
+        step = 4096
+        for start in range(0, len(times), step):
+            young = times[start : start + step] >= time
+            if young.any():
+                return self.times.first + start + int(np.argmax(young))
+        return self.rows.next
+
+    def sweep(self, time: int) -> None:
+        """Make room when rows older than ``time`` are stuck behind younger ones.
+
+        Rows leave from the front. One row from the future would keep all that came after it, so
+        when half of the rows are dead, the living ones are appended anew, under new ids, and the
+        front is dropped. Looked at when the rows have doubled: O(log n) per row, amortised.
+        """
+        if not self.sweeps or len(self.rows) < self._sweep_at:
+            return
+        assert self.times is not None
+        alive = np.flatnonzero(self.times.values >= time)
+        if 2 * alive.size < len(self.rows):
+            self._relocate(alive + self.rows.first)
+        self._sweep_at = max(_SWEEP, 2 * len(self.rows))
+
+    def _relocate(self, ids: Array) -> None:
+        assert self.times is not None
+        first, view = self.rows.next, self.rows.view()
+        at = ids - self.rows.first
+        columns = self.rows.columns
+        arrays = [view.take(name, ids) for name in columns]
+        self.rows.append(pa.RecordBatch.from_arrays(arrays, names=columns), len(ids))
+        for ring in self._rings():
+            ring.append(ring.values[at])
+        for stored in self.stored.values():
+            stored.relocate(ids, first)
+        self.expire(first)
+
+    def expire(self, before: int) -> None:
+        """Forget rows below ``before`` everywhere."""
+        if before <= self.rows.first:
+            return
+        for stored in self.stored.values():
+            stored.index.expire(before)
+        self.rows.expire(before)
+        for ring in self._rings():
+            ring.expire(before)
+
+    def expire_older(self, time: int) -> None:
+        """Let the indexes forget rows with an event time below ``time``, if they know it."""
+        for stored in self.stored.values():
+            stored.index.expire_older(time)
+
+    def _rings(self) -> list[Ring]:
+        """What is kept beside the payload of every row."""
+        kept = (self.times, self.positions, self.copies, self.numbers)
+        measured = [ring for column in self.measured.values() for ring in column.rings()]
+        return [*(r for r in kept if r is not None), *self.matched.values(), *measured]
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of all indexes."""
+        return sum(stored.index.nbytes for stored in self.stored.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything held."""
+        return self.rows.nbytes + sum(ring.nbytes for ring in self._rings()) + self.index_bytes
+
+    def check(self) -> None:
+        """Assert that the parts agree."""
+        for ring in self._rings():
+            assert ring.first == self.rows.first and ring.size == len(self.rows)
+        for stored in self.stored.values():
+            stored.index.check()
+            _, ids = stored.index.dump()
+            if ids.size:
+                assert self.rows.first <= ids[0] and ids[-1] < self.rows.next

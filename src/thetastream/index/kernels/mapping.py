@@ -1,0 +1,44 @@
+"""The user's own mapping: ``function(key, value, state)``, compiled, applied to buffers of rows.
+
+A mapping is the C function pointer of Ordered Indexing, Listing 1, with ``state`` for its
+``void *xa``. It is compiled into a loop of its own, once per function and type of value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import compiled
+
+__all__ = ["Mapping", "applied", "driver"]
+
+Array = NDArray[np.int64]
+Mapping = Callable[[Any, Any, Any], None]
+_drivers: WeakKeyDictionary[Mapping, Any] = WeakKeyDictionary()
+
+
+def driver(mapping: Mapping) -> Any:
+    """A compiled loop that applies the mapping to rows; the same one each time."""
+    if mapping not in _drivers:
+        body: Any = compiled(mapping)
+
+        def drive(keys: Array, ids: Array, values: Any, first: int, valid: Any, state: Any) -> None:
+            for i in range(ids.size):
+                at = ids[i] - first
+                if valid.size == 0 or valid[at]:
+                    body(keys[i], values[at], state)
+
+        _drivers[mapping] = compiled(drive)
+    return _drivers[mapping]
+
+
+def applied(
+    mapping: Mapping, keys: Array, ids: Array, values: Any, first: int, valid: Any, state: Any
+) -> None:
+    """Apply it to every row, in the order given. What it raises comes out of here."""
+    driver(mapping)(keys, ids, values, first, valid, state)

@@ -1,0 +1,217 @@
+"""Asking a burst trie: newest rows of keys, rows of intervals, all rows, and folding them.
+
+Paper: Ordered Indexing, Section 2 (search in containers) and 3.2 (mappers).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import NUMBER, inlined, kernel, prefetch, vector
+from thetastream.index.kernels.fold import FOLD, fold_rows
+from thetastream.index.ordered.kernels.burst.nodes import (
+    BURST,
+    HEAD,
+    Burst,
+    advance,
+    begin,
+    byte_of,
+    count_below,
+    count_upto,
+    pointer_at,
+)
+
+__all__ = ["GROUP", "dump_rows", "find_rows", "fold_boxes", "read_rows"]
+
+Array = NDArray[np.int64]
+Values = NDArray[Any]
+GROUP = 16  # keys that are looked up side by side
+_V = vector(1)
+
+
+@kernel((BURST, _V, _V, _V), group="burst")
+def find_rows(t: Burst, keys: Array, scratch: Array, found: Array) -> None:
+    """The newest id of each key, or -1. ``scratch`` has ``3 * GROUP`` words.
+
+    Keys are looked up in groups, all of them a table or a halving of their containers at a time, so
+    that they wait for memory together.
+    """
+    for start in range(0, keys.size, GROUP):
+        stop = min(start + GROUP, keys.size)
+        descend(t, keys, start, stop, scratch)
+        halve(t, keys, start, stop, scratch)
+        for i in range(start, stop):
+            place = scratch[i - start]
+            found[i] = -1
+            if place > 0 and t.pool[place] == keys[i]:
+                found[i] = t.pool[place + scratch[2 * GROUP + i - start]]
+
+
+@inlined
+def descend(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
+    """The pointer to the container of each key, or 0."""
+    for k in range(stop - start):
+        scratch[k] = t.tables[0]
+    under_way = True
+    while under_way:
+        under_way = False
+        for k in range(stop - start):
+            pointer = scratch[k]
+            if pointer >= 0:
+                continue
+            held = -pointer - 1
+            pointer = pointer_at(t, 256 * (held >> 3) + byte_of(keys[start + k], held & 7))
+            scratch[k] = pointer
+            if pointer > 0:
+                prefetch(t.pool, 2 * pointer)
+            elif pointer < 0:
+                held = -pointer - 1
+                prefetch(t.tables, 256 * (held >> 3) + byte_of(keys[start + k], held & 7))
+                under_way = True
+
+
+@inlined
+def halve(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
+    """Of each container the place of its last key that is not above the one looked for, or 0.
+
+    If all are above it is the place of the first. Behind it: how far away its id is.
+    """
+    longest = 0
+    for k in range(stop - start):
+        at = 2 * scratch[k]
+        scratch[GROUP + k] = 0
+        if at > 0:
+            head = t.pool[at]
+            scratch[k] = at + HEAD + t.pool[at + 1]
+            scratch[GROUP + k] = head >> 7
+            scratch[2 * GROUP + k] = t.rooms[head & 127]
+            longest = max(longest, head >> 7)
+            prefetch(t.pool, scratch[k] + (head >> 8))
+    while longest > 1:
+        longest -= longest >> 1
+        for k in range(stop - start):
+            left = scratch[GROUP + k]
+            if left > 1:
+                half = left >> 1
+                low = scratch[k]
+                low += half if t.pool[low + half] <= keys[start + k] else 0
+                scratch[k] = low
+                scratch[GROUP + k] = left - half
+                prefetch(t.pool, low + ((left - half) >> 1))
+    for k in range(stop - start):
+        if scratch[k] > 0:
+            prefetch(t.pool, scratch[k] + scratch[2 * GROUP + k])
+
+
+@inlined
+def inside(t: Burst, at: int, low: int, high: int) -> tuple[int, int]:
+    """Places in the pool of the keys of a container that lie in ``[low, high]``."""
+    pool, size, first = t.pool, t.pool[at] >> 7, at + HEAD + t.pool[at + 1]
+    start, stop = first, first + size
+    if pool[first] < low:
+        start = first + count_below(pool, first, size, low)
+    if pool[stop - 1] > high:
+        stop = first + count_upto(pool, first, size, high)
+    return start, stop
+
+
+@kernel((BURST, _V, _V, NUMBER, _V, _V, _V, _V, _V), group="burst")
+def read_rows(
+    t: Burst,
+    lows: Array,
+    highs: Array,
+    before: int,
+    cursor: Array,
+    path: Array,
+    positions: Array,
+    keys: Array,
+    ids: Array,
+) -> int:
+    """Write (box, key, id) of the rows of each box, in this order; how many. See ``_read``."""
+    filled, room = 0, positions.size
+    box, key, skip = cursor[0], cursor[1], cursor[2]
+    while box < lows.size:
+        low, high = lows[box], highs[box]
+        if skip >= 0:
+            low = max(low, key)
+        else:
+            skip = 0
+        begin(path)
+        at = advance(t, low, high, path) if low <= high else -1
+        while at >= 0:
+            start, stop = inside(t, at, low, high)
+            shift = t.rooms[t.pool[at] & 127]
+            place = start
+            if skip > 0:
+                place += skip
+                skip = 0
+            while place < stop:
+                row = t.pool[place + shift]
+                if row >= before:
+                    if filled == room:
+                        key = t.pool[place]
+                        cursor[0] = box
+                        cursor[1] = key
+                        cursor[2] = place - start
+                        cursor[2] -= count_below(t.pool, start, stop - start, key)
+                        return filled
+                    positions[filled] = box
+                    ids[filled] = row
+                    if keys.size > 0:
+                        keys[filled] = t.pool[place]
+                    filled += 1
+                place += 1
+            at = advance(t, low, high, path)
+        box += 1
+        skip = -1
+    cursor[0] = box
+    cursor[2] = -1
+    return filled
+
+
+@kernel((BURST, _V, _V, _V), group="burst")
+def dump_rows(t: Burst, path: Array, keys: Array, ids: Array) -> int:
+    """All rows in the order of (key, id); how many."""
+    filled = 0
+    least, most = -(2**63), 2**63 - 1
+    begin(path)
+    at = advance(t, least, most, path)
+    while at >= 0:
+        first, shift = at + HEAD + t.pool[at + 1], t.rooms[t.pool[at] & 127]
+        for place in range(first, first + (t.pool[at] >> 7)):
+            keys[filled] = t.pool[place]
+            ids[filled] = t.pool[place + shift]
+            filled += 1
+        at = advance(t, least, most, path)
+    return filled
+
+
+_ARRAYS = ", ".join(["i4[::1]", *["i8[::1]"] * 6])  # of a ``Burst``
+
+
+@kernel(
+    *(f"void({_ARRAYS}, i8[::1], i8[::1], i8, i8[::1], {tail})" for tail in FOLD), group="burst"
+)
+def fold_boxes(
+    tables: NDArray[np.int32], prefixes: Array, counted: Array, pool: Array, rooms: Array,
+    free: Array, facts: Array, lows: Array, highs: Array, before: int, path: Array,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
+    """The mapper: walk the containers of each box, and add the rows of each at once."""
+    t = Burst(tables, prefixes, counted, pool, rooms, free, facts)
+    for box in range(lows.size):
+        low, high = lows[box], highs[box]
+        begin(path)
+        at = advance(t, low, high, path) if low <= high else -1
+        while at >= 0:
+            start, stop = inside(t, at, low, high)
+            shift = rooms[pool[at] & 127]
+            fold_rows(
+                pool, start + shift, stop + shift, before, box, values, first, valid,
+                counts, totals, carries, least, greatest,
+            )  # fmt: skip
+            at = advance(t, low, high, path)

@@ -1,0 +1,179 @@
+"""Nodes as whole cache lines of one flat array: counting keys, moving words, handing out rows.
+
+A node is a place in an array of words. It begins with an *area* of whole lines: a header and keys.
+Places that are not taken hold the largest integer, so a search compares all words of the area, the
+header included, whose share is taken off again: no branch, vector code.
+
+    words   … │ header 3 5 9 14 ∞ ∞ ∞ │ 7 0 2 5 · · · │ …          a leaf of seven rows at most
+                area                    ids
+
+What the b-tree and the csb+tree share lies here; how their nodes hang together does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import inlined, prefetch
+
+__all__ = [
+    "BLOCK",
+    "COUNT",
+    "DEEPEST",
+    "ID_AT",
+    "KEY_AT",
+    "LEAD",
+    "MORE",
+    "MOST",
+    "RUN",
+    "SPOT",
+    "advance",
+    "count_below",
+    "count_upto",
+    "fetch",
+    "fill",
+    "give",
+    "move_down",
+    "move_up",
+]  # fmt: skip
+
+Array = NDArray[np.int64]
+MOST = np.int64(2**63 - 1)
+BLOCK = 8  # words of a cache line
+LEAD = 6  # words before the first node: large arrays begin 16 bytes behind a line
+DEEPEST = 64  # levels that a tree may have
+_ONE, _EIGHT = np.uint64(1), np.uint64(BLOCK)
+
+
+@inlined
+def count_below(words: Array, node: int, area: int, key: int) -> int:
+    """How many keys of a node are less than ``key``."""
+    at = np.uint64(node)
+    end = at + np.uint64(area)
+    count = 0 - (words[at] < key)
+    while at < end:
+        count += words[at] < key
+        count += words[at + np.uint64(1)] < key
+        count += words[at + np.uint64(2)] < key
+        count += words[at + np.uint64(3)] < key
+        count += words[at + np.uint64(4)] < key
+        count += words[at + np.uint64(5)] < key
+        count += words[at + np.uint64(6)] < key
+        count += words[at + np.uint64(7)] < key
+        at += _EIGHT
+    return count
+
+
+@inlined
+def count_upto(words: Array, node: int, area: int, key: int, most: int) -> int:
+    """How many of the first ``most`` keys of a node are at most ``key``.
+
+    Of the largest integer all places are: no more than the node has are meant.
+    """
+    at = np.uint64(node)
+    end = at + np.uint64(area)
+    count = 0 - (words[at] <= key)
+    while at < end:
+        count += words[at] <= key
+        count += words[at + np.uint64(1)] <= key
+        count += words[at + np.uint64(2)] <= key
+        count += words[at + np.uint64(3)] <= key
+        count += words[at + np.uint64(4)] <= key
+        count += words[at + np.uint64(5)] <= key
+        count += words[at + np.uint64(6)] <= key
+        count += words[at + np.uint64(7)] <= key
+        at += _EIGHT
+    return min(count, most)
+
+
+@inlined
+def fill(words: Array, start: int, size: int) -> None:
+    """Mark places as not taken."""
+    first = np.uint64(start)
+    for i in range(np.uint64(max(size, 0))):
+        words[first + np.uint64(i)] = MOST
+
+
+@inlined
+def move_up(words: Array, source: int, target: int, size: int) -> None:
+    """Copy words to a place further on, or to one that does not overlap: the last word first."""
+    start, goal = np.uint64(source), np.uint64(target)
+    left = np.uint64(max(size, 0))
+    while left > np.uint64(0):
+        left -= _ONE
+        words[goal + left] = words[start + left]
+
+
+@inlined
+def move_down(words: Array, source: int, target: int, size: int) -> None:
+    """Copy words to a place further back, or to one that does not overlap: the first word first."""
+    start, goal = np.uint64(source), np.uint64(target)
+    for i in range(np.uint64(max(size, 0))):
+        words[goal + np.uint64(i)] = words[start + np.uint64(i)]
+
+
+@inlined
+def fetch(words: Array, start: int, size: int) -> None:
+    """Ask for the lines of a node ahead of its use."""
+    for line in range(0, size, BLOCK):
+        prefetch(words, start + line)
+
+
+# --- Runs ----------------------------------------------------------------------------------------
+# A walk over a range of keys meets its rows in runs that lie side by side in a node.
+
+# A run: where its keys and its ids begin, and how many rows there are; whether the range may go on
+# behind it; the spot of the walk, whatever a structure needs to go on.
+KEY_AT, ID_AT, COUNT, MORE, SPOT = 0, 1, 2, 3, 4
+RUN = 5
+
+
+@inlined
+def advance(run: Array, count: int) -> None:
+    """Take rows off the beginning of a run."""
+    run[KEY_AT] += count
+    run[ID_AT] += count
+    run[COUNT] -= count
+
+
+@inlined
+def give(
+    words: Array, run: Array, box: int, before: int, cursor: Array, filled: int,
+    positions: Array, keys: Array, ids: Array,
+) -> int:  # fmt: skip
+    """Write the rows of a run with an id of at least ``before``; gives the new fill.
+
+    Takes as many rows off the run as there is room for, and notes them in the cursor. No branch: a
+    row that is not wanted is written over.
+    """
+    count = min(run[COUNT], positions.size - filled)
+    first, numbers = np.uint64(run[KEY_AT]), np.uint64(run[ID_AT])
+    wanted = keys.size > 0
+    for i in range(np.uint64(count)):
+        row = words[numbers + np.uint64(i)]
+        positions[np.uint64(filled)] = box
+        ids[np.uint64(filled)] = row
+        if wanted:
+            keys[np.uint64(filled)] = words[first + np.uint64(i)]
+        filled += row >= before
+    note(words, run[KEY_AT], count, cursor)
+    advance(run, count)
+    return filled
+
+
+@inlined
+def note(words: Array, key_at: int, count: int, cursor: Array) -> None:
+    """Note in a cursor (box, key, skip) that ``count`` rows, at least one, were passed.
+
+    ``key`` becomes the last key that was passed, ``skip`` how many of its rows.
+    """
+    last = words[key_at + count - 1]
+    if cursor[2] >= 0 and cursor[1] == last:
+        cursor[2] += count
+        return
+    equal = 1
+    while equal < count and words[key_at + count - 1 - equal] == last:
+        equal += 1
+    cursor[1] = last
+    cursor[2] = equal

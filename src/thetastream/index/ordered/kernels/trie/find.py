@@ -1,0 +1,198 @@
+"""Looking keys up in a radix trie, many at a time.
+
+A look-up waits for memory at each step: the slots on its way, the suffixes of a leaf, the value. So
+a group of keys goes down together: each does one step and asks for what its next one needs, and by
+the time the others have done theirs it has come.
+
+In a leaf the place of a key is guessed from its suffix, as if keys were spread evenly over the
+leaf's range; from there the search goes outwards in doubling steps. Where the guess is good this
+touches one or two cache lines of a leaf that has sixteen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thetastream._jit.compiling import inlined, kernel, prefetch, vector
+from thetastream.index.ordered.kernels.trie.arena import GROUP, TRIE, Trie, i64, u64
+from thetastream.index.ordered.kernels.trie.nodes import (
+    BITS,
+    EMPTY,
+    LINEAR,
+    ONE,
+    RUN,
+    Array,
+    Bits,
+    below,
+    bound_in,
+    byte_of,
+    child_slot,
+    count_of,
+    form_of,
+    level_of,
+    list_count,
+    list_start,
+    log_of,
+    rank,
+    room_of,
+    run_values,
+    suffix_at,
+)  # fmt: skip
+
+__all__ = ["find_keys", "guess", "near", "value_in"]
+
+_NEAR = 16  # the first step from a guess
+_ONE = u64(1)
+V, U = vector(1), vector(1, 64, "uint")
+
+
+@inlined
+def guess(level: int, count: int, key: int) -> int:
+    """Where a key of a place would be in a run, if keys were spread evenly."""
+    if level == 1:
+        return (i64(key & u64(0xFF)) * count) >> 8
+    return (i64((key >> u64(8 * level - 16)) & u64(0xFFFF)) * count) >> 16
+
+
+@inlined
+def _near(array: Any, base: int, low: int, count: int, suffix: Any) -> int:
+    """The first of ``array[base : base + count]`` not below the suffix; ``low`` is a guess."""
+    step, high = _NEAR, low
+    if low < count and array[base + low] < suffix:
+        low += 1
+        high = min(count, low + step)
+        while high < count and array[base + high - 1] < suffix:
+            low = high
+            step <<= 1
+            high = min(count, low + step)
+    else:
+        low = max(0, high - step)
+        while low > 0 and array[base + low] >= suffix:
+            high = low
+            step <<= 1
+            low = max(0, high - step)
+    return bound_in(array, base, low, high, suffix)
+
+
+@inlined
+def _window(base: int, low: int, count: int) -> int:
+    """The first of 64 entries of 2 bytes around a guess: two whole cache lines, if inside."""
+    first = ((base + low + 16) & -32) - 32 - base
+    return max(0, min(first, count - 64))
+
+
+@inlined
+def _close(array: Any, base: int, low: int, count: int, suffix: Any) -> int:
+    """``_near`` for runs of 64 and more: the window is compared at once, without a branch."""
+    low = _window(base, low, count)
+    less = 0
+    for i in range(u64(64)):
+        less += array[u64(base + low) + i] < suffix
+    if (less or not low) and (less < 64 or low + 64 == count):
+        return low + less
+    return _near(array, base, low + less, count, suffix)
+
+
+@inlined
+def near(t: Trie, at: int, log: int, level: int, count: int, key: int) -> int:
+    """The first place of a run whose suffix is not below that of the key: from a guess outwards."""
+    base, low = at << (3 - log), guess(level, count, key)
+    if log == 1:
+        if count >= 64:
+            return _close(t.pairs, base, low, count, np.uint16(key & u64(0xFFFF)))
+        return _near(t.pairs, base, low, count, np.uint16(key & u64(0xFFFF)))
+    if log == 0:
+        return _near(t.octets, base, low, count, np.uint8(key & u64(0xFF)))
+    if log == 2:
+        return _near(t.quads, base, low, count, np.uint32(key & u64(0xFFFFFFFF)))
+    return _near(t.bits, base, low, count, key)
+
+
+@inlined
+def value_in(t: Trie, slot: int, head: int, key: int) -> int:
+    """Where the value of a key is, in a leaf; -1 if it is not there."""
+    form, level, body = form_of(head), level_of(head), t.words[slot + 1]
+    if form == ONE:
+        return slot + 1 if below(key, level) == head >> u64(8) else -1
+    if form == BITS:
+        byte = byte_of(key, 1)
+        if not (t.bits[body + (byte >> 6)] >> u64(byte & 63)) & _ONE:
+            return -1
+        return body + 4 + rank(t.bits, body, byte)
+    count, log = count_of(head), log_of(level)
+    place = near(t, body, log, level, count, key)
+    if place == count or below(suffix_at(t, body, log, place) ^ key, level):
+        return -1
+    return run_values(body, room_of(head), log) + place
+
+
+@inlined
+def _go_down(t: Trie, keys: Bits, begin: int, places: Array, count: int) -> None:
+    """Bring keys to the slots of their leaves, level by level; -1: not there."""
+    levels = places.size >> 1  # the second half of ``places``: levels of the slots
+    for i in range(count):
+        places[i] = 0
+        places[levels + i] = 8
+    going = True
+    while going:
+        going = False
+        for i in range(count):
+            slot = places[i]
+            if slot < 0:
+                continue
+            head = t.bits[slot]
+            if form_of(head) < LINEAR:
+                continue
+            key, node, own = keys[begin + i], t.words[slot + 1], level_of(head)
+            if own < places[levels + i] and (key ^ t.bits[node]) >> u64(8 * own):
+                places[i] = -1
+                continue
+            slot = child_slot(t, head, node, byte_of(key, own))
+            places[i] = slot
+            places[levels + i] = own - 1
+            if slot >= 0:
+                prefetch(t.words, slot)
+                going = True
+
+
+@kernel((TRIE, U, V, V), group=GROUP)
+def find_keys(t: Trie, keys: Bits, places: Array, ids: Array) -> None:
+    """The newest row of each key, -1 for none; half as many at a time as ``places`` is long."""
+    for begin in range(0, keys.size, places.size >> 1):
+        count = min(places.size >> 1, keys.size - begin)
+        _go_down(t, keys, begin, places, count)
+        for i in range(count):
+            slot = places[i]
+            if slot >= 0:
+                head = t.bits[slot]
+                form, spot = form_of(head), t.words[slot + 1] << 3
+                if form == RUN:
+                    level, size = level_of(head), count_of(head)
+                    low, log = guess(level, size, keys[begin + i]), log_of(level)
+                    if log == 1 and size >= 64:
+                        low = _window(spot >> 1, low, size)
+                        prefetch(t.pairs, (spot >> 1) + low + 63)
+                    spot += low << log
+                if form > ONE:
+                    prefetch(t.octets, spot)
+                elif form == EMPTY:
+                    places[i] = -1
+        for i in range(count):
+            slot = places[i]
+            if slot >= 0:
+                places[i] = value_in(t, slot, t.bits[slot], keys[begin + i])
+                prefetch(t.words, max(0, places[i]))
+        lists = False
+        for i in range(count):
+            value = t.words[places[i]] if places[i] >= 0 else -1
+            ids[begin + i] = value
+            if value < -1:
+                places[i] = list_start(value) + list_count(value) - 1
+                prefetch(t.words, places[i])
+                lists = True
+        if lists:
+            for i in range(count):
+                if ids[begin + i] < -1:
+                    ids[begin + i] = t.words[places[i]]

@@ -1,0 +1,279 @@
+"""The forms of nodes of a radix trie, and how they are searched.
+
+Keys are unsigned here: bytes 7 … 0. A place of *level* ``l`` holds keys that agree in all bytes but
+the last ``l``. What is there is told by a *slot* of two words, a head and a body:
+
+    head   bits 0–2 form │ 3 has lists │ 4–7 level │ 8–23 count │ 24–39 room    (ONE: 8–63 suffix)
+    body   where its block is (ONE: the value itself)
+
+    EMPTY   nothing
+    ONE     a single key, in the slot itself
+    RUN     suffixes of 1, 2, 4 or 8 bytes, ascending, then as many values
+    BITS    a level 1 leaf: 256 bits, then a value per bit that is set
+    LINEAR  a branch: prefix, up to 8 bytes, ascending, in a word, then as many slots
+    BITMAP  prefix, ranks, 256 bits, then a slot per bit that is set
+    FULL    prefix, a spare word, 256 slots
+
+A branch of level ``l`` tells keys apart by byte ``l - 1``; its children have level ``l - 1``. Its
+level may be below that of its place: the bytes between are the same in all its keys, and are in
+its prefix (path compression). Leaves have the level of their place.
+
+A value is the id of the key's row, or, when negative, says where the list of its rows is:
+
+    bit 63 │ 58–62 log2 of its room │ 32–57 count │ 0–31 unit
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import count_bits, inlined, lowest_bit
+from thetastream.index.ordered.kernels.trie.arena import Trie, i64, u64
+
+__all__ = [
+    "BITMAP",
+    "BITS",
+    "EMPTY",
+    "FULL",
+    "LINEAR",
+    "MOST_ROWS",
+    "NONE",
+    "NO_CHILD",
+    "ONE",
+    "RUN",
+    "Array",
+    "Bits",
+    "below",
+    "bound",
+    "bound_in",
+    "byte_of",
+    "child_slot",
+    "count_of",
+    "form_of",
+    "head_of",
+    "level_of",
+    "list_count",
+    "list_log",
+    "list_of",
+    "list_start",
+    "log_of",
+    "one_head",
+    "prefix_of",
+    "rank",
+    "room_of",
+    "run_values",
+    "run_words",
+    "suffix_at",
+    "top_level",
+]  # fmt: skip
+
+Array = NDArray[np.int64]
+Bits = NDArray[np.uint64]
+
+EMPTY, ONE, RUN, BITS, LINEAR, BITMAP, FULL = 0, 1, 2, 3, 4, 5, 6
+NONE = -(2**63)  # no value
+NO_CHILD = -1
+MOST_ROWS = 2**26 - 1  # of one key
+_ONE = u64(1)
+_ZERO = u64(0)
+_ALL = u64(0xFFFFFFFFFFFFFFFF)
+_SEVENS = u64(0x7F7F7F7F7F7F7F7F)
+_ONES = u64(0x0101010101010101)
+
+
+# --- Keys and heads ------------------------------------------------------------------------------
+
+
+@inlined
+def byte_of(key: int, level: int) -> int:
+    """The byte by which a branch of a level tells keys apart."""
+    return i64((key >> u64(8 * (level - 1))) & u64(255))
+
+
+@inlined
+def below(key: int, level: int) -> int:
+    """The last ``level`` bytes of a key."""
+    return key & (_ALL >> u64(64 - 8 * level))
+
+
+@inlined
+def prefix_of(key: int, level: int) -> int:
+    """A key without its last ``level`` bytes."""
+    return key & ~(_ALL >> u64(64 - 8 * level))
+
+
+@inlined
+def top_level(difference: int) -> int:
+    """The level of the branch that tells keys with this difference (XOR, not 0) apart."""
+    level = 1
+    while level < 8 and difference >> u64(8 * level):
+        level += 1
+    return level
+
+
+@inlined
+def head_of(form: int, lists: int, level: int, count: int, room: int) -> Any:
+    """The head of a leaf with a block, or of a branch."""
+    return u64(form | (lists << 3) | (level << 4) | (count << 8) | (room << 24))
+
+
+@inlined
+def one_head(level: int, key: int) -> int:
+    """The head of a single key; the level is at most 7."""
+    return u64(ONE | (level << 4)) | (below(key, level) << u64(8))
+
+
+@inlined
+def form_of(head: Any) -> Any:
+    """The form in a head."""
+    return i64(head & u64(7))
+
+
+@inlined
+def level_of(head: Any) -> Any:
+    """The level in a head."""
+    return i64((head >> u64(4)) & u64(15))
+
+
+@inlined
+def count_of(head: Any) -> Any:
+    """The number of entries or children in a head."""
+    return i64((head >> u64(8)) & u64(0xFFFF))
+
+
+@inlined
+def room_of(head: Any) -> Any:
+    """The number of entries or children there is room for in a head."""
+    return i64((head >> u64(24)) & u64(0xFFFF))
+
+
+# --- Values --------------------------------------------------------------------------------------
+
+
+@inlined
+def list_of(unit: int, count: int, log: int) -> int:
+    """A value that is a list."""
+    return NONE | (log << 58) | (count << 32) | unit
+
+
+@inlined
+def list_count(value: int) -> int:
+    """How many rows a list has."""
+    return (value >> 32) & MOST_ROWS
+
+
+@inlined
+def list_log(value: int) -> int:
+    """log2 of the rows a list has room for."""
+    return (value >> 58) & 31
+
+
+@inlined
+def list_start(value: int) -> int:
+    """The first word of a list."""
+    return 2 * (value & 0xFFFFFFFF)
+
+
+# --- Leaves --------------------------------------------------------------------------------------
+
+
+@inlined
+def log_of(level: int) -> int:
+    """log2 of the bytes of a suffix in a run."""
+    return i64(level > 1) + i64(level > 2) + i64(level > 4)
+
+
+@inlined
+def run_values(at: int, room: int, log: int) -> int:
+    """The first value of a run whose block begins at word ``at``."""
+    return at + (((room << log) + 7) >> 3)
+
+
+@inlined
+def run_words(room: int, log: int) -> int:
+    """How many words a run takes."""
+    return room + (((room << log) + 7) >> 3)
+
+
+@inlined
+def bound_in(array: Any, base: int, low: int, high: int, suffix: Any) -> int:
+    """The first of ``array[base + low : base + high]`` that is not below the suffix."""
+    count = high - low
+    while count > 1:
+        half = count >> 1
+        low += half * i64(array[base + low + half - 1] < suffix)
+        count -= half
+    if count == 1 and array[base + low] < suffix:
+        low += 1
+    return low
+
+
+@inlined
+def bound(t: Trie, at: int, log: int, low: int, high: int, key: int) -> int:
+    """The first place in ``[low, high)`` of a run whose suffix is not below that of the key."""
+    base = at << (3 - log)
+    if log == 1:
+        return bound_in(t.pairs, base, low, high, np.uint16(key & u64(0xFFFF)))
+    if log == 0:
+        return bound_in(t.octets, base, low, high, np.uint8(key & u64(0xFF)))
+    if log == 2:
+        return bound_in(t.quads, base, low, high, np.uint32(key & u64(0xFFFFFFFF)))
+    return bound_in(t.bits, base, low, high, key)
+
+
+@inlined
+def suffix_at(t: Trie, at: int, log: int, place: int) -> int:
+    """The suffix at a place of a run."""
+    base = at << (3 - log)
+    if log == 1:
+        return u64(t.pairs[base + place])
+    if log == 0:
+        return u64(t.octets[base + place])
+    if log == 2:
+        return u64(t.quads[base + place])
+    return t.bits[base + place]
+
+
+@inlined
+def rank(bits: Bits, at: int, byte: int) -> int:
+    """How many of the 256 bits from word ``at`` on are set below a byte."""
+    word = byte >> 6
+    count = count_bits(bits[at + word] & ((_ONE << u64(byte & 63)) - _ONE))
+    for i in range(word):
+        count += count_bits(bits[at + i])
+    return count
+
+
+# --- Branches ------------------------------------------------------------------------------------
+
+
+@inlined
+def linear_place(bytes_: int, count: int, byte: int) -> int:
+    """Where a byte is among the bytes of a linear branch, or NO_CHILD."""
+    x = bytes_ ^ (u64(byte) * _ONES)
+    zeros = ~(((x & _SEVENS) + _SEVENS) | x | _SEVENS)
+    if zeros == _ZERO:
+        return NO_CHILD
+    place = i64(lowest_bit(zeros)) >> 3
+    return place if place < count else NO_CHILD
+
+
+@inlined
+def child_slot(t: Trie, head: int, node: int, byte: int) -> int:
+    """The slot of a child of a branch, or NO_CHILD; of a full branch it may be EMPTY."""
+    form = form_of(head)
+    if form == FULL:
+        return node + 2 + 2 * byte
+    if form == BITMAP:
+        word = byte >> 6
+        bits = t.bits[node + 2 + word]
+        bit = _ONE << u64(byte & 63)
+        if not bits & bit:
+            return NO_CHILD
+        before = i64((t.bits[node + 1] >> u64(8 * word)) & u64(255))
+        return node + 6 + 2 * (before + count_bits(bits & (bit - _ONE)))
+    place = linear_place(t.bits[node + 1], count_of(head), byte)
+    return place if place < 0 else node + 2 + 2 * place

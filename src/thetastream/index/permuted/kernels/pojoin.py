@@ -1,0 +1,327 @@
+"""Probing permuted rows (PO-Join): rank intervals, scans of ranks, what to choose a way by.
+
+SPO-Join, Section 3.4. A box is an interval of keys in every column. ``offsets`` turns it into
+intervals of ranks, ``[starts[c, box], stops[c, box])`` in column c (those of column 0 are places);
+a row lies inside the box when its rank does in every column. Three ways to find such rows:
+
+    scan    read the ranks of one column in the order of another, the narrower interval; compare
+    fill    set a bit for every row inside one interval, read the bits inside the other, clear
+    sweep   like fill, but from box to box only the difference is set or cleared (IEJoin)
+
+Bits are in ``sweeping.py``. Columns from the third on are checked on the rows found (``inside``).
+
+Positions are unsigned where loops have to be fast. Calls fill the arrays they are given and note in
+``state`` where to go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import inlined, kernel, lowest_bit
+from thetastream.index.permuted.kernels.permute import BLOCK, GROUP
+
+__all__ = [
+    "AT", "BOX", "HELD", "HELD_2", "READ", "SET", "STATE", "Array", "Places", "empty", "inside",
+    "narrowest", "offsets", "scan_ranks", "survey",
+]  # fmt: skip
+
+Array = NDArray[np.int64]
+Places = NDArray[np.int32]
+Floats = NDArray[np.float64]
+LANES = 32
+SOME = 256  # boxes that a survey looks at
+_LEAST, _MOST = -(2**63), 2**63 - 1
+# State of a reader: the box, where in it (-1: not begun), the intervals whose bits are set (two
+# numbers each), how many were set, words that were read.
+BOX, AT, HELD, HELD_2, SET, READ, STATE = 0, 1, 2, 4, 6, 7, 8
+
+
+# --- Offsets -------------------------------------------------------------------------------------
+
+
+@inlined
+def ahead(key: int, edge: int, closed: bool) -> bool:
+    """Whether a key lies before an edge; one equal to it does if ``closed``."""
+    return bool(key < edge or (closed and key == edge))
+
+
+@inlined
+def halve(keys: Array, start: np.uint64, stop: np.uint64, edge: int, closed: bool) -> np.uint64:
+    """The first place in ``[start, stop]`` that does not lie before an edge."""
+    one = np.uint64(1)
+    while start < stop:
+        middle = (start + stop) >> one
+        if ahead(keys[middle], edge, closed):
+            start = middle + one
+        else:
+            stop = middle
+    return start
+
+
+@inlined
+def halve_together(
+    keys: Array, edges: Array, begin: int, count: int, closed: bool, found: Array
+) -> None:
+    """How many keys lie before each of some edges, by halving.
+
+    All lie between the offsets of the least and the largest edge: not far apart where edges are
+    nearly in order. In between they search in step, so that their cache misses overlap; it is
+    vector code. (From edge to edge by doubled steps, or over a directory of sampled keys: slower.)
+    """
+    one = np.uint64(1)
+    start, stop = np.uint64(begin), np.uint64(begin + count)
+    least, most = edges[start], edges[start]
+    for i in range(start, stop):
+        least, most = min(least, edges[i]), max(most, edges[i])
+    low = halve(keys, np.uint64(0), np.uint64(keys.size), least, closed)
+    size = halve(keys, low, np.uint64(keys.size), most, closed) - low
+    for i in range(start, stop):
+        found[i] = np.int64(low)
+    while size > one:
+        half = size >> one
+        for i in range(start, stop):
+            at = np.uint64(found[i]) + half
+            found[i] = at if ahead(keys[at - one], edges[i], closed) else found[i]
+        size -= half
+    if size > np.uint64(0):
+        for i in range(start, stop):
+            found[i] += ahead(keys[np.uint64(found[i])], edges[i], closed)
+
+
+@inlined
+def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
+    """The offset of each edge: how many sorted keys lie before it. Open edges need no search."""
+    openness, far = _MOST if closed else _LEAST, keys.size if closed else 0
+    begin = 0
+    while begin < edges.size:
+        count = min(LANES, edges.size - begin)
+        some = False
+        for i in range(np.uint64(begin), np.uint64(begin + count)):
+            found[i] = far
+            some = some or edges[i] != openness
+        if some:
+            halve_together(keys, edges, begin, count, closed, found)
+        begin += count
+
+
+@kernel("i8(i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1])", group=GROUP)
+def offsets(keys: Array, lows: Array, highs: Array, starts: Array, stops: Array) -> int:
+    """Intervals of ranks, from inclusive intervals of keys, in every column (Algorithm 3).
+
+    Low edges go before equal keys, high edges behind them: that settles strict and non-strict
+    operators, and duplicates. O(log n) per edge, and less where edges are nearly in order.
+    """
+    for c in range(np.uint64(keys.shape[0])):
+        find_offsets(keys[c], lows[c], False, starts[c])
+        find_offsets(keys[c], highs[c], True, stops[c])
+    return lows.shape[1]
+
+
+# --- Rows inside boxes ---------------------------------------------------------------------------
+
+
+@inlined
+def empty(starts: Array, stops: Array, box: np.uint64) -> bool:
+    """Whether some interval of a box holds no row."""
+    found = False
+    for c in range(np.uint64(starts.shape[0])):
+        found = found or starts[c, box] >= stops[c, box]
+    return bool(found)
+
+
+@inlined
+def inside(
+    ranks: Places, place: np.uint64, starts: Array, stops: Array, box: np.uint64, by: np.uint64
+) -> bool:
+    """Whether the row at a place lies inside the box in the columns not compared yet.
+
+    Found by columns 0 and 1, or by 0 and another one.
+    """
+    first = np.uint64(2) if by < np.uint64(2) else np.uint64(1)
+    for c in range(first, np.uint64(starts.shape[0])):
+        rank = np.int64(ranks[c - np.uint64(1), place])
+        if rank < starts[c, box] or rank >= stops[c, box]:
+            return False
+    return True
+
+
+@inlined
+def narrowest(starts: Array, stops: Array, box: np.uint64) -> np.uint64:
+    """The column with the shortest interval."""
+    best = np.uint64(0)
+    for c in range(starts.shape[0]):
+        column = np.uint64(c)
+        if stops[column, box] - starts[column, box] < stops[best, box] - starts[best, box]:
+            best = column
+    return best
+
+
+@inlined
+def hits(values: Places, at: np.uint64, count: np.uint64, low: np.uint32, span: np.uint32) -> Any:
+    """A bit for each of up to 64 values from ``at`` on that lies in ``[low, low + span)``."""
+    found = np.uint64(0)
+    if count == np.uint64(BLOCK):
+        block = values[at : at + np.uint64(BLOCK)]
+        some = np.int32(0)
+        for i in range(BLOCK):  # in 32 bits throughout, which doubles the speed
+            some = np.int32(some | np.int32(np.uint32(np.uint32(block[i]) - low) < span))
+        if some != 0:
+            for i in range(np.uint64(BLOCK)):
+                found |= np.uint64(np.uint32(block[i]) - low < span) << i
+    else:
+        for i in range(count):
+            found |= np.uint64(np.uint32(values[at + i]) - low < span) << i
+    return found
+
+
+@inlined
+def meets(least: Places, most: Places, at: np.uint64, low: int, high: int) -> bool:
+    """Whether a zone meets ``[low, high)``."""
+    return bool(least[at] < high and most[at] >= low)
+
+
+@inlined
+def next_block(
+    zones: Places, groups: Places, block: np.uint64, end: np.uint64, low: int, high: int
+) -> np.uint64:
+    """The first block in ``[block, end)`` whose zone meets ``[low, high)``, else ``end``.
+
+    Groups of 64 blocks are passed over by their own zone; the zones of a whole group are looked at
+    together, by vector code: the sign says whether one meets.
+    """
+    one, six, many = np.uint64(1), np.uint64(6), np.uint64(BLOCK)
+    least, most = zones[0], zones[1]
+    while block < end:
+        group = block >> six
+        if not meets(groups[0], groups[1], group, low, high):
+            block = (group + one) << six
+            continue
+        stop = min(end, (group + one) << six)
+        some = np.int32(-1)
+        if stop - block == many:
+            some = np.int32(0)
+            for i in range(many):
+                under, over = least[block + i] - high, low - most[block + i] - 1
+                some = np.int32(some | np.int32(np.int32(under) & np.int32(over)))
+        if some < 0:
+            while block < stop:
+                if meets(least, most, block, low, high):
+                    return block
+                block += one
+        block = stop
+    return end
+
+
+@kernel("i8(i8[::1], i4[:,::1], i4[:,::1], i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8,"
+        " i8[::1], i8, i8[::1], i8[::1])", group=GROUP)  # fmt: skip
+def scan_ranks(
+    ids: Array, places: Places, ranks: Places, zones: Places, groups: Places, starts: Array,
+    stops: Array, before: int, state: Array, filled: int, positions: Array, rows: Array,
+) -> int:  # fmt: skip
+    """Append ``(box, id)`` of the rows inside each box, reading along its narrowest column.
+
+    Along column 0 the ranks in column 1 are compared, along another the places. Blocks of 64 whose
+    zone (least and largest value) lies outside are passed over, and so are groups of 64 blocks. A
+    block is compared by vector code; only one with a hit is looked at again.
+    """
+    one, wide = np.uint64(1), np.uint64(BLOCK)
+    k, room = np.uint64(filled), np.uint64(positions.size)
+    box, boxes = np.uint64(state[BOX]), np.uint64(starts.shape[1])
+    resumed = state[AT]
+    while box < boxes:
+        if empty(starts, stops, box):
+            box += one
+            continue
+        by = narrowest(starts, stops, box)
+        along = by == np.uint64(0)
+        other = one if along else np.uint64(0)
+        values = ranks[0] if along else places[by - one]
+        bottom, top = starts[other, box], stops[other, box]
+        low, span = np.uint32(bottom), np.uint32(top - bottom)
+        start, stop = np.uint64(starts[by, box]), np.uint64(stops[by, box])
+        if resumed >= 0:
+            start = np.uint64(resumed)
+            resumed = -1
+        end = (stop + wide - one) // wide
+        block = next_block(zones[by], groups[by], start // wide, end, bottom, top)
+        while block < end:
+            at = max(start, block * wide)
+            found = hits(values, at, min(stop, (block + one) * wide) - at, low, span)
+            state[READ] += 1
+            while found != 0:
+                i = at + lowest_bit(found)
+                place = i if along else np.uint64(values[i])
+                if k == room:
+                    state[BOX], state[AT] = np.int64(box), np.int64(i)
+                    return np.int64(k)  # type: ignore[return-value]
+                found &= found - one
+                row = ids[place]
+                good = row >= before and inside(ranks, place, starts, stops, box, by)
+                positions[k] = box
+                rows[k] = row
+                k += np.uint64(good)
+            block = next_block(zones[by], groups[by], block + one, end, bottom, top)
+        box += one
+    state[BOX], state[AT] = np.int64(box), -1
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@inlined
+def count_blocks(zones: Places, groups: Places, starts: Array, stops: Array, box: np.uint64) -> int:
+    """How many blocks ``scan_ranks`` would read for a box."""
+    one, wide = np.uint64(1), np.uint64(BLOCK)
+    by = narrowest(starts, stops, box)
+    other = one if by == np.uint64(0) else np.uint64(0)
+    bottom, top = starts[other, box], stops[other, box]
+    end = (np.uint64(stops[by, box]) + wide - one) // wide
+    block = np.uint64(starts[by, box]) // wide
+    block = next_block(zones[by], groups[by], block, end, bottom, top)
+    total = 0
+    while block < end:
+        total += 1
+        block = next_block(zones[by], groups[by], block + one, end, bottom, top)
+    return total
+
+
+@kernel("i8(i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8, f8[:,::1], f8[::1])", group=GROUP)
+def survey(
+    zones: Places,
+    groups: Places,
+    starts: Array,
+    stops: Array,
+    few: int,
+    spans: Floats,
+    means: Floats,
+) -> int:
+    """What the choice between ways goes by, measured on some boxes.
+
+    Per column, the mean length of intervals, and that from the first to the last; then, per box,
+    the mean length of the narrowest and, of ``few`` boxes, of the blocks to read in it.
+    """
+    boxes = starts.shape[1]
+    step, rare = max(1, boxes // SOME), max(1, boxes // few)
+    narrow, seen, blocks, looked = 0.0, 0, 0.0, 0
+    for c in range(np.uint64(starts.shape[0])):
+        low, high, total = starts[c, 0], stops[c, 0], 0
+        for i in range(0, boxes, step):
+            box = np.uint64(i)
+            low, high = min(low, starts[c, box]), max(high, stops[c, box])
+            total += max(0, stops[c, box] - starts[c, box])
+        spans[c, 0] = total / ((boxes + step - 1) // step)
+        spans[c, 1] = high - low
+    for i in range(0, boxes, step):
+        box = np.uint64(i)
+        by = narrowest(starts, stops, box)
+        narrow += max(0, stops[by, box] - starts[by, box])
+        seen += 1
+    for i in range(0, boxes, rare):
+        box = np.uint64(i)
+        if not empty(starts, stops, box):
+            blocks += count_blocks(zones, groups, starts, stops, box)
+        looked += 1
+    means[0], means[1] = narrow / seen, blocks / looked
+    return seen

@@ -1,0 +1,193 @@
+"""Bit arrays of PO-Join: filled for a box, or swept from box to box.
+
+SPO-Join, Section 3.4; Khayyat et al., IEJoin (VLDB Journal 2017). The rows inside one interval of a
+box have their bits set, where they stand in the order of another column; the bits inside the other
+interval are read. From box to box only the difference is set or cleared. A second bit array says
+which words of the first are not 0: 64 words, 4,096 rows, by one look.
+
+    swept: first column, places 0 … 3 are inside          bits, by rank in the second column
+    ranks  5  2  7  0 │ 3  6  1  4                        1 0 1 0 0 1 0 1
+                                     box asks ranks 2 … 5:    └─────┘    → rank 2 and rank 5
+
+A further column may be swept beside another that is not the first: both have their bits by place,
+and are intersected word by word. Other columns are checked on the rows found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import inlined, kernel, lowest_bit
+from thetastream.index.permuted.kernels.permute import GROUP
+from thetastream.index.permuted.kernels.pojoin import (
+    AT,
+    BOX,
+    HELD,
+    HELD_2,
+    READ,
+    SET,
+    Array,
+    Places,
+    empty,
+    inside,
+    narrowest,
+)
+
+__all__ = ["sweep", "travel"]
+
+Words = NDArray[np.uint64]
+
+
+@inlined
+def set_bits(values: Places, start: int, stop: int, bits: Words, words: Words) -> None:
+    """Set the bits of rows ``[start, stop)`` in the order that is filled."""
+    one, six, low = np.uint64(1), np.uint64(6), np.uint64(63)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        at = np.uint64(values[i])
+        word = at >> six
+        held = bits[word]
+        bits[word] = held | one << (at & low)
+        if held == 0:
+            words[word >> six] |= one << (word & low)
+
+
+@inlined
+def clear_bits(values: Places, start: int, stop: int, bits: Words, words: Words) -> None:
+    """Clear the bits of rows ``[start, stop)``."""
+    one, six, low = np.uint64(1), np.uint64(6), np.uint64(63)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        at = np.uint64(values[i])
+        word = at >> six
+        left = bits[word] & ~(one << (at & low))
+        bits[word] = left
+        if left == 0:
+            words[word >> six] &= ~(one << (word & low))
+
+
+@inlined
+def move(values: Places, held: Array, start: int, stop: int, bits: Words, words: Words) -> int:
+    """Have the bits of ``[start, stop)`` set, and no others; gives how many were set.
+
+    ``held`` is the interval whose bits are set.
+    """
+    low, high = held[0], held[1]
+    if start >= high or stop <= low:
+        clear_bits(values, low, high, bits, words)
+        low, high = start, start
+    set_bits(values, start, max(low, start), bits, words)
+    set_bits(values, high, max(high, stop), bits, words)
+    clear_bits(values, low, max(low, start), bits, words)
+    clear_bits(values, stop, max(stop, high), bits, words)
+    held[0], held[1] = start, stop
+    return max(0, low - start) + max(0, stop - high)
+
+
+@inlined
+def next_word(words: Words, word: np.uint64, end: np.uint64) -> np.uint64:
+    """The first word from ``word`` on, up to ``end``, that is not 0; ``end`` if there is none."""
+    one, six, low = np.uint64(1), np.uint64(6), np.uint64(63)
+    if word >= end:
+        return end
+    group, last = word >> six, (end - one) >> six
+    some = words[group] >> (word & low) << (word & low)
+    while some == 0:
+        if group == last:
+            return end
+        group += one
+        some = words[group]
+    return min(end, (group << six) + lowest_bit(some))
+
+
+@kernel("i8(i8[::1], i4[:,::1], i4[:,::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8, i8,"
+        " u8[:,::1], u8[:,::1], i8[::1], i8, i8[::1], i8[::1])", group=GROUP)  # fmt: skip
+def sweep(
+    ids: Array, places: Places, ranks: Places, starts: Array, stops: Array, order: Array,
+    column: int, further: int, before: int, bits: Words, words: Words, state: Array, filled: int,
+    positions: Array, rows: Array,
+) -> int:  # fmt: skip
+    """Append ``(box, id)`` of the rows inside each box, by bits. Boxes are taken in ``order``.
+
+    ``column`` 0: places are filled, ranks of column 1 are read. Another: its ranks are filled,
+    places are read. -1 (*fill*): the narrowest column, and all bits are cleared after each box.
+    A ``further`` column (0: none) is swept, too, beside one that is not the first, and its bits are
+    intersected word by word; columns that are not are checked row by row.
+    """
+    one, six, low_bits = np.uint64(1), np.uint64(6), np.uint64(63)
+    full = ~np.uint64(0)
+    k, room = np.uint64(filled), np.uint64(positions.size)
+    swept, beside = state[HELD : HELD + 2], state[HELD_2 : HELD_2 + 2]
+    turn = state[BOX]
+    while turn < order.size:
+        box = np.uint64(order[np.uint64(turn)])
+        if empty(starts, stops, box):
+            turn += 1
+            continue
+        by = narrowest(starts, stops, box) if column < 0 else np.uint64(column)
+        along = by == np.uint64(0)
+        values = ranks[0] if along else places[by - one]
+        read = one if along else np.uint64(0)
+        start, stop = np.uint64(starts[read, box]), np.uint64(stops[read, box])
+        if state[AT] < 0:
+            edges = starts[by, box], stops[by, box]
+            state[SET] += move(values, swept, edges[0], edges[1], bits[0], words[0])
+            if further > 0:
+                low, high = starts[further, box], stops[further, box]
+                state[SET] += move(places[further - 1], beside, low, high, bits[1], words[1])
+        else:
+            start = np.uint64(state[AT])
+            state[AT] = -1
+        end = (stop + low_bits) >> six
+        word = next_word(words[0], start >> six, end)
+        while word < end:
+            state[READ] += 1
+            found = bits[0, word]
+            if further > 0:
+                found &= bits[1, word]
+            if word == start >> six:
+                found &= full << (start & low_bits)
+            if word == stop >> six:
+                found &= (one << (stop & low_bits)) - one
+            while found != 0:
+                at = (word << six) + lowest_bit(found)
+                place = np.uint64(places[0, at]) if along else at
+                if k == room:
+                    state[BOX], state[AT] = turn, np.int64(at)
+                    return np.int64(k)  # type: ignore[return-value]
+                found &= found - one
+                row = ids[place]
+                good = row >= before and inside(ranks, place, starts, stops, box, by)
+                positions[k] = box
+                rows[k] = row
+                k += np.uint64(good)
+            word = next_word(words[0], word + one, end)
+        if column < 0:
+            clear_bits(values, swept[0], swept[1], bits[0], words[0])
+            swept[0], swept[1] = 0, 0
+        turn += 1
+    state[BOX] = turn
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@kernel("i8(i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1])", group=GROUP)
+def travel(starts: Array, stops: Array, order: Array, column: int, moves: Array) -> int:
+    """How many bits a sweep of a column sets and clears: in an order, and in its reverse."""
+    c = np.uint64(column)
+    low, high, last = 0, 0, 0
+    forth, back = 0, 0
+    for turn in range(order.size):
+        box = np.uint64(order[np.uint64(turn)])
+        if empty(starts, stops, box):
+            continue
+        start, stop = starts[c, box], stops[c, box]
+        if start >= high or stop <= low:
+            forth += high - low + stop - start
+            back += 0 if last == 0 else high - low + stop - start
+        else:
+            step = abs(start - low) + abs(stop - high)
+            forth += step
+            back += step
+        low, high, last = start, stop, 1
+    moves[0] = forth
+    moves[1] = back + high - low
+    return forth

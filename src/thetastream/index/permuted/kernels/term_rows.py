@@ -1,0 +1,343 @@
+"""Reading a term from its trees and runs: the rows inside an interval, as bits or as lists.
+
+One key column of a window lies in a ``Store`` (``kernels/store.py``): B⁺-trees and sorted runs, as
+``b+tree``, ``css-tree``, ``chained``, ``im-tree`` and ``round-robin`` have them. The loops here
+walk along leaves and runs and put ids where ``kernels/term_sets.py`` wants them: no pairs.
+
+They take the arrays one by one (``parts_of``): a call with a store, named tuples of named tuples,
+takes 8 µs longer, as long as reading some thousand rows.
+
+Whether an interval holds more than half of the rows is told beforehand: in a run by its two ends,
+in a tree by the way down to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import inlined, kernel, prefetch
+from thetastream.index.permuted.kernels.term_sets import (
+    FILLED,
+    GROUP,
+    LEAST,
+    MOST,
+    SETS,
+    meet,
+    put_bit,
+    put_live,
+)
+from thetastream.index.trees.kernels.css import COUNT, RUN_SIZE, START, Runs, find_row
+from thetastream.index.trees.kernels.forest import (
+    HEIGHT,
+    LINE,
+    ROOT,
+    TREE_SIZE,
+    Forest,
+    count_below,
+    count_upto,
+    find_leaf,
+    first_leaf,
+)
+from thetastream.index.trees.kernels.store import (
+    RUNS_FIRST,
+    RUNS_HIGH,
+    RUNS_LOW,
+    RUNS_SLOTS,
+    SIDE_SIZE,
+    TREES_FIRST,
+    TREES_HIGH,
+    TREES_LOW,
+    TREES_SLOTS,
+    M,
+    N,
+    Store,
+    V,
+)
+
+__all__ = ["PARTS", "collect_term", "least_id", "meet_term", "parts_of"]
+
+Array = NDArray[np.int64]
+Words = NDArray[np.uint64]
+PARTS = (M, M, V, V, M, M, V, V, V, V, V, V, V, V)
+
+
+def parts_of(store: Store) -> tuple[Any, ...]:
+    """The arrays of a store that reading needs, as the kernels here take them first."""
+    f, r = store.forest, store.runs
+    trees = (f.keys, f.ids, f.sizes, f.nexts, f.seps, f.children, f.widths, f.trees)
+    return (*trees, r.keys, r.ids, r.directory, r.facts, r.shape, store.sides)
+
+
+@inlined
+def store_of(
+    keys: Array, ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
+    widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
+    shape: Array, sides: Array,
+) -> Store:  # fmt: skip
+    """The store again, for reading: anything stands where arrays of writers would be."""
+    forest = Forest(
+        keys, ids, sizes, nexts, seps, children, widths, widths, trees, trees, sizes, sizes, shape
+    )
+    return Store(forest, Runs(run_keys, run_ids, directory, facts, shape), sides, sides, sides)
+
+
+# --- Reading trees and runs ----------------------------------------------------------------------
+
+
+@inlined
+def run_of(st: Store, side: int, part: int) -> int:
+    """Run number ``part`` of a side."""
+    at = side * SIDE_SIZE
+    number = st.sides[at + RUNS_LOW] + part
+    return st.sides[at + RUNS_FIRST] + number % st.sides[at + RUNS_SLOTS]
+
+
+@inlined
+def tree_at(st: Store, side: int, part: int) -> int:
+    """Tree number ``part`` of a side."""
+    at = side * SIDE_SIZE
+    number = st.sides[at + TREES_LOW] + part
+    return st.sides[at + TREES_FIRST] + number % st.sides[at + TREES_SLOTS]
+
+
+@inlined
+def run_start(st: Store, run: int, low: int) -> int:
+    """Where in the pool the rows of at least ``low`` begin."""
+    if low == LEAST:
+        return st.runs.facts[run * RUN_SIZE + START]
+    return find_row(st.runs, run, low, 0, 0)
+
+
+@inlined
+def run_stop(st: Store, run: int, high: int) -> int:
+    """Where in the pool the rows of at most ``high`` end."""
+    if high == MOST:
+        return st.runs.facts[run * RUN_SIZE + START] + st.runs.facts[run * RUN_SIZE + COUNT]
+    return find_row(st.runs, run, high + 1, 0, 0)
+
+
+@inlined
+def share_below(f: Forest, tree: int, key: int) -> float:
+    """About which share of a tree's rows is less than the key.
+
+    By the way down: children of a node are taken as equally full. No row is counted.
+    """
+    node, share, width = f.trees[tree * TREE_SIZE + ROOT], 0.0, 1.0
+    for _ in range(f.trees[tree * TREE_SIZE + HEIGHT]):
+        child = count_below(f.seps, node, key)
+        width /= f.widths[node]
+        share += child * width
+        node = f.children[node, child]
+    return share + width * min(1.0, count_below(f.keys, node, key) / max(1, f.sizes[node]))
+
+
+@inlined
+def mostly_inside(st: Store, side: int, low: int, high: int) -> bool:
+    """Whether an interval holds more than about half of the rows of a side.
+
+    Rows of runs are counted, expired ones too. A tree's rows are not known; trees beside runs are
+    taken as small, so they decide when there is no run.
+    """
+    at = side * SIDE_SIZE
+    inside, total = 0, 0
+    for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
+        run = run_of(st, side, part)
+        inside += run_stop(st, run, high) - run_start(st, run, low)
+        total += st.runs.facts[run * RUN_SIZE + COUNT]
+    if total > 0:
+        return bool(2 * inside > total)
+    trees = st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]
+    share = 0.0
+    for part in range(trees):
+        tree = tree_at(st, side, part)
+        share += 1.0 if high == MOST else share_below(st.forest, tree, high + 1)
+        share -= 0.0 if low == LEAST else share_below(st.forest, tree, low)
+    return bool(2.0 * share > trees)
+
+
+@inlined
+def ask_for(f: Forest, leaf: int) -> None:
+    """Have the ids of a leaf loaded, and its keys from the middle on."""
+    line = leaf * f.ids.shape[1]
+    for step in range(0, f.ids.shape[1], LINE):
+        prefetch(f.ids, line + step)
+    prefetch(f.keys, line + f.ids.shape[1] // 2)
+    prefetch(f.keys, line + f.ids.shape[1] // 2 + LINE)
+
+
+@inlined
+def fill(
+    st: Store, side: int, low: int, high: int, base: np.uint64, clean: bool, bits: Words,
+    row: np.uint64,
+) -> int:  # fmt: skip
+    """Set the bits of all rows with a key in ``[low, high]``; gives how many.
+
+    Where the interval ends is searched for, so of a run only ids are read, and of a leaf the ids
+    and its last key.
+    """
+    at, filled = side * SIDE_SIZE, 0
+    top = np.uint64(bits.shape[1] - 1)
+    for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
+        run = run_of(st, side, part)
+        start, stop = run_start(st, run, low), run_stop(st, run, high)
+        if clean:
+            for p in range(np.uint64(start), np.uint64(stop)):
+                put_live(bits, row, base, st.runs.ids[p])
+        else:
+            for p in range(np.uint64(start), np.uint64(stop)):
+                put_bit(bits, row, top, base, st.runs.ids[p])
+        filled += stop - start
+    f = st.forest
+    for part in range(st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]):
+        leaf = find_leaf(f, tree_at(st, side, part), low)
+        begin = count_below(f.keys, leaf, low)
+        while leaf >= 0:
+            own, end, following = np.uint64(leaf), f.sizes[leaf], f.nexts[leaf]
+            if following >= 0:
+                ask_for(f, following)
+            ends_here = end > 0 and f.keys[leaf, end - 1] > high
+            if ends_here:
+                end = count_upto(f.keys, leaf, high, end)
+            if clean:
+                for slot in range(np.uint64(begin), np.uint64(max(begin, end))):
+                    put_live(bits, row, base, f.ids[own, slot])
+            else:
+                for slot in range(np.uint64(begin), np.uint64(max(begin, end))):
+                    put_bit(bits, row, top, base, f.ids[own, slot])
+            filled += max(begin, end) - begin
+            if ends_here:
+                break
+            leaf = following
+            begin = 0
+    return filled
+
+
+@kernel((*PARTS, V, V, N, N, N, V, SETS, SETS, V), group=GROUP)
+def meet_term(
+    keys: Array, leaf_ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
+    widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
+    shape: Array, sides: Array,
+    lows: Array, highs: Array, first: int, base: int, clean: int,
+    opened: Array, bits: Words, spare: Words, tally: Array,
+) -> int:  # fmt: skip
+    """AND one term into the sets of the open boxes from ``first`` on; gives how many stay open.
+
+    A term that holds everything costs nothing. ``spare`` is an empty set, and left so. ``clean``:
+    no id is below the base, not even of rows that have expired.
+    """
+    st = store_of(
+        keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
+        facts, shape, sides,
+    )  # fmt: skip
+    origin, none, left, side = np.uint64(base), np.uint64(0), 0, 0
+    for i in range(opened.size):
+        if opened[i] == 0:
+            continue
+        low, high = lows[first + i], highs[first + i]
+        if low != LEAST or high != MOST:
+            inverted = mostly_inside(st, side, low, high)
+            for piece in range(2):
+                start, stop = low, high
+                wanted = piece == 0
+                if inverted:
+                    start = LEAST if piece == 0 else high + (high != MOST)
+                    stop = low - (low != LEAST) if piece == 0 else MOST
+                    wanted = low != LEAST if piece == 0 else high != MOST
+                if wanted:
+                    tally[FILLED] += fill(st, side, start, stop, origin, clean != 0, spare, none)
+            opened[i] = meet(bits, np.uint64(i), spare, none, inverted)
+        left += opened[i]
+    return left
+
+
+@kernel(PARTS, group=GROUP)
+def least_id(
+    keys: Array, leaf_ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
+    widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
+    shape: Array, sides: Array,
+) -> int:  # fmt: skip
+    """The least id that a side holds, rows that have expired included. O(n)."""
+    st = store_of(
+        keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
+        facts, shape, sides,
+    )  # fmt: skip
+    at, least, side = 0, MOST, 0
+    for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
+        run = run_of(st, side, part)
+        start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
+        for p in range(np.uint64(start), np.uint64(start + count)):
+            least = min(least, st.runs.ids[p])
+    for part in range(st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]):
+        leaf = first_leaf(st.forest, tree_at(st, side, part))
+        while leaf >= 0:
+            for slot in range(st.forest.sizes[leaf]):
+                least = min(least, st.forest.ids[leaf, slot])
+            leaf = st.forest.nexts[leaf]
+    return int(least)
+
+
+# --- Lists ---------------------------------------------------------------------------------------
+
+
+@inlined
+def copy_live(source: Array, start: int, stop: int, before: int, ids: Array, k: int) -> int:
+    """Append the ids of a piece of a flat array; those of at least ``before``. Gives the fill."""
+    kept = np.uint64(k)
+    if before == LEAST:
+        for p in range(np.uint64(start), np.uint64(stop)):
+            ids[kept + p - np.uint64(start)] = source[p]
+        return k + stop - start
+    for p in range(np.uint64(start), np.uint64(stop)):
+        ids[kept] = source[p]
+        kept += np.uint64(source[p] >= before)
+    return np.int64(kept)  # type: ignore[return-value]
+
+
+@kernel((*PARTS, V, V, N, N, V, V, V), group=GROUP)
+def collect_term(
+    keys: Array, leaf_ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
+    widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
+    shape: Array, sides: Array,
+    lows: Array, highs: Array, first: int, before: int, opened: Array,
+    ends: Array, ids: Array,
+) -> int:  # fmt: skip
+    """The live rows of one term in the open boxes from ``first`` on; gives how many.
+
+    Those of box i end at ``ends[i]``. ``ids`` must have room for them, and for one more. When all
+    rows live ``before`` may be the least integer: then they are copied without a look.
+    """
+    st = store_of(
+        keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
+        facts, shape, sides,
+    )  # fmt: skip
+    at, k, side = 0, 0, 0
+    f = st.forest
+    flat = f.ids.reshape(f.ids.size)
+    for i in range(opened.size):
+        low, high = lows[first + i], highs[first + i]
+        if opened[i] != 0:
+            for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
+                run = run_of(st, side, part)
+                start, stop = run_start(st, run, low), run_stop(st, run, high)
+                k = copy_live(st.runs.ids, start, stop, before, ids, k)
+            for part in range(st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]):
+                leaf = find_leaf(f, tree_at(st, side, part), low)
+                begin = count_below(f.keys, leaf, low)
+                while leaf >= 0:
+                    end, following = f.sizes[leaf], f.nexts[leaf]
+                    if following >= 0:
+                        ask_for(f, following)
+                    ends_here = end > 0 and f.keys[leaf, end - 1] > high
+                    if ends_here:
+                        end = count_upto(f.keys, leaf, high, end)
+                    line = leaf * f.ids.shape[1]
+                    k = copy_live(flat, line + begin, line + max(begin, end), before, ids, k)
+                    if ends_here:
+                        break
+                    leaf = following
+                    begin = 0
+        ends[i] = k
+    return k

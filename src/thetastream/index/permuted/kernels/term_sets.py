@@ -1,0 +1,341 @@
+"""Sets of row ids per term, and their intersection: bit arrays, and hash tables for comparison.
+
+A box is one interval per term. Each term has an ordered structure of its own that gives the ids of
+the rows inside its interval; the rows of the box are those that all terms give (SPO-Join, Sections
+2.4 and 3.2). Boxes are treated in slices, so that a slice's sets fit into the cache.
+
+    ids of live rows     64 66 67 69 70       word 1 of ``present``      0 1 1 0 1 1 0 1   (71 … 64)
+    term 0, rows inside  66 69                set, then AND              0 0 1 0 0 1 0 0
+    term 1, rows outside 69                   set, then AND NOT          0 0 0 0 0 1 0 0 → row 66
+
+**Bits.** The position of a row is its id, less the id of the first bit (*base*, a multiple of 64).
+When most rows lie inside an interval its complement is set instead, and taken away: at most about
+half of the rows are ever set one by one. Setting a bit takes 0.5 ns, in an array that fits into the
+first cache; the words are combined in vector code. Structures may still hold rows that have
+expired: their bits are not in ``present``, or go to a word behind the others that is never read.
+
+**Prefixes.** For many boxes at a time the bits of some prefixes of every term's key order are made
+first, 64 or so. A box begins with the nearest ones and only corrects the rows between: about n / 64
+words and n / 128 bits per edge instead of n / 4 bits.
+
+**Hash tables** (the baseline). Open addressing, linear probing, multiplicative hashing, at most
+half full. An entry is a row's position below the number of the table's filling, so a table is never
+cleared: entries of former fillings count as empty. The smaller list is put in, the other looked up.
+
+Positions are unsigned: numba then need not test for negative ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import NUMBER as N
+from thetastream._jit.compiling import inlined, kernel, lowest_bit, vector
+
+__all__ = [
+    "AND", "AND_NOT", "FILLED", "GROUP", "HASHED", "LEAST", "MOST", "SCANNED", "SETS", "SKIP",
+    "add_ids", "emit_lists", "extract", "meet", "meet_lists", "meet_prefixes", "meet_sets",
+    "open_boxes", "put_bit", "put_live", "set_pairs", "set_prefixes",
+]  # fmt: skip
+
+Array = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Places = NDArray[np.uint32]
+GROUP = "terms"
+LEAST, MOST = np.int64(-(2**63)), np.int64(2**63 - 1)
+# What to do with a set that was filled.
+AND, AND_NOT, SKIP = 0, 1, 2
+# Counts of work done: bits set, words read for results, ids put into hash tables.
+FILLED, SCANNED, HASHED = 0, 1, 2
+V, SETS = vector(1), types.Array(types.uint64, 2, "C")
+_TABLE = types.Array(types.uint64, 1, "C")
+_ONE, _SIX, _MASK = np.uint64(1), np.uint64(6), np.uint64(63)
+_ALL = np.uint64(2**64 - 1)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
+_LOW_HALF = np.uint64(2**32 - 1)
+
+
+# --- Bit arrays ----------------------------------------------------------------------------------
+
+
+@inlined
+def put_bit(bits: Words, row: np.uint64, top: np.uint64, base: np.uint64, number: int) -> None:
+    """Set the bit of an id; those out of range go to the last word."""
+    at = np.uint64(number) - base
+    bits[row, min(at >> _SIX, top)] |= _ONE << (at & _MASK)
+
+
+@inlined
+def put_live(bits: Words, row: np.uint64, base: np.uint64, number: int) -> None:
+    """Set the bit of an id that is in range: 0.55 ns instead of 0.71."""
+    at = np.uint64(number) - base
+    bits[row, at >> _SIX] |= _ONE << (at & _MASK)
+
+
+@kernel("void(i8[::1], i8, u8[:,::1])", group=GROUP)
+def add_ids(ids: Array, base: int, bits: Words) -> None:
+    """Set the bits of some ids in the first set."""
+    first, top, row = np.uint64(base), np.uint64(bits.shape[1] - 1), np.uint64(0)
+    for i in range(np.uint64(ids.size)):
+        put_bit(bits, row, top, first, ids[i])
+
+
+@kernel("void(i8[::1], i8[::1], i8[::1], i8, u8[:,::1])", group=GROUP)
+def set_pairs(positions: Array, ids: Array, owners: Array, base: int, bits: Words) -> None:
+    """Set the bit of ``ids[j]`` in set ``owners[positions[j]]``."""
+    first, top = np.uint64(base), np.uint64(bits.shape[1] - 1)
+    for i in range(np.uint64(ids.size)):
+        put_bit(bits, np.uint64(owners[np.uint64(positions[i])]), top, first, ids[i])
+
+
+@kernel("i8(i8[:,::1], i8[:,::1], i8, i8[::1])", group=GROUP)
+def open_boxes(lows: Array, highs: Array, first: int, opened: Array) -> int:
+    """Open the boxes from ``first`` on in which no interval is empty; gives how many."""
+    left = 0
+    for i in range(opened.size):
+        good = True
+        for c in range(lows.shape[0]):
+            good = good and lows[c, first + i] <= highs[c, first + i]
+        opened[i] = good
+        left += good
+    return left
+
+
+@inlined
+def meet(bits: Words, own: np.uint64, sets: Words, other: np.uint64, inverted: bool) -> bool:
+    """AND a set into another, or its complement, and empty it; gives whether any bit is left."""
+    mask = _ALL if inverted else np.uint64(0)
+    some = np.uint64(0)
+    for w in range(np.uint64(bits.shape[1])):
+        word = bits[own, w] & (sets[other, w] ^ mask)
+        bits[own, w] = word
+        sets[other, w] = 0
+        some |= word
+    return bool(some != 0)
+
+
+@kernel("i8(u8[:,::1], u8[:,::1], i8[::1], i8[::1])", group=GROUP)
+def meet_sets(bits: Words, sets: Words, how: Array, opened: Array) -> int:
+    """Combine the sets of open boxes, each as ``how`` says; boxes left empty are closed.
+
+    Gives how many stay open.
+    """
+    left = 0
+    for i in range(opened.size):
+        if opened[i] != 0 and how[i] != SKIP:
+            own = np.uint64(i)
+            opened[i] = meet(bits, own, sets, own, how[i] == AND_NOT)
+        left += opened[i]
+    return left
+
+
+@kernel("i8(u8[:,::1], i8[::1], i8, i8, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1])",
+        group=GROUP)  # fmt: skip
+def extract(
+    bits: Words, opened: Array, first: int, base: int, cursor: Array, spots: Array, filled: int,
+    positions: Array, rows: Array, tally: Array,
+) -> int:  # fmt: skip
+    """Append ``(box, id)`` of the bits of open boxes, in ascending order; gives the new fill.
+
+    Full arrays end the call with ``cursor`` (box of the slice, word) where to go on. Which words
+    are not 0 is written to ``spots`` first, without a branch: then the loop over bits is hardly
+    ever mispredicted when they are few, and takes 4 ns per row instead of 8.
+    """
+    words = np.uint64(bits.shape[1] - 1)
+    k, room = np.uint64(filled), np.uint64(positions.size)
+    i, w = np.uint64(cursor[0]), np.uint64(cursor[1])
+    while i < np.uint64(opened.size):
+        if opened[i] != 0:
+            own, count = np.uint64(first) + i, np.uint64(0)
+            tally[SCANNED] += np.int64(words - w)
+            while w < words:
+                spots[count] = w
+                count += np.uint64(bits[i, w] != 0)
+                w += _ONE
+            for j in range(count):
+                w = np.uint64(spots[j])
+                word, number = bits[i, w], np.uint64(base) + (w << _SIX)
+                while word != 0 and k < room:
+                    positions[k] = own
+                    rows[k] = number + lowest_bit(word)
+                    word &= word - _ONE
+                    k += _ONE
+                if word != 0:
+                    bits[i, w] = word
+                    tally[SCANNED] -= np.int64(words - w)
+                    cursor[0] = np.int64(i)
+                    cursor[1] = np.int64(w)
+                    return np.int64(k)  # type: ignore[return-value]
+        i += _ONE
+        w = np.uint64(0)
+    cursor[0] = np.int64(i)
+    cursor[1] = 0
+    return np.int64(k)  # type: ignore[return-value]
+
+
+# --- Prefixes of the key order ----------------------------------------------------------------
+
+
+@kernel("void(u4[::1], i8, u8[:,::1])", group=GROUP)
+def set_prefixes(order: Places, step: int, prefixes: Words) -> None:
+    """Set j holds the first ``j * step`` rows in key order; ``order`` has their positions."""
+    for w in range(np.uint64(prefixes.shape[1])):
+        prefixes[np.uint64(0), w] = 0
+    for j in range(1, prefixes.shape[0]):
+        row, last = np.uint64(j), np.uint64(j - 1)
+        for w in range(np.uint64(prefixes.shape[1])):
+            prefixes[row, w] = prefixes[last, w]
+        for p in range(np.uint64((j - 1) * step), np.uint64(min(j * step, order.size))):
+            at = np.uint64(order[p])
+            prefixes[row, at >> _SIX] |= _ONE << (at & _MASK)
+
+
+@inlined
+def rank_of(keys: Array, bound: int) -> int:
+    """How many of the ascending keys are less than the bound. No branch depends on the keys."""
+    start, size = np.uint64(0), np.uint64(keys.size)
+    while size > _ONE:
+        half = size >> _ONE
+        start += half if keys[start + half - _ONE] < bound else np.uint64(0)
+        size -= half
+    return np.int64(start) + (keys.size > 0 and keys[start] < bound)  # type: ignore[return-value]
+
+
+@inlined
+def drop(order: Places, start: int, stop: int, bits: Words, row: np.uint64) -> None:
+    """Clear the bits of a piece of the key order."""
+    for p in range(np.uint64(start), np.uint64(stop)):
+        at = np.uint64(order[p])
+        bits[row, at >> _SIX] &= ~(_ONE << (at & _MASK))
+
+
+@inlined
+def keep(bits: Words, row: np.uint64, sets: Words, number: int, mask: np.uint64) -> bool:
+    """AND a set, or its complement by ``mask``, into another; gives whether any bit is left."""
+    some, other = np.uint64(0), np.uint64(number)
+    for w in range(np.uint64(bits.shape[1])):
+        word = bits[row, w] & (sets[other, w] ^ mask)
+        bits[row, w] = word
+        some |= word
+    return bool(some != 0)
+
+
+@kernel("i8(i8[::1], u4[::1], i8, u8[:,::1], i8[::1], i8[::1], i8, i8[::1], u8[:,::1], i8[::1])",
+        group=GROUP)  # fmt: skip
+def meet_prefixes(
+    keys: Array, order: Places, step: int, prefixes: Words, lows: Array, highs: Array, first: int,
+    opened: Array, bits: Words, tally: Array,
+) -> int:  # fmt: skip
+    """AND one term into the sets of the open boxes from ``first`` on, by prefixes of its order.
+
+    Of the prefixes that hold all rows up to the upper edge the shortest is taken, of those that
+    hold only rows before the lower edge the longest; what is too much is cleared row by row. Gives
+    how many boxes stay open.
+    """
+    left = 0
+    for i in range(opened.size):
+        low, high = lows[first + i], highs[first + i]
+        if opened[i] == 0:
+            continue
+        start = 0 if low == LEAST else rank_of(keys, low)
+        stop = keys.size if high == MOST else rank_of(keys, high + 1)
+        if start >= stop:
+            opened[i] = 0
+            continue
+        row = np.uint64(i)
+        if stop < keys.size:
+            above = (stop + step - 1) // step
+            opened[i] = keep(bits, row, prefixes, above, np.uint64(0))
+            drop(order, stop, min(above * step, keys.size), bits, row)
+            tally[FILLED] += min(above * step, keys.size) - stop
+        if start > 0 and opened[i] != 0:
+            below = start // step
+            opened[i] = keep(bits, row, prefixes, below, _ALL)
+            drop(order, below * step, start, bits, row)
+            tally[FILLED] += start - below * step
+        left += opened[i]
+    return left
+
+
+# --- Lists of ids and hash tables ----------------------------------------------------------------
+
+
+@inlined
+def slot_of(at: np.uint64, shift: np.uint64) -> np.uint64:
+    """The place of a row's position in a table of ``2 ** (64 - shift)`` entries."""
+    return (at * _GOLDEN) >> shift
+
+
+@kernel((V, V, V, V, N, N, _TABLE, V, V, V, V), group=GROUP)
+def meet_lists(
+    ids: Array, ends: Array, other_ids: Array, other_ends: Array, base: int, span: int,
+    table: Words, epoch: Array, opened: Array, found: Array, tally: Array,
+) -> int:  # fmt: skip
+    """Intersect two lists of ids per box by a hash table, into ``found`` with ``ends`` anew.
+
+    ``found`` must have room for the shorter lists, and for one id more. ``epoch[0]`` numbers the
+    fillings of ``table``. It is used up to twice the shorter list, or up to the ``span`` of all
+    ids if that is not much more: multiples of the golden ratio then hardly ever collide.
+    """
+    start, other, k, origin = 0, 0, np.uint64(0), np.uint64(base)
+    for i in range(ends.size):
+        stop, other_stop = ends[i], other_ends[i]
+        few, many = stop - start, other_stop - other
+        if few > 0 and many > 0:
+            swapped = many < few
+            put, look = (other_ids, ids) if swapped else (ids, other_ids)
+            put_from, put_to = (other, other_stop) if swapped else (start, stop)
+            look_from, look_to = (start, stop) if swapped else (other, other_stop)
+            shift, size, count = np.uint64(63), np.uint64(2), put_to - put_from
+            while size < np.uint64(max(2 * count, min(span, 8 * count))):
+                size <<= _ONE
+                shift -= _ONE
+            mask = size - _ONE
+            epoch[0] += 1
+            stamp = np.uint64(epoch[0]) << np.uint64(32)
+            for p in range(np.uint64(put_from), np.uint64(put_to)):
+                at = np.uint64(put[p]) - origin
+                place = slot_of(at, shift)
+                while table[place] ^ stamp <= _LOW_HALF:
+                    place = (place + _ONE) & mask
+                table[place] = stamp | at
+            tally[HASHED] += count
+            for p in range(np.uint64(look_from), np.uint64(look_to)):
+                number = look[p]
+                entry = stamp | (np.uint64(number) - origin)
+                place = slot_of(np.uint64(number) - origin, shift)
+                held = table[place]
+                # One branch, hardly ever taken: whether a row is found or not is no branch.
+                while (held != entry) & (held ^ stamp <= _LOW_HALF):
+                    place = (place + _ONE) & mask
+                    held = table[place]
+                found[k] = number
+                k += np.uint64(held == entry)
+        start, other = stop, other_stop
+        opened[i] = np.int64(k) > (ends[i - 1] if i > 0 else 0)
+        ends[i] = np.int64(k)
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@kernel((V, V, N, V, N, V, V), group=GROUP)
+def emit_lists(
+    ids: Array, ends: Array, first: int, cursor: Array, filled: int, positions: Array, rows: Array
+) -> int:
+    """Append ``(box, id)`` of lists; gives the new fill. ``cursor`` (box, place) goes on."""
+    i, p = cursor[0], np.uint64(cursor[1])
+    k, room = np.uint64(filled), np.uint64(positions.size)
+    while i < ends.size:
+        stop = min(np.uint64(ends[i]), p + room - k)
+        for q in range(p, stop):
+            positions[k] = first + i
+            rows[k] = ids[q]
+            k += _ONE
+        p = stop
+        if p < np.uint64(ends[i]):
+            break
+        i += 1
+    cursor[0] = i
+    cursor[1] = np.int64(p)
+    return np.int64(k)  # type: ignore[return-value]

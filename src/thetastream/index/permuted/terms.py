@@ -1,0 +1,221 @@
+"""Terms of a box: the rows inside one interval per box, by one key column.
+
+A *term* gives rows as bits or as lists of ids. Where they come from is its own affair:
+
+    StoredTerm   trees and runs in the arrays of a ``Store``, read by compiled loops; no pair is
+                 written
+    ProbedTerm   any other index: it is asked for pairs, but of a box that holds more than half of
+                 the rows for those beside its interval
+    PrefixTerm   rows in key order and the bits of some prefixes; for many boxes at a time
+
+A ``View`` is what a reader sees (``index/term_reader.py``): terms, and the bits of live rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.index.base import Array, Index
+from thetastream.index.permuted.kernels.term_rows import collect_term, meet_term, parts_of
+from thetastream.index.permuted.kernels.term_sets import (
+    AND,
+    AND_NOT,
+    FILLED,
+    SKIP,
+    meet_prefixes,
+    meet_sets,
+    set_pairs,
+    set_prefixes,
+)
+from thetastream.index.trees.kernels.store import Store
+
+__all__ = ["PrefixTerm", "ProbedTerm", "Sample", "StoredTerm", "Term", "View"]
+
+Words = NDArray[np.uint64]
+_LOW, _HIGH = -(2**63), 2**63 - 1
+_PREFIXES = 64
+_SAMPLE = 1024
+
+
+class Term(ABC):
+    """The rows inside an interval of one key column."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds beside the structure that it reads."""
+        return 0
+
+    @abstractmethod
+    def meet(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        spare: Words, tally: Array,
+    ) -> int:  # fmt: skip
+        """AND the term into the sets of the open boxes from ``first`` on; close empty ones.
+
+        Gives how many stay open. ``spare`` is an empty set, to be left empty.
+        """
+
+    @abstractmethod
+    def collect(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        room: Array,
+    ) -> Array:  # fmt: skip
+        """Lists of the live rows of the open boxes and their ``ends``; perhaps in ``room``."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a reader sees: terms, and which rows live."""
+
+    terms: tuple[Term, ...]
+    present: Words  # one set, and its last word that is never read
+    base: int  # the id of the first bit
+    clean: bool  # whether no structure holds an id below
+    before: int  # ids below have expired
+    rows: int
+
+
+class StoredTerm(Term):
+    """Trees and runs in the arrays of a store."""
+
+    def __init__(self, store: Store, *, live: bool) -> None:
+        parts = parts_of(store)
+        self._meet: Callable[..., int] = partial(meet_term, *parts)
+        self._collect: Callable[..., int] = partial(collect_term, *parts)
+        self._live = live  # whether it holds no row that has expired
+
+    def meet(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        spare: Words, tally: Array,
+    ) -> int:  # fmt: skip
+        place = (first, view.base, int(view.clean))
+        return self._meet(*edges, *place, opened, bits, spare, tally)
+
+    def collect(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        room: Array,
+    ) -> Array:  # fmt: skip
+        before = _LOW if self._live else view.before
+        count = self._collect(*edges, first, before, opened, ends, room)
+        return room[:count]
+
+
+class PrefixTerm(Term):
+    """Rows in key order, and the bits of some prefixes of it."""
+
+    def __init__(self, keys: Array, ids: Array, base: int, words: int) -> None:
+        self._keys = keys
+        self._order = (ids - base).astype(np.uint32)
+        self._step = max(1, -(-ids.size // _PREFIXES))
+        self._prefixes = np.empty((-(-ids.size // self._step) + 1, words), np.uint64)
+        set_prefixes(self._order, self._step, self._prefixes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self._keys.nbytes + self._order.nbytes + self._prefixes.nbytes
+
+    def meet(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        spare: Words, tally: Array,
+    ) -> int:  # fmt: skip
+        held = (self._keys, self._order, self._step, self._prefixes)
+        return meet_prefixes(*held, *edges, first, opened, bits, tally)
+
+    def collect(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        room: Array,
+    ) -> Array:  # fmt: skip
+        raise NotImplementedError("prefixes are bits")
+
+
+class ProbedTerm(Term):
+    """Any index of one key column, with a sample of its keys to estimate how much a box holds."""
+
+    def __init__(self, inner: Index, sample: Array) -> None:
+        self._inner = inner
+        self._sample = sample
+
+    def meet(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        spare: Words, tally: Array,
+    ) -> int:  # fmt: skip
+        lows, highs = (edge[first : first + opened.size] for edge in edges)
+        how = np.where(self._mostly_inside(lows, highs), AND_NOT, AND)
+        how[(lows == _LOW) & (highs == _HIGH)] = SKIP
+        inside = np.flatnonzero((opened != 0) & (how == AND))
+        beside = np.flatnonzero((opened != 0) & (how == AND_NOT))
+        below, above = beside[lows[beside] > _LOW], beside[highs[beside] < _HIGH]
+        starts = [lows[inside], np.full(below.size, _LOW), highs[above] + 1]
+        stops = [highs[inside], lows[below] - 1, np.full(above.size, _HIGH)]
+        owners, sets = np.concatenate([inside, below, above]), np.zeros_like(bits)
+        for positions, ids in self._inner.probe(np.concatenate(starts), np.concatenate(stops)):
+            set_pairs(positions, ids, owners, view.base, sets)
+            tally[FILLED] += ids.size
+        return meet_sets(bits, sets, how, opened)
+
+    def collect(
+        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        room: Array,
+    ) -> Array:  # fmt: skip
+        owners = np.flatnonzero(opened)
+        chunks = list(self._inner.probe(*(edge[first + owners] for edge in edges)))
+        boxes = owners[np.concatenate([np.empty(0, np.int64), *(chunk[0] for chunk in chunks)])]
+        ids = np.concatenate([np.empty(0, np.int64), *(chunk[1] for chunk in chunks)])
+        order = np.lexsort((ids, boxes))
+        ends[:] = np.searchsorted(boxes[order], np.arange(ends.size), side="right")
+        return ids[order]
+
+    def _mostly_inside(self, lows: Array, highs: Array) -> NDArray[np.bool_]:
+        inside = np.searchsorted(self._sample, highs, side="right") - np.searchsorted(
+            self._sample, lows
+        )
+        return 2 * inside > max(1, self._sample.size)
+
+
+class Sample:
+    """Every so-manieth row, about a thousand of them: keys of all columns."""
+
+    def __init__(self, columns: int) -> None:
+        self._rows = np.empty((columns, 0), np.int64)
+        self._ids = np.empty(0, np.int64)
+        self._stride, self._next = 1, 0
+        self._sorted: Array | None = None
+
+    def add(self, matrix: Array, ids: Array) -> None:
+        """Take some of these rows."""
+        some = slice(self._next, None, self._stride)
+        self._rows = np.concatenate([self._rows, matrix[:, some]], axis=1)
+        self._ids = np.concatenate([self._ids, ids[some]])
+        self._next += len(range(self._next, ids.size, self._stride)) * self._stride - ids.size
+        while self._ids.size > _SAMPLE:
+            self._rows, self._ids = self._rows[:, ::2], self._ids[::2]
+            self._stride *= 2
+        self._sorted = None
+
+    def expire(self, before: int) -> None:
+        """Forget rows; when few are left, take more of those to come."""
+        live = self._ids >= before
+        self._rows, self._ids = self._rows[:, live], self._ids[live]
+        if self._stride > 1 and self._ids.size < _SAMPLE // 4:
+            self._stride //= 2
+            self._next %= self._stride
+        self._sorted = None
+
+    @property
+    def columns(self) -> Array:
+        """The keys of each column in ascending order."""
+        if self._sorted is None:
+            self._sorted = np.sort(self._rows, axis=1)
+        return self._sorted
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and ids."""
+        return self._rows.nbytes + self._ids.nbytes

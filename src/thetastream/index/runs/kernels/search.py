@@ -1,0 +1,310 @@
+"""Finding intervals in sorted keys, and writing the match pairs found.
+
+A sorted run carries a *router*: the key range cut into equal slots of ``2**shift``, and for each
+slot the position where it begins. A search starts at its slot and walks; where keys are skewed and
+a slot is long, it halves, so the cost never exceeds O(log n).
+
+    keys     3  5  6  9 14 15 15 21        low 3, shift 3: slots [3, 11) [11, 19) [19, 27)
+    router   0           4        7  8
+
+Boxes are taken in blocks of 64: first the router entries of a block are read and the keys and ids
+behind them prefetched, then each box is searched and its pairs written at once. So the cache misses
+of a block overlap. For boxes with two matches each, on uniform keys (ns per box, cold cache):
+
+    keys    boxes           in two passes     in one pass     with prefetch
+    2^20     2^13                    105               69                36
+    2^20     2^15                     75               46                31
+    2^23     2^15                    210               95                43
+
+Positions are unsigned: numba then need not test for negative ones, which lets loops vectorise.
+
+Output is bounded: a call fills the arrays it is given and moves ``cursor`` (box, position; -1 for a
+box not begun), so that the next call goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import device, inlined, kernel, lowest_bit, prefetch
+
+__all__ = ["SCAN", "build_router", "probe_boxes", "probe_run", "scan"]
+
+Array = NDArray[np.int64]
+Router = NDArray[np.int32]
+SCAN = "scan"  # the group of the nested loop, which allocates nothing
+_WALK = 24
+_BLOCK = 64
+_VECTOR = 64
+
+
+@kernel("void(i8[::1], i8, i8, i4[::1])")
+def build_router(keys: Array, low: int, shift: int, router: Router) -> None:
+    """Fill ``router[s]`` with the first position whose key lies in slot ``s`` or later.
+
+    Every key stores its own end into the entry after its slot, the last one wins; gaps are filled
+    from the left. No branch depends on the keys: 0.5 ns per key.
+    """
+    base, by, one = np.uint64(low), np.uint64(shift), np.uint64(1)
+    for s in range(np.uint64(router.size)):
+        router[s] = 0
+    for i in range(np.uint64(keys.size)):
+        router[((np.uint64(keys[i]) - base) >> by) + one] = np.int32(i + one)
+    top = np.int32(0)
+    for s in range(np.uint64(router.size)):
+        top = max(top, router[s])
+        router[s] = top
+
+
+@device
+def lower_bound(keys: Array, start: np.uint64, stop: np.uint64, bound: int) -> np.uint64:
+    """First position in ``[start, stop)`` whose key is at least ``bound``, else ``stop``."""
+    while start < stop:
+        middle = start + ((stop - start) >> np.uint64(1))
+        if keys[middle] < bound:
+            start = middle + np.uint64(1)
+        else:
+            stop = middle
+    return start
+
+
+@device
+def read_router(
+    keys: Array, ids: Array, low: int, shift: int, router: Router, lows: Array, box: int,
+    count: int, starts: NDArray[np.uint64], stops: NDArray[np.uint64],
+) -> None:  # fmt: skip
+    """Where the slots of ``count`` boxes begin and end; asks for what lies there."""
+    n = np.uint64(keys.size)
+    last = keys[keys.size - 1]
+    base, by, one = np.uint64(low), np.uint64(shift), np.uint64(1)
+    for i in range(np.uint64(count)):
+        bound = lows[np.uint64(box) + i]
+        if bound <= low:
+            starts[i] = 0
+            stops[i] = 0
+        elif bound > last:
+            starts[i] = n
+            stops[i] = n
+        else:
+            slot = (np.uint64(bound) - base) >> by
+            starts[i] = router[slot]
+            stops[i] = router[slot + one]
+    for i in range(np.uint64(count)):
+        prefetch(keys, starts[i])
+        prefetch(ids, starts[i] + np.uint64(2))
+        prefetch(keys, starts[i] + np.uint64(6))
+
+
+@kernel("i8(i8[::1], i8[::1], i8, i8, i4[::1], i8[::1], i8[::1], i8, i8[::1], i8,"
+        " i8[::1], i8[::1])")  # fmt: skip
+def probe_run(
+    keys: Array,
+    ids: Array,
+    low: int,
+    shift: int,
+    router: Router,
+    lows: Array,
+    highs: Array,
+    before: int,
+    cursor: Array,
+    filled: int,
+    positions: Array,
+    rows: Array,
+) -> int:
+    """Append ``(box, id)`` of all keys inside each inclusive interval; gives the new fill.
+
+    Rows with an id below ``before`` have expired and are passed over.
+    """
+    n, one, far = np.uint64(keys.size), np.uint64(1), np.uint64(_WALK)
+    room, k = np.uint64(positions.size), np.uint64(filled)
+    starts, stops = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
+    box, resumed = cursor[0], cursor[1]
+    while box < lows.size:
+        count = min(_BLOCK, lows.size - box)
+        read_router(keys, ids, low, shift, router, lows, box, count, starts, stops)
+        for i in range(np.uint64(count)):
+            own = np.uint64(box) + i
+            bound, high, at = lows[own], highs[own], starts[i]
+            if stops[i] - at > far:
+                at = lower_bound(keys, at, stops[i], bound)
+            while at < n and keys[at] < bound:
+                at += one
+            if resumed >= 0:
+                at = np.uint64(resumed)
+                resumed = -1
+            while at < n and keys[at] <= high:
+                if k == room:
+                    cursor[0] = np.int64(own)
+                    cursor[1] = np.int64(at)
+                    return np.int64(k)  # type: ignore[return-value]
+                positions[k] = own
+                rows[k] = ids[at]
+                k += np.uint64(ids[at] >= before)
+                at += one
+        box += count
+    cursor[0] = box
+    cursor[1] = -1
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@device
+def any_inside(column: Array, at: np.uint64, low: int, high: int) -> bool:
+    """Whether any of the ``_VECTOR`` values from ``at`` on lies in ``[low, high]``.
+
+    One unsigned comparison per value (the interval must not be empty), no branch: the compiler
+    makes vector code of it, 0.13 ns per value where the plain loop takes 0.50.
+    """
+    base = np.uint64(low)
+    span = np.uint64(high) - base
+    hits = np.int64(0)
+    for i in range(at, at + np.uint64(_VECTOR)):
+        hits |= np.int64(np.uint64(column[i]) - base <= span)
+    return bool(hits != 0)
+
+
+@inlined
+def rows_inside(column: Array, at: np.uint64, low: int, high: int) -> np.uint64:
+    """Which of the 64 values from ``at`` on, or as many as there are, lie in ``[low, high]``.
+
+    A bit each. The interval must not be empty: one unsigned comparison per value then does. Those
+    who want fewer mask the others off: of a shorter loop the compiler makes 32 single steps.
+    """
+    base = np.uint64(low)
+    span = np.uint64(high) - base
+    bits = np.uint64(0)
+    if at + np.uint64(_VECTOR) <= np.uint64(column.size):
+        block = column[at : at + np.uint64(_VECTOR)]
+        for i in range(np.uint64(_VECTOR)):
+            bits |= np.uint64(np.uint64(block[i]) - base <= span) << np.uint64(i)
+    else:
+        for i in range(np.uint64(column.size) - at):
+            bits |= np.uint64(np.uint64(column[at + np.uint64(i)]) - base <= span) << np.uint64(i)
+    return bits
+
+
+@device
+def inside(keys: Array, at: np.uint64, lows: Array, highs: Array, box: np.uint64) -> bool:
+    """Whether a stored row lies inside the box in all columns but the first."""
+    for c in range(1, keys.shape[0]):
+        if keys[c, at] < lows[c, box] or keys[c, at] > highs[c, box]:
+            return False
+    return True
+
+
+@kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1], i8, i8[::1], i8,"
+        " i8[::1], i8[::1])")  # fmt: skip
+def probe_boxes(
+    keys: Array,
+    ids: Array,
+    start: int,
+    end: int,
+    low: int,
+    shift: int,
+    router: Router,
+    lows: Array,
+    highs: Array,
+    before: int,
+    cursor: Array,
+    filled: int,
+    positions: Array,
+    rows: Array,
+) -> int:
+    """``probe_run`` with the other key columns checked, for the run at ``[start, end)``.
+
+    Long intervals are tested in blocks on the second column first; only blocks with a hit are
+    looked at row by row.
+    """
+    first, second, own_ids = keys[0][start:end], keys[1][start:end], ids[start:end]
+    begin = np.uint64(start)
+    n, one, vector = np.uint64(end - start), np.uint64(1), np.uint64(_VECTOR)
+    far = np.uint64(_WALK)
+    room, k = np.uint64(positions.size), np.uint64(filled)
+    starts, stops = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
+    box, resumed = cursor[0], cursor[1]
+    while box < lows.shape[1]:
+        count = min(_BLOCK, lows.shape[1] - box)
+        read_router(first, own_ids, low, shift, router, lows[0], box, count, starts, stops)
+        for i in range(np.uint64(count)):
+            own = np.uint64(box) + i
+            bound, high, at = lows[0, own], highs[0, own], starts[i]
+            if stops[i] - at > far:
+                at = lower_bound(first, at, stops[i], bound)
+            while at < n and first[at] < bound:
+                at += one
+            if resumed >= 0:
+                at = np.uint64(resumed)
+                resumed = -1
+            low_2, high_2 = lows[1, own], highs[1, own]
+            if low_2 > high_2:
+                continue
+            checked = np.uint64(0)
+            while at < n and first[at] <= high:
+                long = checked >= vector and at + vector <= n and first[at + vector - one] <= high
+                if long and not any_inside(second, at, low_2, high_2):
+                    at += vector
+                    continue
+                stop = at + (vector if long else one)
+                while at < stop:
+                    if k == room:
+                        cursor[0] = np.int64(own)
+                        cursor[1] = np.int64(at)
+                        return np.int64(k)  # type: ignore[return-value]
+                    if inside(keys, begin + at, lows, highs, own) and own_ids[at] >= before:
+                        positions[k] = own
+                        rows[k] = own_ids[at]
+                        k += one
+                    at += one
+                checked += one
+        box += count
+    cursor[0] = box
+    cursor[1] = -1
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1], i8[::1])",
+        group=SCAN)  # fmt: skip
+def scan(
+    keys: Array,
+    ids: Array,
+    lows: Array,
+    highs: Array,
+    cursor: Array,
+    filled: int,
+    positions: Array,
+    rows: Array,
+) -> int:
+    """Test every stored row against every box: the nested loop. ``cursor`` starts at (0, 0).
+
+    Blocks of 64 rows are tested column by column, in vector code, for as long as some are inside.
+    """
+    n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
+    room, k = np.uint64(positions.size), np.uint64(filled)
+    box, at = np.uint64(cursor[0]), np.uint64(cursor[1])
+    while box < np.uint64(lows.shape[1]):
+        empty = False
+        for c in range(np.uint64(lows.shape[0])):
+            empty |= lows[c, box] > highs[c, box]
+        if empty:
+            at = n
+        while at < n:
+            hits = rows_inside(keys[0], at, lows[0, box], highs[0, box])
+            for c in range(np.uint64(1), np.uint64(keys.shape[0])):
+                if hits == 0:
+                    break
+                hits &= rows_inside(keys[c], at, lows[c, box], highs[c, box])
+            while hits != 0:
+                if k == room:
+                    cursor[0] = np.int64(box)
+                    cursor[1] = np.int64(at + lowest_bit(hits))
+                    return np.int64(k)  # type: ignore[return-value]
+                positions[k] = box
+                rows[k] = ids[at + lowest_bit(hits)]
+                k += one
+                hits &= hits - one
+            at += vector
+        box += one
+        at = np.uint64(0)
+    cursor[0] = np.int64(box)
+    cursor[1] = 0
+    return np.int64(k)  # type: ignore[return-value]

@@ -1,0 +1,300 @@
+"""Zone maps: the least and the greatest key of every block of a run, and probes that skip by them.
+
+A run is sorted by its first key column. Of the other columns each *block* of 64 rows has a zone,
+``[least, most]``, and so has each *superblock* of 64 blocks. A box passes over every block and
+superblock whose zone it does not meet:
+
+    rows         ················································   64 to a block
+    blocks       [2, 9] [4, 11] [8, 15] [9, 21] …                   64 to a superblock
+    superblocks  [2, 21]                                …
+
+Blocks are cut at multiples of 64 of the arrays a run lies in, so the first and the last may hold
+fewer rows of it. Zones of one column stand in one array, those of blocks first, then those of
+superblocks; both parts are filled up with empty zones to a multiple of 64. So one word of 64 bits
+says which of 64 rows, blocks or superblocks are met. The compiler makes vector code of it:
+
+    64 rows in one column       6.4 ns         64 zones of one column       11 ns
+    64 rows, one by one        42   ns
+
+Positions are unsigned: numba then need not test for negative ones, which lets loops vectorise.
+Output is bounded and resumed as in ``search``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import inlined, kernel, lowest_bit, prefetch
+from thetastream.index.runs.kernels.merge import GROUP
+from thetastream.index.runs.kernels.search import lower_bound, rows_inside
+
+__all__ = ["BLOCK", "CURSOR", "build_zones", "probe_zones", "zone_counts"]
+
+Array = NDArray[np.int64]
+Router = NDArray[np.int32]
+BLOCK = 64
+_NOTED = 32
+CURSOR = 4 + 3 * _NOTED  # numbers in a cursor
+_THREE, _SIX, _TWELVE, _EIGHTEEN = np.uint64(3), np.uint64(6), np.uint64(12), np.uint64(18)
+_ONE, _SEVEN, _LAST, _ALL = np.uint64(1), np.uint64(7), np.uint64(63), np.uint64(2**64 - 1)
+_LEAST, _MOST = np.int64(-(2**63)), np.int64(2**63 - 1)
+_LONG = np.uint64(256)
+
+
+@inlined
+def block_zones(rows: int) -> int:
+    """How many zones of blocks arrays of ``rows`` have, filled up."""
+    return (rows + BLOCK * BLOCK - 1) // (BLOCK * BLOCK) * BLOCK
+
+
+def zone_counts(rows: int) -> tuple[int, int]:
+    """How many zones of blocks and of superblocks arrays of ``rows`` have, both filled up."""
+    supers = -(-rows // BLOCK**2)
+    return supers * BLOCK, -(-supers // BLOCK) * BLOCK
+
+
+@kernel("void(i8[:,::1], i8, i8, i8[:,::1], i8[:,::1])", group=GROUP)
+def build_zones(keys: Array, start: int, stop: int, least: Array, most: Array) -> None:
+    """Fill the zones of the rows ``[start, stop)``; those of column ``c`` are row ``c - 1``."""
+    blocks = block_zones(keys.shape[1])
+    for c in range(least.shape[0]):
+        column, low, high = keys[c + 1], least[c], most[c]
+        for b in range(blocks):
+            first, last = max(start, b * BLOCK), min(stop, (b + 1) * BLOCK)
+            low[b], high[b] = extremes(column[first:last], column[first:last])
+        for s in range(least.shape[1] - blocks):
+            first, last = min(blocks, s * BLOCK), min(blocks, (s + 1) * BLOCK)
+            at = blocks + s
+            low[at], high[at] = extremes(low[first:last], high[first:last])
+
+
+@inlined
+def extremes(lows: Array, highs: Array) -> tuple[np.int64, np.int64]:
+    """The least of one array and the greatest of another; an empty zone for empty ones."""
+    low, high = _MOST, _LEAST
+    for i in range(np.uint64(lows.size)):
+        low = min(low, lows[i])
+    for i in range(np.uint64(highs.size)):
+        high = max(high, highs[i])
+    return low, high
+
+
+@inlined
+def part(first: np.uint64, last: np.uint64, base: np.uint64) -> np.uint64:
+    """The bits ``i`` of a word for which ``base + i`` lies in ``[first, last]``; some do."""
+    bits = _ALL
+    if first > base:
+        bits <<= first - base
+    if last < base + _LAST:
+        bits &= _ALL >> (base + _LAST - last)
+    return bits
+
+
+@inlined
+def met(least: Array, most: Array, at: np.uint64, lows: Array, highs: Array, box: np.uint64,
+        wanted: np.uint64) -> np.uint64:  # fmt: skip
+    """Which of the 64 zones from ``at`` on the box meets in all columns, of those wanted.
+
+    Of an interval that is open on one side only the other edge is compared: 6 ns instead of 11.
+    """
+    for c in range(least.shape[0]):
+        low, high = lows[c + 1, box], highs[c + 1, box]
+        under, over = least[c][at : at + np.uint64(64)], most[c][at : at + np.uint64(64)]
+        bits = np.uint64(0)
+        if high == _MOST:
+            for i in range(np.uint64(64)):
+                bits |= np.uint64(over[i] >= low) << np.uint64(i)
+        elif low == _LEAST:
+            for i in range(np.uint64(64)):
+                bits |= np.uint64(under[i] <= high) << np.uint64(i)
+        else:
+            for i in range(np.uint64(64)):
+                bits |= np.uint64((under[i] <= high) & (over[i] >= low)) << np.uint64(i)
+        wanted &= bits
+    return wanted
+
+
+@inlined
+def slots(
+    keys: Array, low: int, shift: int, router: Router, bottom: int, top: int
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Where ``[bottom, top]`` lies among sorted keys: outer and inner start, inner and outer stop.
+
+    Rows between the inner places are inside, rows beyond the outer ones are not.
+    """
+    n, last = np.uint64(keys.size), keys[keys.size - 1]
+    base, by = np.uint64(low), np.uint64(shift)
+    start = inner = np.uint64(0)
+    until = stop = n
+    if bottom > last or top < low:
+        return n, n, n, n
+    if bottom > low:
+        slot = (np.uint64(bottom) - base) >> by
+        start, inner = np.uint64(router[slot]), np.uint64(router[slot + _ONE])
+        if inner - start > _LONG:
+            start = inner = lower_bound(keys, start, inner, bottom)
+    if top < last:
+        slot = (np.uint64(top) - base) >> by
+        until, stop = np.uint64(router[slot]), np.uint64(router[slot + _ONE])
+        if stop - until > _LONG:
+            until = stop = lower_bound(keys, until, stop, top + 1)
+    return start, inner, until, stop
+
+
+@inlined
+def any_empty(lows: Array, highs: Array, box: np.uint64) -> bool:
+    """Whether a box holds nothing, as one of its intervals is empty."""
+    empty = False
+    for c in range(lows.shape[0]):
+        empty |= lows[c, box] > highs[c, box]
+    return empty
+
+
+@inlined
+def ask_for(column: Array, start: np.uint64, stop: np.uint64) -> None:
+    """Have some rows loaded."""
+    for line in range(start >> _THREE, (stop + _SEVEN) >> _THREE):
+        prefetch(column, np.uint64(line) << _THREE)
+
+
+@inlined
+def note(
+    keys: Array, ids: Array, own: np.uint64, start: np.uint64, stop: np.uint64,
+    inner: np.uint64, until: np.uint64, apart: bool, noted: Array, count: np.uint64,
+) -> None:  # fmt: skip
+    """Take note of rows to be read for a box; ask for them, if they lie apart from the last ones.
+
+    (Of neighbours the processor has already thought.) If some lie outside ``[inner, until)`` all
+    have to be tested in the first column, too: 128 is added to their number.
+    """
+    edge = start < inner or stop > until
+    noted[count] = np.int64(own)
+    noted[count + np.uint64(_NOTED)] = np.int64(start)
+    noted[count + np.uint64(2 * _NOTED)] = np.int64(stop - start) + (np.int64(edge) << 7)
+    if apart:
+        for c in range(1, keys.shape[0]):
+            ask_for(keys[c], start, stop)
+        if edge:
+            ask_for(keys[0], start, stop)
+        ask_for(ids, start, stop)
+
+
+@inlined
+def find_pieces(
+    keys: Array, ids: Array, first: int, end: int, low: int, shift: int, router: Router,
+    least: Array, most: Array, lows: Array, highs: Array, walk: Array, noted: Array,
+) -> np.uint64:  # fmt: skip
+    """Note what is to be read, from ``walk`` on: boxes, and for each up to 64 rows at some place.
+
+    Gives how many pieces there are. The range of the first column is found up to the slots of its
+    edges.
+    """
+    sorted_keys, shifted = keys[0][first:end], np.uint64(first)
+    blocks, count = np.uint64(block_zones(keys.shape[1])), np.uint64(0)
+    resumed = np.uint64(walk[1])
+    for asked in range(np.uint64(walk[0]), np.uint64(lows.shape[1])):
+        own = np.uint64(asked)
+        if any_empty(lows, highs, own):
+            continue
+        start, inner, until, stop = slots(
+            sorted_keys, low, shift, router, lows[0, own], highs[0, own]
+        )
+        inner, until = inner + shifted, until + shifted
+        start, stop = max(start + shifted, resumed), stop + shifted
+        resumed = np.uint64(0)
+        if start >= stop:
+            continue
+        last, after = stop - _ONE, np.uint64(0)
+        if last - start <= _LAST:
+            if count == np.uint64(_NOTED):
+                walk[0] = np.int64(own)
+                walk[1] = np.int64(start)
+                return count
+            note(keys, ids, own, start, stop, inner, until, True, noted, count)
+            count += _ONE
+            continue
+        for group in range(start >> _EIGHTEEN, (last >> _EIGHTEEN) + _ONE):
+            base = np.uint64(group) << _SIX
+            supers = part(start >> _TWELVE, last >> _TWELVE, base)
+            if (start >> _TWELVE) != (last >> _TWELVE):
+                supers = met(least, most, blocks + base, lows, highs, own, supers)
+            while supers != 0:
+                at = (base + lowest_bit(supers)) << _SIX
+                supers &= supers - _ONE
+                bits = part(start >> _SIX, last >> _SIX, at)
+                if (last >> _SIX) - (start >> _SIX) > _ONE:
+                    bits = met(least, most, at, lows, highs, own, bits)
+                while bits != 0:
+                    block = (at + lowest_bit(bits)) << _SIX
+                    if count == np.uint64(_NOTED):
+                        walk[0] = np.int64(own)
+                        walk[1] = np.int64(max(block, start))
+                        return count
+                    bits &= bits - _ONE
+                    ends = min(block + _LAST, last) + _ONE
+                    place = max(block, start)
+                    note(keys, ids, own, place, ends, inner, until, block != after, noted, count)
+                    after = block + np.uint64(64)
+                    count += _ONE
+    walk[0] = lows.shape[1]
+    return count
+
+
+@kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1],"
+        " i8[:,::1], i8[:,::1], i8, i8[::1], i8, i8[::1], i8[::1])", group=GROUP)  # fmt: skip
+def probe_zones(
+    keys: Array,
+    ids: Array,
+    first: int,
+    end: int,
+    low: int,
+    shift: int,
+    router: Router,
+    least: Array,
+    most: Array,
+    lows: Array,
+    highs: Array,
+    before: int,
+    cursor: Array,
+    filled: int,
+    positions: Array,
+    rows: Array,
+) -> int:
+    """Append ``(box, id)`` of all rows inside each box; gives the new fill.
+
+    The run is the rows ``[first, end)`` of its arrays; router places count from ``first``. Rows
+    with an id below ``before`` have expired and are passed over. What is to be read is found for
+    several boxes and asked for, then read, so that cache misses overlap; it is noted in ``cursor``
+    behind the place where to go on.
+    """
+    room, k = np.uint64(positions.size), np.uint64(filled)
+    walk, noted = cursor[2:4], cursor[4:]
+    boxes, places, lengths = noted[:_NOTED], noted[_NOTED : 2 * _NOTED], noted[2 * _NOTED :]
+    walk[0] = cursor[0]
+    walk[1] = max(cursor[1], 0)
+    while walk[0] < lows.shape[1]:
+        count = find_pieces(
+            keys, ids, first, end, low, shift, router, least, most, lows, highs, walk, noted
+        )
+        for i in range(count):
+            own, at = np.uint64(boxes[i]), np.uint64(places[i])
+            length = np.uint64(lengths[i]) & np.uint64(127)
+            hits = _ALL >> (np.uint64(64) - length)
+            for c in range(1, keys.shape[0]):
+                hits &= rows_inside(keys[c], at, lows[c, own], highs[c, own])
+            if lengths[i] > 127:
+                hits &= rows_inside(keys[0], at, lows[0, own], highs[0, own])
+            while hits != 0:
+                place = at + lowest_bit(hits)
+                if k == room:
+                    cursor[0] = np.int64(own)
+                    cursor[1] = np.int64(place)
+                    return np.int64(k)  # type: ignore[return-value]
+                hits &= hits - _ONE
+                positions[k] = own
+                rows[k] = ids[place]
+                k += np.uint64(ids[place] >= before)
+    cursor[0] = lows.shape[1]
+    cursor[1] = -1
+    return np.int64(k)  # type: ignore[return-value]

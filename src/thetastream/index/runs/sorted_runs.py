@@ -1,0 +1,381 @@
+"""The default index: immutable sorted runs in geometric sizes.
+
+Every insert sorts its rows into a new run. Runs are kept oldest first; while the last but one is at
+most ``ratio`` times as long as the last, the two are merged. So sizes fall by more than ``ratio``
+from run to run: one long run holds almost the whole window, a few short ones take the inserts.
+
+    ratio 12  ┌────────────────────────────────────────────┐ ┌───────┐ ┌──┐
+              │ 1,048,576 rows, merged every 87,382        │ │ 65,536│ │4k│  ← fresh rows
+              └────────────────────────────────────────────┘ └───────┘ └──┘
+
+Each run carries a router (``kernels/search.py``), so a box costs one or two cache misses per run.
+Several key columns may be stored: runs are sorted by the first, the others lie beside it in the
+same order and are tested while the interval of the first is read.
+
+Invariants (``check``):
+
+- keys of a run ascend in the first column; no id occurs twice; every id lies in ``[run.first,
+  run.last]``;
+- each run is more than ``ratio`` times as long as the next;
+- a router entry is the first position of its slot;
+- a run whose ids have all expired is gone, and at most half of a run's rows are expired.
+
+Cost for window ``w``, insert of ``b`` rows, ``R = log_ratio(w / b) + 1`` runs: insert O(b log b)
+and amortised O(ratio · R) merge steps per row; probe O(R) slot look-ups per box plus its matches.
+Bytes: 8 per key column + 8 for the id + 4 to 8 / ``slot`` for the router.
+
+A box is a range of each run, so ``ranges`` tells where its matches lie and how many there are
+without looking at them. A mapper reads those rows and nothing else; columns that are asked for
+again it keeps in the order of the run (``held.py``). Rows of a run that have expired are left out:
+places among all rows become places among the live ones by a prefix count, made once for all probes
+between two changes.
+
+Runs are immutable for whoever reads them. While nobody does (no answer is held), a long run is
+merged in place: it lies in arrays with some room to spare and moves to their front or back,
+whichever is free, so that no fresh memory has to be cleared; that halves the cost of its merge.
+
+Why not one sorted array that takes every batch in by a merge? It costs O(w / b) per row: with
+small batches merging is all it does. Why not equal subwindows, dropped whole (PanJoin)? A probe
+visits all of them. The two-tier idea is that of PIM-Tree Section 3.2 and PanJoin Section III-F.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+import numpy as np
+
+from thetastream._jit import prepare
+from thetastream.errors import RegistryError
+from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
+from thetastream.index.folding import Fold
+from thetastream.index.runs.held import HeldValues
+from thetastream.index.runs.kernels.merge import GROUP, merge_columns, merge_to_back, merge_to_front
+from thetastream.index.runs.kernels.search import probe_boxes, probe_run
+from thetastream.index.runs.run import Live, Run, count_matches, sorted_rows
+from thetastream.index.subwindows.kernels.bisort import find_ranges
+from thetastream.index.subwindows.kernels.rap import BLOCK
+
+__all__ = ["SortedRuns"]
+
+_STEP = 64  # keys between two that a search of ranges looks at first
+
+
+@register
+class SortedRuns(Index):
+    """Immutable sorted runs in geometric sizes. The default.
+
+    >>> index = SortedRuns(capacity=16)
+    >>> index.insert(np.array([30, 10, 20]), np.array([0, 1, 2]))
+    >>> [(p.tolist(), i.tolist()) for p, i in index.probe(np.array([15]), np.array([40]))]
+    [([0, 0], [2, 0])]
+    """
+
+    name: ClassVar[str] = "sorted-runs"
+    summary: ClassVar[str] = "immutable sorted runs in geometric sizes, with a router each"
+    ranged: ClassVar[bool] = True
+
+    def __init__(
+        self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 12, slot: int = 8
+    ) -> None:
+        super().__init__(capacity, columns)
+        if ratio < 1 or slot < 1:
+            raise RegistryError(f"ratio and slot must be at least 1; got {ratio} and {slot}")
+        prepare()
+        prepare(GROUP)
+        self.ratio = ratio
+        self.slot = slot
+        self._runs: tuple[Run, ...] = ()
+        self._before = 0
+        self._merges = 0
+        self._merged_rows = 0
+        self._merge_seconds = 0.0
+        self._answers: WeakSet[Answer | Ranges] = WeakSet()
+        self._live: dict[int, Live] = {}
+        self._held = HeldValues()
+
+    def insert(self, keys: Array, ids: Array) -> None:
+        """O(b log b) for b rows, plus amortised O(ratio) merge steps per row and run."""
+        matrix = self._matrix(keys)
+        if not ids.size:
+            return
+        first, last = int(ids.min()), int(ids.max())
+        if np.all(matrix[0, :-1] <= matrix[0, 1:]):
+            keys, ids = matrix.copy(), np.array(ids, dtype=np.int64)
+        else:
+            keys, ids = sorted_rows(matrix, ids)
+        fresh = Run(keys, ids, first, last)
+        self._live = {}
+        self._runs = (*self._runs, fresh)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Merge neighbours that are close in size, the youngest first; drop what has expired."""
+        started = time.perf_counter()
+        runs = [run for run in self._runs if run.last >= self._before]
+        at = len(runs) - 2
+        while at >= 0:
+            if len(runs[at]) > self.ratio * len(runs[at + 1]):
+                at -= 1
+                continue
+            merged = self._merged(runs[at], runs[at + 1])
+            runs[at : at + 2] = [] if merged is None else [merged]
+            self._runs = tuple(runs)
+            at = min(at, len(runs) - 2)
+        self._runs = tuple([run if run.router.size else self._finished(run) for run in runs])
+        self._merge_seconds += time.perf_counter() - started
+
+    def _finished(self, run: Run) -> Run:
+        """A run with all that a probe needs."""
+        return run.routed(self.slot)
+
+    def _merged(self, older: Run, newer: Run) -> Run | None:
+        self._merges += 1
+        self._merged_rows += len(older) + len(newer)
+        if older.room is not None and len(older) >= 4 * len(newer) and not self._answers:
+            found = self._merged_in_place(older.room, older, newer)
+            if found is not None:
+                return self._run_in(older.room, *found, older, newer)
+        total = len(older) + len(newer)
+        # Room to merge in place later: plenty for short runs, which still grow; little for long
+        # ones, as it is held all the time.
+        size = max(total + total // 16, min(2 * total, self.capacity // 6))
+        room = np.empty((self.columns, size), np.int64), np.empty(size, np.int64)
+        length = merge_columns(*older.place, *newer.place, self._before, *room)
+        return self._run_in(room, 0, length, older, newer)
+
+    def _merged_in_place(
+        self, room: tuple[Array, Array], older: Run, newer: Run
+    ) -> tuple[int, int] | None:
+        """Merge inside the room of the older run, to the side that has space; None without any.
+
+        Only when no answer is open: an answer reads runs as they were.
+        """
+        size, stop = room[1].size, older.start + len(older)
+        if older.start >= len(newer):
+            return 0, merge_to_front(*older.place, *newer.place, self._before)
+        if size - stop >= len(newer):
+            start = merge_to_back(*older.place, *newer.place, self._before)
+            return start, size - start
+        return None
+
+    def _run_in(
+        self, room: tuple[Array, Array], start: int, length: int, older: Run, newer: Run
+    ) -> Run | None:
+        if not length:
+            return None
+        if 5 * length < 4 * room[1].size and room[1].size > self.capacity // 6:
+            # Much had expired: a long run keeps no more than a little room.
+            room = room[0][:, start : start + length].copy(), room[1][start : start + length].copy()
+            start = 0
+        keys, ids = room[0][:, start : start + length], room[1][start : start + length]
+        first = max(self._before, min(older.first, newer.first))
+        last = max(older.last, newer.last)
+        return Run(keys, ids, first, last, room, start)
+
+    def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
+        """O(runs) look-ups per box, plus its matches, as they are read."""
+        boxes = self._matrix(lows), self._matrix(highs)
+        answer = Answer(partial(self._pairs, self._runs, *boxes, self._before, limit))
+        self._answers.add(answer)
+        return answer
+
+    def ranges(self, lows: Array, highs: Array) -> Ranges:
+        """O(runs · log n) per box, and O(n) once after rows have expired."""
+        if self.columns > 1:
+            return super().ranges(lows, highs)
+        low, high = self._matrix(lows)[0], self._matrix(highs)[0]
+        starts, stops = self._places(low, high)
+        live = [self._live_rows(at) for at in range(len(self._runs))]
+        for at, rows in enumerate(live):
+            starts[at], stops[at] = rows.places(starts[at]), rows.places(stops[at])
+        found = Ranges.of(starts, stops, [rows.ids for rows in live])
+        self._answers.add(found)
+        return found
+
+    def counts(self, lows: Array, highs: Array) -> Array:
+        """O(runs) searches per box; where rows have expired O(matches), or O(n) if that is less."""
+        if self.columns > 1:
+            return super().counts(lows, highs)
+        low, high = self._matrix(lows)[0], self._matrix(highs)[0]
+        starts, stops = self._places(low, high)
+        counts = np.zeros(low.size, np.int64)
+        for at, run in enumerate(self._runs):
+            if run.first >= self._before:
+                counts += stops[at] - starts[at]
+            else:
+                live = partial(self._live_rows, at)
+                count_matches(starts[at], stops[at], run.ids, self._before, live, counts)
+        return counts
+
+    def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
+        """Two searches per box and run, then its rows, side by side where that pays."""
+        if self.columns > 1:
+            super().fold_boxes(lows, highs, fold)
+        elif fold.counting:
+            fold.counts += self.counts(lows, highs)
+        else:
+            places = self._places(self._matrix(lows)[0], self._matrix(highs)[0])
+            self._held.fold(self._runs, *places, self._before, fold)
+
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+        """Rows of a key range in key order: the ranges of all runs, sorted together."""
+        if self.columns > 1:
+            return super().scan(low, high, buffer=buffer)
+        return self._in_order(np.array([low], np.int64), np.array([high], np.int64), buffer)
+
+    def _in_order(self, low: Array, high: Array, buffer: int) -> Iterator[tuple[Array, Array]]:
+        starts, stops = self._places(low, high)
+        parts = [slice(int(a), int(b)) for a, b in zip(starts[:, 0], stops[:, 0], strict=True)]
+        held = list(zip(self._runs, parts, strict=True))
+        if not held:
+            return
+        keys = np.concatenate([run.keys[0, part] for run, part in held])
+        ids = np.concatenate([run.ids[part] for run, part in held])
+        order = np.lexsort([ids, keys])
+        order = order[ids[order] >= self._before]
+        for start in range(0, order.size, buffer):
+            at = order[start : start + buffer]
+            yield keys[at], ids[at]
+
+    def _places(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Where each box begins and ends in each run."""
+        prepare("subwindows")
+        starts, stops = (np.empty((len(self._runs), low.size), np.int64) for _ in range(2))
+        scratch = np.empty(2 * BLOCK, np.int64)
+        for at, run in enumerate(self._runs):
+            keys = run.keys[0]
+            if low.size * _STEP < keys.size:  # of few boxes, each is searched for by itself
+                starts[at] = np.searchsorted(keys, low)
+                stops[at] = np.maximum(np.searchsorted(keys, high, side="right"), starts[at])
+                continue
+            edges = (low, high, starts[at], stops[at], scratch)
+            find_ranges(keys, keys.size, keys[::_STEP].copy(), _STEP, *edges)
+        return starts, stops
+
+    def _live_rows(self, at: int) -> Live:
+        """The live rows of a run; counted once between two changes."""
+        if at not in self._live:
+            run, before = self._runs[at], self._before
+            all_live = run.first >= before
+            self._live[at] = Live(run.ids, None) if all_live else Live.of(run.ids, before)
+        return self._live[at]
+
+    def _pairs(
+        self, runs: tuple[Run, ...], lows: Array, highs: Array, before: int, limit: int
+    ) -> Iterator[tuple[Array, Array]]:
+        """Chunks start small, for a few matches per box, and double while they come out full."""
+        boxes = lows.shape[1]
+        room = min(limit, max(256, 4 * boxes))
+        positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+        filled = 0
+        for run in runs:
+            cursor = self._cursor()
+            while cursor[0] < boxes:
+                filled = self._read(run, lows, highs, before, cursor, filled, positions, rows)
+                if filled == room:
+                    yield positions, rows
+                    room = min(limit, 2 * room)
+                    positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+                    filled = 0
+        if filled:
+            yield positions[:filled], rows[:filled]
+
+    def _cursor(self) -> Array:
+        """Where to begin reading a run: box 0, which is not begun."""
+        return np.array([0, -1])
+
+    def _read(
+        self,
+        run: Run,
+        lows: Array,
+        highs: Array,
+        before: int,
+        cursor: Array,
+        filled: int,
+        positions: Array,
+        rows: Array,
+    ) -> int:
+        """Append the pairs of one run from the cursor on; gives the new fill."""
+        router = (run.low, run.shift, run.router)
+        if self.columns == 1:
+            return probe_run(
+                run.keys[0], run.ids, *router, lows[0], highs[0], before,
+                cursor, filled, positions, rows,
+            )  # fmt: skip
+        return probe_boxes(
+            *run.place, *router, lows, highs, before, cursor, filled, positions, rows
+        )
+
+    def expire(self, before: int) -> None:
+        """O(runs); a run that is expired by half is rewritten without the expired rows."""
+        if before <= self._before:
+            return
+        self._before = before
+        self._live = {}
+        trimmed = [self._trimmed(run) for run in self._runs]
+        if any(kept is not run for kept, run in zip(trimmed, self._runs, strict=True)):
+            self._runs = tuple(run for run in trimmed if run is not None)
+            self._settle()
+
+    def _trimmed(self, run: Run) -> Run | None:
+        if run.last < self._before:
+            return None
+        span = run.last - run.first + 1
+        if run.first >= self._before or (self._before - run.first) * 2 <= span:
+            return run
+        live = run.ids >= self._before
+        keys = np.ascontiguousarray(run.keys[:, live])
+        return Run(keys, run.ids[live], self._before, run.last) if keys.size else None
+
+    def __len__(self) -> int:
+        """Counted on demand, O(n)."""
+        return sum(int(np.count_nonzero(run.ids >= self._before)) for run in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self._runs) + self._held.nbytes
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters, "ratio": self.ratio, "slot": self.slot}
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        return {
+            "runs": len(self._runs),
+            "merges": self._merges,
+            "merged_rows": self._merged_rows,
+            "merge_seconds": self._merge_seconds,
+        }
+
+    def dump(self) -> tuple[Array, Array]:
+        if not self._runs:
+            return np.empty((self.columns, 0), np.int64), np.empty(0, np.int64)
+        keys = np.concatenate([run.keys for run in self._runs], axis=1)
+        ids = np.concatenate([run.ids for run in self._runs])
+        order = np.argsort(ids)
+        order = order[ids[order] >= self._before]
+        return np.ascontiguousarray(keys[:, order]), ids[order]
+
+    def check(self) -> None:
+        for run in self._runs:
+            column = run.keys[0]
+            assert run.keys.shape == (self.columns, run.ids.size) and len(run) > 0
+            if run.room is not None:
+                assert np.shares_memory(run.ids, run.room[1][run.start : run.start + len(run)])
+            assert np.all(column[:-1] <= column[1:]), "keys must ascend"
+            assert run.first <= run.ids.min() and run.ids.max() <= run.last >= self._before
+            slots = (column.astype(np.uint64) - np.uint64(run.low % 2**64)) >> np.uint64(run.shift)
+            expected = np.searchsorted(slots, np.arange(run.router.size, dtype=np.uint64))
+            assert np.array_equal(run.router, expected), "router must give the start of each slot"
+        sizes = [len(run) for run in self._runs]
+        _, ids = self.dump()
+        assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
+        assert ids.size == len(self)
+        assert all(a > self.ratio * b for a, b in pairwise(sizes)), sizes

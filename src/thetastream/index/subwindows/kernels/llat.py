@@ -1,0 +1,210 @@
+"""The Linked List Adaptive Table (LLAT): rows by partition, in entries of equal length.
+
+PanJoin, Section III-B2. An entry holds rows of one partition in the order of their insertion; a
+partition that outgrows its entry goes on in another one, taken from the unused end of the table.
+
+    entry   0      1      2      3    │   4      5      6      7      facts[USED] = 6 (PtrG)
+           a a    b b b   ·     d d   │  b b     b      ·      ·
+            │      └──────────────────┼──►└─────►┘                    nexts[1] = 4, nexts[4] = 5
+           normal entries             │  reserved entries             lasts[1] = 5
+
+Departures from the paper: a further entry is taken when a row needs it, not when one is full;
+``lasts`` names the last entry of a partition, so that an insert need not walk along the list; there
+is no *Tail*, as rows leave with their whole subwindow (Section III-G1).
+
+The rows of a partition are not sorted: a box is answered by reading all of them. Keys are tested in
+blocks without a branch (vector code), and only a block with a hit is looked at row by row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import NUMBER, inlined, kernel, named, prefetch, vector
+
+__all__ = [
+    "BLOCK", "FACTS", "GROUP", "LLAT", "ROWS", "TAKEN", "USED", "WIDTH", "Llat", "N", "V", "append",
+    "ask_for", "count_outside", "dump_table", "histogram", "read_part", "room_for", "take_entry",
+]  # fmt: skip
+
+Array = NDArray[np.int64]
+GROUP = "subwindows"
+BLOCK = 32
+_FAR = 256  # keys that are asked for ahead
+_FEW = 4  # hits of a block up to which it is looked at row by row
+# Facts: rows of an entry, entries in use, entries there are, rows stored.
+WIDTH, USED, TAKEN, ROWS, FACTS = 0, 1, 2, 3, 4
+MOST = 2**63 - 1
+
+
+class Llat(NamedTuple):
+    """The table. Entry ``e`` has the places ``[e · width, e · width + sizes[e])``."""
+
+    keys: Array  # with a block of places more than there are rows, to be read but not used
+    ids: Array
+    sizes: Array
+    nexts: Array  # the entry that goes on with the same partition, -1 for none
+    lasts: Array  # by the first entry of a partition: its last one
+    facts: Array
+
+
+V, N = vector(1), NUMBER
+LLAT = named(Llat, *[V] * 6)
+
+
+@inlined
+def take_entry(t: Llat) -> int:
+    """Take an unused entry; there must be one."""
+    entry = t.facts[USED]
+    t.facts[USED] = entry + 1
+    t.sizes[entry] = 0
+    t.nexts[entry] = -1
+    t.lasts[entry] = entry
+    return entry
+
+
+@inlined
+def room_for(t: Llat, entries: int) -> bool:
+    """Whether so many entries are unused."""
+    return t.facts[USED] + entries <= t.facts[TAKEN]
+
+
+@inlined
+def append(t: Llat, part: int, key: int, row: int) -> None:
+    """Put a row behind the others of its partition; a full entry needs an unused one."""
+    entry = t.lasts[np.uint64(part)]
+    size = t.sizes[np.uint64(entry)]
+    if size == t.facts[WIDTH]:
+        further = take_entry(t)
+        t.nexts[np.uint64(entry)] = further
+        t.lasts[np.uint64(part)] = further
+        entry, size = further, 0
+    place = np.uint64(entry * t.facts[WIDTH] + size)
+    t.keys[place] = key
+    t.ids[place] = row
+    t.sizes[np.uint64(entry)] = size + 1
+
+
+@inlined
+def ask_for(t: Llat, part: int) -> None:
+    """Ask the processor for the place of the next row of a partition."""
+    entry = t.lasts[np.uint64(part)]
+    place = np.uint64(entry * t.facts[WIDTH] + t.sizes[np.uint64(entry)])
+    prefetch(t.keys, place)
+    prefetch(t.ids, place)
+
+
+@inlined
+def ask_for_all(t: Llat, part: int) -> None:
+    """Ask the processor for the keys of a partition's first entry, up to a limit."""
+    first = part * t.facts[WIDTH]
+    for line in range(0, min(t.sizes[np.uint64(part)], _FAR), 8):
+        prefetch(t.keys, np.uint64(first + line))
+
+
+@inlined
+def count_inside(keys: Array, at: np.uint64, low: int, span: np.uint64) -> int:
+    """How many of the next ``BLOCK`` keys lie in the interval. No branch: vector code."""
+    hits, base = np.int64(0), np.uint64(low)
+    block = keys[at : at + np.uint64(BLOCK)]  # as an array of its own; otherwise it stays scalar
+    for i in range(np.uint64(block.size)):
+        hits += np.int64(np.uint64(block[i]) - base <= span)
+    return hits  # type: ignore[return-value]
+
+
+@inlined
+def read_part(
+    t: Llat, low: int, high: int, before: int, after: int, cursor: Array, box: int, filled: int,
+    positions: Array, rows: Array,
+) -> int:  # fmt: skip
+    """Append the rows of a partition inside ``[low, high]`` with an id in ``[before, after)``.
+
+    ``cursor[1]`` is the entry, ``cursor[2]`` the place in it, where to start. Gives the new fill;
+    when the arrays are full the cursor says where to go on, otherwise ``cursor[1]`` is -1.
+    """
+    base, span = np.uint64(low), np.uint64(high) - np.uint64(low)
+    lowest, ids_span = np.uint64(before), np.uint64(after) - np.uint64(before)
+    k, room, one = np.uint64(filled), np.uint64(positions.size), np.uint64(1)
+    entry, width = cursor[1], t.facts[WIDTH]
+    at = np.uint64(entry * width + cursor[2])
+    while entry >= 0:
+        stop = np.uint64(entry * width + t.sizes[np.uint64(entry)])
+        while at < stop:
+            # Of a last block, what lies behind the rows may count as hits, but none is overlooked.
+            block, hits = min(at + np.uint64(BLOCK), stop), count_inside(t.keys, at, low, span)
+            if hits == 0:
+                at = block
+                continue
+            if k + (block - at) < room and hits > _FEW:
+                for i in range(at, block):
+                    row = t.ids[i]
+                    positions[k] = box
+                    rows[k] = row
+                    good = np.uint64(t.keys[i]) - base <= span
+                    k += np.uint64(good & (np.uint64(row) - lowest < ids_span))
+                at = block
+            while at < block:
+                # The id of a row is read only when its key is inside: it lies in another line.
+                if np.uint64(t.keys[at]) - base <= span:
+                    row = t.ids[at]
+                    if np.uint64(row) - lowest < ids_span:
+                        if k == room:
+                            cursor[1] = entry
+                            cursor[2] = np.int64(at) - entry * width
+                            return np.int64(k)  # type: ignore[return-value]
+                        positions[k] = box
+                        rows[k] = row
+                        k += one
+                at += one
+        entry = t.nexts[np.uint64(entry)]
+        at = np.uint64(entry * width)
+    cursor[1] = -1
+    cursor[2] = 0
+    return np.int64(k)  # type: ignore[return-value]
+
+
+@kernel((LLAT, N, V, V, V), group=GROUP)
+def histogram(t: Llat, parts: int, counts: Array, lows: Array, highs: Array) -> int:
+    """Rows, least and largest key of the partitions whose first entries are ``0 … parts - 1``."""
+    width = t.facts[WIDTH]
+    for part in range(parts):
+        count, low, high = 0, MOST, -MOST - 1
+        entry = part
+        while entry >= 0:
+            first = np.uint64(entry * width)
+            for i in range(first, first + np.uint64(t.sizes[entry])):
+                low = min(low, t.keys[i])
+                high = max(high, t.keys[i])
+            count += t.sizes[entry]
+            entry = t.nexts[entry]
+        counts[part] = count
+        lows[part] = low
+        highs[part] = high
+    return parts
+
+
+@kernel((LLAT, N, N), group=GROUP)
+def count_outside(t: Llat, low: int, high: int) -> int:
+    """How many rows have a key outside ``[low, high]``."""
+    base, span = np.uint64(low), np.uint64(high) - np.uint64(low)
+    count, width = np.int64(0), t.facts[WIDTH]
+    for entry in range(t.facts[USED]):
+        first = np.uint64(entry * width)
+        for i in range(first, first + np.uint64(t.sizes[entry])):
+            count += np.int64(np.uint64(t.keys[i]) - base > span)
+    return count  # type: ignore[return-value]
+
+
+@kernel((LLAT, V, V), group=GROUP)
+def dump_table(t: Llat, keys: Array, ids: Array) -> int:
+    """Write all rows, entry by entry; gives how many."""
+    k, width = 0, t.facts[WIDTH]
+    for entry in range(t.facts[USED]):
+        for i in range(entry * width, entry * width + t.sizes[entry]):
+            keys[k] = t.keys[i]
+            ids[k] = t.ids[i]
+            k += 1
+    return k

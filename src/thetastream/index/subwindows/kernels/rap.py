@@ -1,0 +1,160 @@
+"""Loops of the RaP-Table: finding partitions by rebounding search, inserting, probing, adjusting.
+
+PanJoin, Sections III-B and III-E. Partition ``i`` holds the keys in ``[s[i - 1], s[i])`` of the
+ascending splitters ``s``; the first and the last partition are open to their side.
+
+Rebounding binary search (Figure 6): from where the last search ended, steps double until one is too
+far, then halve. For sorted keys that is a step or two each; for others it starts from the front.
+
+Rows and boxes are taken in blocks: first all partitions of a block are found and asked for, then
+they are read or written. So the cache misses of a block overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import inlined, kernel, prefetch
+from thetastream.index.subwindows.kernels.llat import (
+    GROUP,
+    LLAT,
+    ROWS,
+    Llat,
+    N,
+    V,
+    append,
+    ask_for,
+    ask_for_all,
+    read_part,
+)
+
+__all__ = ["BLOCK", "adjust", "find_parts", "insert_rows", "probe_rows", "rebound"]
+
+Array = NDArray[np.int64]
+BLOCK = 64
+FEW = 16
+
+
+@inlined
+def rebound(values: Array, size: int, at: int, key: int) -> int:
+    """How many of the ascending values are at most ``key``, searched from ``at`` on."""
+    if at > 0 and values[np.uint64(at - 1)] > key:
+        at = 0
+    step = 1
+    while at + step <= size and values[np.uint64(at + step - 1)] <= key:
+        at += step
+        step <<= 1
+    high = min(at + step - 1, size)
+    while at < high:
+        middle = (at + high) >> 1
+        if values[np.uint64(middle)] <= key:
+            at = middle + 1
+        else:
+            high = middle
+    return at
+
+
+@kernel((V, V, V), group=GROUP)
+def find_parts(splitters: Array, keys: Array, parts: Array) -> int:
+    """The partition of each key."""
+    at = 0
+    for i in range(keys.size):
+        at = rebound(splitters, splitters.size, at, keys[i])
+        parts[i] = at
+    return keys.size
+
+
+@kernel((LLAT, V, V, V, V), group=GROUP)
+def insert_rows(t: Llat, splitters: Array, keys: Array, ids: Array, scratch: Array) -> int:
+    """Insert rows; the table has room for them (2 P entries, Section III-B2)."""
+    at, start, size = 0, 0, splitters.size
+    while start < keys.size:
+        count = min(BLOCK, keys.size - start)
+        for i in range(count):
+            at = rebound(splitters, size, at, keys[np.uint64(start + i)])
+            scratch[np.uint64(i)] = at
+            prefetch(t.sizes, np.uint64(at))
+        for i in range(count):
+            ask_for(t, scratch[np.uint64(i)])
+        for i in range(count):
+            append(t, scratch[np.uint64(i)], keys[np.uint64(start + i)], ids[np.uint64(start + i)])
+        start += count
+    t.facts[ROWS] += keys.size
+    return keys.size
+
+
+@kernel((LLAT, V, V, V, N, N, V, N, V, V, V), group=GROUP)
+def probe_rows(
+    t: Llat, splitters: Array, lows: Array, highs: Array, before: int, after: int, cursor: Array,
+    filled: int, positions: Array, rows: Array, scratch: Array,
+) -> int:  # fmt: skip
+    """Append ``(box, id)`` of the rows inside each box with an id in ``[before, after)``.
+
+    Full arrays end the call with ``cursor`` (box, entry or -1, place, partition) where to go on.
+    """
+    size, at = splitters.size, 0
+    while cursor[0] < lows.size:
+        start = cursor[0]
+        count = min(FEW, lows.size - start)
+        for i in range(count):
+            low, high = lows[np.uint64(start + i)], highs[np.uint64(start + i)]
+            at = rebound(splitters, size, at, low)
+            scratch[np.uint64(2 * i)] = at
+            scratch[np.uint64(2 * i + 1)] = (
+                rebound(splitters, size, at, high) if low <= high else -1
+            )
+            ask_for_all(t, at)
+        for i in range(count):
+            box = start + i
+            part, last = scratch[np.uint64(2 * i)], scratch[np.uint64(2 * i + 1)]
+            if cursor[1] >= 0:
+                part = cursor[3]
+            else:
+                cursor[1] = part
+            while part <= last:
+                filled = read_part(
+                    t, lows[np.uint64(box)], highs[np.uint64(box)], before, after, cursor, box,
+                    filled, positions, rows,
+                )  # fmt: skip
+                if cursor[1] >= 0:
+                    cursor[0] = box
+                    cursor[3] = part
+                    return filled
+                part += 1
+                cursor[1] = part
+            cursor[1] = -1
+            cursor[2] = 0
+        cursor[0] = start + count
+    return filled
+
+
+@kernel((V, V, V, V), group=GROUP)
+def adjust(counts: Array, lows: Array, highs: Array, splitters: Array) -> int:
+    """New splitters from the histograms of a subwindow (Algorithm 1); gives how many rows it had.
+
+    Splitter ``j`` is where the prefix sum of counts reaches ``bal = j · N / P``: inside partition
+    ``i``, at ``low + (bal - sum before i) / count · (high - low)``. Errata: the listing leaves out
+    ``low``, the offset of the partition, and starts at j = 0. The width of a partition may exceed
+    the largest integer, so it is unsigned.
+    """
+    total = 0
+    for i in range(counts.size):
+        total += counts[i]
+    parts, seen, i = splitters.size + 1, 0, 0
+    for j in range(1, parts):
+        balance = total * j / parts
+        while i < counts.size - 1 and seen + counts[i] < balance:
+            seen += counts[i]
+            i += 1
+        share = 0.0
+        if counts[i] > 0:
+            share = min(1.0, max(0.0, (balance - seen) / counts[i]))
+        width = np.uint64(highs[i]) - np.uint64(lows[i])
+        # Rounded up: a splitter is the first key of the partition behind it.
+        step = np.uint64(share * np.float64(width)) if share < 1.0 else width
+        value = np.int64(np.uint64(lows[i]) + min(step, width))
+        if share > 0.0 and value < highs[i]:
+            value += 1
+        splitters[j - 1] = value if j == 1 else max(value, splitters[j - 2])
+    return total

@@ -1,0 +1,329 @@
+"""Loops of the WiB⁺-Tree: wide unsorted leaves in an LLAT under a small B⁺-tree of their bounds.
+
+PanJoin, Section III-C. The inner nodes are a B⁺-tree of ``kernels/forest``, whose rows are
+``(upper bound, leaf)``: a leaf holds the keys above the bound before it, up to its own. The last
+bound is the largest integer. A leaf is named by its first entry in the LLAT.
+
+    bounds     [ 21 | 66 | ∞ ]              sorted, small, in the cache
+                 │    │     └──► 93 71 80
+                 │    └──► 40 66 41 50 44
+                 └──► 9 3 21 5 14           wide, in the order of arrival
+
+A row is appended to its leaf. A full leaf is cut in two about its median. The paper sorts it for
+that; here it is only *selected* (quickselect, O(width) instead of O(width log width)), as leaves
+are not sorted afterwards either. All rows of one key stay in one leaf: bounds have no duplicates,
+and a leaf of equal keys outgrows its entry and goes on in the next. Bounds are put right at the
+heavy key (one below it, or at it), so that a heavy key is soon alone in its leaf and light keys
+next to it never cause more than two uneven cuts.
+
+Like a RaP-Table, rows and boxes are taken in blocks, and each search starts where the one before
+ended: in the same node of bounds, or the next ones, before going down from the root again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import inlined, kernel, prefetch
+from thetastream.index.subwindows.kernels.llat import (
+    GROUP,
+    LLAT,
+    MOST,
+    ROWS,
+    WIDTH,
+    Llat,
+    N,
+    V,
+    append,
+    ask_for,
+    ask_for_all,
+    read_part,
+    room_for,
+    take_entry,
+)
+from thetastream.index.subwindows.kernels.rap import BLOCK, FEW
+from thetastream.index.trees.kernels.forest import (
+    FOREST,
+    Forest,
+    count_below,
+    find_leaf,
+    has_nodes,
+    insert_row,
+    plant,
+)
+
+__all__ = ["NO_ENTRIES", "NO_NODES", "insert_rows", "open_tree", "probe_rows"]
+
+Array = NDArray[np.int64]
+NO_ENTRIES, NO_NODES = -1, -2
+_NEAR = 4  # nodes of bounds that are walked along before going down from the root
+
+
+@kernel((FOREST, LLAT, V), group=GROUP)
+def open_tree(f: Forest, t: Llat, path: Array) -> int:
+    """Begin with one leaf for all keys."""
+    plant(f, 0, 0)
+    insert_row(f, 0, MOST, take_entry(t), path)
+    return 0
+
+
+@inlined
+def seek(f: Forest, node: int, key: int) -> int:
+    """The node of bounds that has the bound of a key, looked for from ``node`` on."""
+    for _ in range(_NEAR):
+        if node < 0:
+            break
+        last = f.sizes[np.uint64(node)] - 1
+        if f.keys[np.uint64(node), np.uint64(last)] >= key:
+            return node
+        node = f.nexts[np.uint64(node)]
+    node = find_leaf(f, 0, key)
+    # Equal separators send to the node before; then the bound is the first of the next.
+    if f.keys[np.uint64(node), np.uint64(f.sizes[np.uint64(node)] - 1)] < key:
+        node = f.nexts[np.uint64(node)]
+    return node
+
+
+@inlined
+def behind(f: Forest, node: int, key: int, last: int) -> int:
+    """Where to begin the search for a key: the node of the key before, unless keys descend."""
+    return node if key >= last else -1
+
+
+@inlined
+def swap(keys: Array, ids: Array, a: int, b: int) -> None:
+    i, j = np.uint64(a), np.uint64(b)
+    key, row = keys[i], ids[i]
+    keys[i], ids[i] = keys[j], ids[j]
+    keys[j], ids[j] = key, row
+
+
+@inlined
+def select(keys: Array, ids: Array, start: int, stop: int, middle: int) -> int:
+    """Quickselect: the key that would be at ``middle`` were ``[start, stop)`` sorted."""
+    low, high = start, stop - 1
+    while low < high:
+        a, b, c = keys[low], keys[(low + high) >> 1], keys[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = low, high
+        while i <= j:
+            while keys[np.uint64(i)] < pivot:
+                i += 1
+            while keys[np.uint64(j)] > pivot:
+                j -= 1
+            if i <= j:
+                swap(keys, ids, i, j)
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j
+        elif middle >= i:
+            low = i
+        else:
+            break
+    return keys[middle]
+
+
+@inlined
+def choose_cut(keys: Array, start: int, stop: int, median: int) -> tuple[int, int]:
+    """The bound of the left part, about the median, and how many rows that has; 0 for none."""
+    below = equal = 0
+    for i in range(start, stop):
+        below += keys[i] < median
+        equal += keys[i] == median
+    size = stop - start
+    upto = below + equal
+    if upto < size and (below == 0 or abs(size - 2 * upto) <= abs(size - 2 * below)):
+        return median, upto
+    if below > 0:
+        return median - 1, below
+    return median, 0
+
+
+@inlined
+def divide(keys: Array, ids: Array, start: int, stop: int, bound: int) -> None:
+    """Rows up to the bound in front of all others."""
+    i, j = start, stop - 1
+    while i <= j:
+        while i <= j and keys[np.uint64(i)] <= bound:
+            i += 1
+        while i <= j and keys[np.uint64(j)] > bound:
+            j -= 1
+        if i < j:
+            swap(keys, ids, i, j)
+            i += 1
+            j -= 1
+
+
+@inlined
+def split(f: Forest, t: Llat, leaf: int, key: int, is_sorted: int, path: Array) -> None:
+    """Cut a full leaf that is to take ``key`` in two; or lengthen it when all is one key.
+
+    The left part stays, so only what is right of the cut moves.
+    """
+    width = t.facts[WIDTH]
+    start = leaf * width
+    node = seek(f, -1, key)
+    place = count_below(f.keys, node, key)
+    if t.nexts[leaf] >= 0 or key_alone(t, start, width):
+        heavy = t.keys[start]
+        other = take_entry(t)
+        if key < heavy:
+            insert_row(f, 0, heavy - 1, other, path)
+        else:
+            f.ids[node, place] = other
+            insert_row(f, 0, heavy, leaf, path)
+        return
+    half = (width + 1) >> 1
+    median = t.keys[start + half - 1]
+    if not is_sorted:
+        median = select(t.keys, t.ids, start, start + width, start + half - 1)
+    bound, count = choose_cut(t.keys, start, start + width, median)
+    if not is_sorted:
+        divide(t.keys, t.ids, start, start + width, bound)
+    other = take_entry(t)
+    for i in range(count, width):
+        t.keys[other * width + i - count] = t.keys[start + i]
+        t.ids[other * width + i - count] = t.ids[start + i]
+    t.sizes[other] = width - count
+    t.sizes[leaf] = count
+    f.ids[node, place] = other
+    insert_row(f, 0, bound, leaf, path)
+
+
+@inlined
+def key_alone(t: Llat, start: int, size: int) -> bool:
+    """Whether all rows of an entry have the same key."""
+    for i in range(start + 1, start + size):
+        if t.keys[np.uint64(i)] != t.keys[np.uint64(start)]:
+            return False
+    return True
+
+
+@inlined
+def needs_split(t: Llat, leaf: int, key: int) -> bool:
+    """Whether a leaf must be cut before it takes a key: full, and not of this key alone."""
+    width = t.facts[WIDTH]
+    if t.sizes[np.uint64(leaf)] < width:
+        return False
+    start = leaf * width
+    return t.keys[start] != key or not (t.nexts[leaf] >= 0 or key_alone(t, start, width))
+
+
+@inlined
+def put_sorted(t: Llat, leaf: int, key: int, row: int) -> None:
+    """Put a row into its place in a sorted leaf that has room."""
+    place = leaf * t.facts[WIDTH] + t.sizes[leaf]
+    start = leaf * t.facts[WIDTH]
+    while place > start and t.keys[np.uint64(place - 1)] > key:
+        t.keys[np.uint64(place)] = t.keys[np.uint64(place - 1)]
+        t.ids[np.uint64(place)] = t.ids[np.uint64(place - 1)]
+        place -= 1
+    t.keys[place] = key
+    t.ids[place] = row
+    t.sizes[leaf] += 1
+
+
+@kernel((FOREST, LLAT, V, V, N, N, V, V), group=GROUP)
+def insert_rows(
+    f: Forest, t: Llat, keys: Array, ids: Array, start: int, is_sorted: int, path: Array,
+    scratch: Array,
+) -> int:  # fmt: skip
+    """Insert rows from ``start`` on; gives their number, or how many are in when room ran out.
+
+    ``path[-1]`` then says of what: NO_ENTRIES or NO_NODES. Otherwise it is 0.
+    """
+    path[path.size - 1] = 0
+    node, last = -1, MOST
+    while start < keys.size:
+        count = min(BLOCK, keys.size - start)
+        for i in range(count):
+            key = keys[np.uint64(start + i)]
+            node = seek(f, behind(f, node, key, last), key)
+            last = key
+            leaf = f.ids[np.uint64(node), np.uint64(count_below(f.keys, node, key))]
+            scratch[np.uint64(i)] = leaf
+            prefetch(t.sizes, np.uint64(leaf))
+        for i in range(count):
+            ask_for(t, scratch[np.uint64(i)])
+        for i in range(count):
+            key, row = keys[np.uint64(start + i)], ids[np.uint64(start + i)]
+            leaf = scratch[np.uint64(i)]
+            while needs_split(t, leaf, key):
+                if not room_for(t, 2):
+                    path[path.size - 1] = NO_ENTRIES
+                    return start + i
+                if not has_nodes(f, 0, 1):
+                    path[path.size - 1] = NO_NODES
+                    return start + i
+                split(f, t, leaf, key, is_sorted, path)
+                # Rows of this block that were for the same leaf stand next to each other.
+                node, old, j = -1, leaf, i
+                while j < count and scratch[np.uint64(j)] == old:
+                    other = keys[np.uint64(start + j)]
+                    node = seek(f, -1, other)
+                    scratch[np.uint64(j)] = f.ids[node, count_below(f.keys, node, other)]
+                    j += 1
+                node, leaf = -1, scratch[np.uint64(i)]
+            if t.sizes[np.uint64(leaf)] == t.facts[WIDTH] and not room_for(t, 1):
+                path[path.size - 1] = NO_ENTRIES
+                return start + i
+            if is_sorted and t.sizes[np.uint64(leaf)] < t.facts[WIDTH]:
+                put_sorted(t, leaf, key, row)
+            else:
+                append(t, leaf, key, row)
+            t.facts[ROWS] += 1
+        start += count
+    return start
+
+
+@kernel((FOREST, LLAT, V, V, N, N, V, N, V, V, V), group=GROUP)
+def probe_rows(
+    f: Forest, t: Llat, lows: Array, highs: Array, before: int, after: int, cursor: Array,
+    filled: int, positions: Array, rows: Array, scratch: Array,
+) -> int:  # fmt: skip
+    """Append ``(box, id)`` of the rows inside each box with an id in ``[before, after)``.
+
+    Full arrays end the call with ``cursor`` (box, entry or -1, place, node, slot) where to go on.
+    """
+    node, last = -1, MOST
+    while cursor[0] < lows.size:
+        start = cursor[0]
+        count = min(FEW, lows.size - start)
+        for i in range(count):
+            low = lows[np.uint64(start + i)]
+            node = seek(f, behind(f, node, low, last), low)
+            last = low
+            slot = count_below(f.keys, node, low)
+            scratch[np.uint64(2 * i)] = node
+            scratch[np.uint64(2 * i + 1)] = slot
+            leaf = f.ids[np.uint64(node), np.uint64(slot)]
+            ask_for_all(t, leaf)
+        for i in range(count):
+            box = start + i
+            low, high = lows[np.uint64(box)], highs[np.uint64(box)]
+            there, slot = scratch[np.uint64(2 * i)], scratch[np.uint64(2 * i + 1)]
+            if cursor[1] >= 0:
+                there, slot = cursor[3], cursor[4]
+            elif low <= high:
+                cursor[1] = f.ids[np.uint64(there), np.uint64(slot)]
+            while cursor[1] >= 0:
+                filled = read_part(
+                    t, low, high, before, after, cursor, box, filled, positions, rows
+                )
+                if cursor[1] >= 0:
+                    cursor[0] = box
+                    cursor[3] = there
+                    cursor[4] = slot
+                    return filled
+                if f.keys[np.uint64(there), np.uint64(slot)] >= high:
+                    break
+                slot += 1
+                if slot == f.sizes[np.uint64(there)]:
+                    there, slot = f.nexts[np.uint64(there)], 0
+                cursor[1] = f.ids[np.uint64(there), np.uint64(slot)]
+            cursor[1] = -1
+            cursor[2] = 0
+        cursor[0] = start + count
+    return filled

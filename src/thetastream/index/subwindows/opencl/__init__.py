@@ -1,0 +1,12 @@
+"""BI-Sort's units on an OpenCL device. The only place that imports pyopencl, and only on first use.
+
+``device``: finding one; ``units``: mergers, indexer, partitioners, probers; ``kernels.cl``: their
+code in OpenCL C.
+"""
+
+from __future__ import annotations
+
+from thetastream.index.subwindows.opencl.device import Device, find
+from thetastream.index.subwindows.opencl.units import MainArray
+
+__all__ = ["Device", "MainArray", "find"]

@@ -1,0 +1,76 @@
+"""WiB⁺-Tree: subwindows in a B⁺-tree with wide, unsorted leaves.
+
+    bounds     [ 21 | 66 | ∞ ]              inner nodes: small, sorted, in the cache
+                 │    │     └──► 93 71 80
+                 │    └──► 40 66 41 50 44   leaves: wide, in the order of arrival, in an LLAT
+                 └──► 9 3 21 5 14
+
+PanJoin, Section III-C (*Wide B⁺-Tree*). A row is appended to its leaf; a full leaf is cut in two
+about its median. So inserts move no rows, and the tree follows any keys, also those that increase.
+Rows of one key stay in one leaf; such a leaf may outgrow its entry of the LLAT.
+
+Invariants (``check``): bounds ascend, none occurs twice, the last is the largest integer; keys of a
+leaf lie above the bound before it, up to its own; only a leaf of one key has more than one entry.
+
+Cost: insert a step or two in the nodes of bounds for sorted batches, a write, and O(1) amortised
+for cuts; probe the same search, and a scan of the leaves it touches. Bytes: 16 per place; leaves
+are 69 % full on average, and there is room for some more; 16 per leaf for the bounds.
+
+Departures: a leaf is cut by selecting its median, not by sorting it: O(width). The number of
+entries grows on demand, as cuts depend on the keys; the LLAT's bound of 2 P is for given splitters.
+``sorted_leaves=True`` keeps leaves sorted: the baseline that the paper compares with.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from thetastream.index.base import Array, checked, register
+from thetastream.index.subwindows.bi_sort import check_partitions
+from thetastream.index.subwindows.chain import Chain
+from thetastream.index.subwindows.partitioned import ROWS_PER_PART
+from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
+from thetastream.index.subwindows.wide_tree import WideTree
+
+__all__ = ["FANOUT", "WibTree"]
+
+FANOUT = 64
+
+
+@register
+class WibTree(Chain):
+    """Subwindows in a B⁺-tree with wide, unsorted leaves."""
+
+    name: ClassVar[str] = "wib-tree"
+    summary: ClassVar[str] = "subwindows in a B⁺-tree with wide, unsorted leaves"
+
+    def __init__(
+        self,
+        capacity: int = 1 << 20,
+        columns: int = 1,
+        subwindows: int = SUBWINDOWS,
+        partitions: int = 0,
+        fanout: int = FANOUT,
+        sorted_leaves: bool = False,
+        threads: int = 1,
+        workers: int = 1,
+    ) -> None:
+        super().__init__(capacity, columns, subwindows, threads, workers)
+        check_partitions(self.name, partitions)
+        checked(self.name, fanout=(fanout, 3))
+        self.partitions = partitions
+        self.fanout = fanout
+        self.sorted_leaves = sorted_leaves
+
+    def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
+        parts = self.partitions or max(1, size // ROWS_PER_PART)
+        return WideTree(size, parts, self.fanout, self.sorted_leaves)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            **super().parameters,
+            "partitions": self.partitions,
+            "fanout": self.fanout,
+            "sorted_leaves": self.sorted_leaves,
+        }

@@ -1,0 +1,52 @@
+"""The classic B⁺-tree: rows are inserted and, when they expire, deleted one by one.
+
+             ┌─────────────┐
+             │  40 │ 71    │                 inner nodes: separators and explicit children
+             └─┬─────┬───┬─┘
+        ┌──────┘     │   └───────┐
+    ┌───▼──────┐ ┌───▼──────┐ ┌──▼───────┐
+    │ 3 5 9 14 ├─► 40 50 66 ├─► 71 80 93 │   leaves: keys and ids, linked from left to right
+    └──────────┘ └──────────┘ └──────────┘
+
+The baseline of PIM-Tree Section 2.2.1, in arrays (``kernels/forest.py``). A row to delete is found
+by its key, so keys are also kept by id, in a ring.
+
+Invariants: keys ascend along the chain of leaves; separators bound their children; all leaves have
+the same depth; leaves that fell below half are joined with a neighbour or share its rows.
+
+Cost for ``n`` rows: insert, delete and search a descent of ``log n`` nodes each, whatever the
+number of equal keys (rows leave in the order they came, so the one to delete is the first of its
+equals). Bytes: 16 per row over the fill of the leaves (about two thirds), and 16 for the ring.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from thetastream.index.base import checked, register
+from thetastream.index.trees.kernels import store as layout
+from thetastream.index.trees.pool import Recipe
+from thetastream.index.trees.tree_index import TreeIndex
+
+__all__ = ["BPlusTree"]
+
+
+@register
+class BPlusTree(TreeIndex):
+    """A B⁺-tree with ``slots`` rows per leaf and ``fanout`` children per inner node."""
+
+    name: ClassVar[str] = "b+tree"
+    summary: ClassVar[str] = "classic B⁺-tree, rows inserted and deleted one by one"
+    deletes: ClassVar[bool] = True
+
+    def __init__(
+        self, capacity: int = 1 << 20, columns: int = 1, slots: int = 32, fanout: int = 32
+    ) -> None:
+        super().__init__(capacity, columns, slots=slots, fanout=fanout)
+
+    @classmethod
+    def recipe(cls, window: int, slots: int = 32, fanout: int = 32, **settings: Any) -> Recipe:
+        checked(cls.name, slots=(slots, 2), fanout=(fanout, 3))
+        return Recipe(
+            layout.SINGLE, trees=1, tree_rows=window, slots=slots, fanout=fanout, fill=0.63
+        )

@@ -1,0 +1,82 @@
+"""In-memory merge tree (IM-Tree): a small B⁺-tree for inserts beside a large immutable one.
+
+    inserts ──► ┌─────┐   every m · w inserts    ┌──────────────────────────────┐
+                │ T_I │ ───────────────────────► │ T_S: sorted run + directory  │
+                └─────┘      merge, drop expired └──────────────────────────────┘
+                          a search visits both
+
+PIM-Tree, Section 3.2. Merge ratio ``m``: T_I is merged when it holds ``m · capacity`` rows. Rows
+that have expired stay in T_S until the next merge and are passed over while reading; as ids are
+arrival numbers that is a comparison, where the paper looks a flag up in the window.
+
+The merge is done in place: live rows of T_S move to the end of their array, then both are merged to
+its front. So no second array is needed, and no fresh memory.
+
+Invariants: those of a B⁺-tree and of a run; T_I holds fewer than ``m · capacity`` rows.
+
+Cost: insert ``log(m · w)`` nodes and 1 / m merge steps; search a descent each of T_S and T_I, up to
+``m`` of what it reads has expired. Bytes: 16 · (1 + m) per row for T_S, 16 · m over the fill of the
+leaves for T_I.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from thetastream.index.base import checked, register
+from thetastream.index.trees.kernels import store as layout
+from thetastream.index.trees.pool import Recipe
+from thetastream.index.trees.tree_index import TreeIndex
+
+__all__ = ["ImTree", "merged_recipe"]
+
+
+@register
+class ImTree(TreeIndex):
+    """T_I and T_S, merged every ``merge_ratio · capacity`` inserts."""
+
+    name: ClassVar[str] = "im-tree"
+    summary: ClassVar[str] = "a B⁺-tree for inserts, merged now and then into an immutable one"
+
+    def __init__(
+        self,
+        capacity: int = 1 << 20,
+        columns: int = 1,
+        merge_ratio: float = 1 / 16,
+        slots: int = 32,
+        fanout: int = 32,
+        leaf: int = 32,
+        run_fanout: int = 16,
+    ) -> None:
+        super().__init__(
+            capacity, columns, merge_ratio=merge_ratio, slots=slots, fanout=fanout, leaf=leaf,
+            run_fanout=run_fanout,
+        )  # fmt: skip
+
+    @classmethod
+    def recipe(cls, window: int, **settings: Any) -> Recipe:
+        return merged_recipe(cls.name, layout.SINGLE, window, **settings)
+
+
+def merged_recipe(
+    name: str,
+    mode: int,
+    window: int,
+    merge_ratio: float = 1 / 16,
+    depth: int = -1,
+    slots: int = 32,
+    fanout: int = 32,
+    leaf: int = 32,
+    run_fanout: int = 16,
+) -> Recipe:
+    """A side of T_I and T_S."""
+    checked(
+        name, slots=(slots, 2), fanout=(fanout, 3), leaf=(leaf, 1), run_fanout=(run_fanout, 2),
+        merge_ratio=(merge_ratio, 2.0**-20), depth=(depth, -1),
+    )  # fmt: skip
+    limit = max(1, round(merge_ratio * window))
+    return Recipe(
+        mode, trees=1, tree_rows=limit, shared=True, runs=1,
+        run_rows=window + min(limit, window // 16 + 64), limit=limit, depth=depth,
+        slots=slots, fanout=fanout, run_leaf=leaf, run_fanout=run_fanout,
+    )  # fmt: skip

@@ -1,0 +1,507 @@
+"""One window index in arrays, whatever its structure: trees that take inserts, and sorted runs.
+
+All structures of the PIM-Tree paper are made of two things, a forest of B⁺-trees and immutable runs
+with a directory, so one set of loops serves all of them. A *side* is one index; its row of
+``sides`` says how it is made up:
+
+    structure     mode      trees searched           runs searched         expiry
+    b+tree        SINGLE    one                      none                  row by row
+    round-robin   ROBIN     P, a row goes to id % P  none                  row by row
+    B-chain       CHAIN     L, the last is active    none                  whole trees
+    IB-chain      CHAIN     the active one           L - 1 (room for L)    whole runs
+    im-tree       SINGLE    T_I                      T_S                   while merging
+    pim-tree      PARTED    the subindexes touched   T_S                   while merging
+    optimistic    OPTIMISTIC one, without locks       none                  row by row
+    css-tree      SINGLE    none                     one                   while merging
+
+Ids are arrival numbers, so "expired" is a comparison with ``BEFORE``, where the paper looks a flag
+up in the sliding window (Section 3.2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.atomics import lock, unlock
+from thetastream._jit.compiling import NUMBER, inlined, named, vector
+from thetastream.index.trees.kernels.css import (
+    COUNT,
+    LEVELS,
+    NODES,
+    ROOM,
+    RUN_SIZE,
+    START,
+    Runs,
+    bound_of,
+    build,
+    descend,
+    find_row,
+)
+from thetastream.index.trees.kernels.forest import (
+    ARENA,
+    ARENA_SIZE,
+    FOREST,
+    HEIGHT,
+    INNER_FIRST,
+    INNER_FREE,
+    INNER_TOP,
+    LEAF_FIRST,
+    LEAF_FREE,
+    LEAF_TOP,
+    ROOT,
+    TALLEST,
+    TREE_SIZE,
+    Forest,
+    clear_leaf,
+    count_below,
+    delete_row,
+    find_leaf,
+    first_leaf,
+    has_nodes,
+    insert_row,
+    plant,
+)
+from thetastream.index.trees.kernels.optimistic import (
+    collect_optimistic,
+    delete_optimistic,
+    insert_optimistic,
+)
+
+__all__ = [
+    "ACTIVE", "ASKED_DEPTH", "BEFORE", "CHAIN", "DELETED", "DEPTH", "DONE", "FULL", "IMMUTABLE",
+    "LIMIT", "LOCKS_FIRST", "MODE", "NO_HEADS", "NO_NODES", "NO_ROOM", "NO_SLOT", "OPTIMISTIC",
+    "PARTED", "ROBIN", "RUNS_FIRST", "RUNS_HIGH", "RUNS_LOW", "RUNS_SLOTS", "SCAN", "SIDE_SIZE",
+    "SINGLE", "STORE", "TREES_FIRST", "TREES_HIGH", "TREES_LOW", "TREES_SLOTS", "YOUNG",
+    "Store", "collect", "drop_expired", "merge_rows", "put", "put_parted", "ready",
+    "ready_parts", "remove", "reset_young", "roll", "settle", "tree_of",
+]  # fmt: skip
+
+Array = NDArray[np.int64]
+
+SINGLE, ROBIN, PARTED, CHAIN, SCAN, OPTIMISTIC = 0, 1, 2, 3, 4, 5
+
+# A row of ``sides``. Trees and runs searched: numbers ``low … high``, each at ``first + number %
+# slots`` of its table, so that a chain can move on in a ring.
+MODE, TREES_FIRST, TREES_LOW, TREES_HIGH, TREES_SLOTS = 0, 1, 2, 3, 4
+RUNS_FIRST, RUNS_LOW, RUNS_HIGH, RUNS_SLOTS = 5, 6, 7, 8
+YOUNG = 9  # rows inserted since the last merge, or into the active tree of a chain
+LIMIT = 10  # YOUNG at which to merge, or to open the next tree of the chain
+BEFORE = 11  # rows below have expired
+DEPTH, ASKED_DEPTH = 12, 13  # where subindexes are attached now; where they should be
+IMMUTABLE = 14  # chain: 1 when archived subindexes are runs
+DELETED = 15  # rows below were deleted one by one
+LOCKS_FIRST = 16
+PLAIN_LIMIT = 18  # LIMIT, when a chain is not waiting for its oldest subindex to expire
+ACTIVE = 17  # chain: the last id of subindex number n is in ``lasts``; of the active one, here
+SIDE_SIZE = 24
+
+# What a call came to.
+DONE, FULL, NO_NODES, NO_ROOM, NO_SLOT = 0, -1, -2, -3, -4
+NO_HEADS = -5  # merged, but there are too few leaves to empty the trees into
+
+
+class Store(NamedTuple):
+    """The arrays of one or two sides."""
+
+    forest: Forest
+    runs: Runs
+    sides: Array
+    lasts: Array  # chain: the last id of each archived subindex, by slot
+    locks: Array  # one per subindex; the versions of optimistic trees' roots
+
+
+N, V, M = NUMBER, vector(1), vector(2)
+STORE = named(
+    Store,
+    FOREST,
+    named(Runs, V, V, V, V, V),
+    V,
+    V,
+    V,
+)
+
+
+# --- Search --------------------------------------------------------------------------------------
+
+
+@inlined
+def collect(
+    st: Store, side: int, low: int, high: int, first: int, last: int, cursor: Array, own: int,
+    filled: int, positions: Array, rows: Array, locked: bool,
+) -> int:  # fmt: skip
+    """Append ``(own, id)`` of rows with a key in ``[low, high]`` and an id in ``[first, last)``.
+
+    Gives the new fill, or FULL with ``cursor`` (part, place, slot) where to go on; it starts at
+    (0, -1, 0). Parts are the runs, then the trees. ``locked``: other threads insert meanwhile.
+    """
+    at = side * SIDE_SIZE
+    runs = st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]
+    mode, depth, sub = st.sides[at + MODE], st.sides[at + DEPTH], 0
+    room, part = positions.size, cursor[0]
+    if mode == PARTED:
+        sub = descend(st.runs, st.sides[at + RUNS_FIRST], low, depth)
+    while part < runs:
+        number = st.sides[at + RUNS_LOW] + part
+        run = st.sides[at + RUNS_FIRST] + number % st.sides[at + RUNS_SLOTS]
+        p = np.uint64(cursor[1])
+        if cursor[1] < 0:
+            if mode == PARTED:
+                p = np.uint64(find_row(st.runs, run, low, sub, depth))
+            else:
+                p = np.uint64(find_row(st.runs, run, low, 0, 0))
+        end = np.uint64(
+            st.runs.facts[run * RUN_SIZE + START] + st.runs.facts[run * RUN_SIZE + COUNT]
+        )
+        while p < end and st.runs.keys[p] <= high:
+            if filled == room:
+                cursor[0] = part
+                cursor[1] = np.int64(p)
+                return FULL
+            row = st.runs.ids[p]
+            positions[filled] = own
+            rows[filled] = row
+            filled += row >= first and row < last
+            p += np.uint64(1)
+        cursor[1] = -1
+        part += 1
+    if mode == PARTED:
+        filled = collect_parts(
+            st, side, sub, low, high, first, last, cursor, own, filled, positions, rows, locked
+        )
+        if filled == FULL:
+            cursor[0] = part
+        return filled
+    if mode == OPTIMISTIC:
+        return collect_optimistic(
+            st.forest, st.locks, st.sides[at + TREES_FIRST], low, high, first, last, cursor, own,
+            filled, positions, rows,
+        )  # fmt: skip
+    trees = st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]
+    while part < runs + trees:
+        number = st.sides[at + TREES_LOW] + part - runs
+        tree = st.sides[at + TREES_FIRST] + number % st.sides[at + TREES_SLOTS]
+        leaf, slot = cursor[1], cursor[2]
+        if leaf < 0:
+            leaf = find_leaf(st.forest, tree, low)
+            slot = count_below(st.forest.keys, leaf, low)
+        while leaf >= 0:
+            if slot >= st.forest.sizes[leaf]:
+                leaf = st.forest.nexts[leaf]
+                slot = 0
+                continue
+            if st.forest.keys[leaf, slot] > high:
+                break
+            if filled == room:
+                cursor[0] = part
+                cursor[1] = leaf
+                cursor[2] = slot
+                return FULL
+            row = st.forest.ids[leaf, slot]
+            positions[filled] = own
+            rows[filled] = row
+            filled += row >= first and row < last
+            slot += 1
+        cursor[1] = -1
+        part += 1
+    return filled
+
+
+@inlined
+def collect_parts(
+    st: Store, side: int, sub: int, low: int, high: int, first: int, last: int, cursor: Array,
+    own: int, filled: int, positions: Array, rows: Array, locked: bool,
+) -> int:  # fmt: skip
+    """The subindexes of a PIM-Tree (Appendix A.2): from the one of ``low`` along the leaf chain.
+
+    A leaf that is the head of a subindex is told by its number: heads are the first leaves of the
+    arena. Before the next subindex is entered its lock is taken, then the one behind is given back.
+    """
+    at = side * SIDE_SIZE
+    f, run, depth = st.forest, st.sides[at + RUNS_FIRST], st.sides[at + DEPTH]
+    locks, trees = st.sides[at + LOCKS_FIRST], st.sides[at + TREES_FIRST]
+    heads = f.arenas[f.trees[trees * TREE_SIZE + ARENA] * ARENA_SIZE + LEAF_FIRST]
+    heads_end = heads + st.runs.facts[run * RUN_SIZE + NODES + depth]
+    room = positions.size
+    if locked:
+        lock(st.locks, locks + sub)
+    leaf, slot = cursor[1], cursor[2]
+    if leaf < 0:
+        leaf = find_leaf(f, trees + sub, low)
+        slot = min(count_below(f.keys, leaf, low), f.sizes[leaf])
+    while True:
+        if slot < f.sizes[leaf]:
+            if f.keys[leaf, slot] > high:
+                break
+            if filled == room:
+                cursor[1] = leaf
+                cursor[2] = slot
+                filled = FULL
+                break
+            row = f.ids[leaf, slot]
+            positions[filled] = own
+            rows[filled] = row
+            filled += row >= first and row < last
+            slot += 1
+            continue
+        following = f.nexts[leaf]
+        if following < 0:
+            break
+        if heads <= following < heads_end:
+            if high <= bound_of(st.runs, run, sub, depth):
+                break
+            if locked:
+                lock(st.locks, locks + sub + 1)
+                unlock(st.locks, locks + sub)
+            sub += 1
+        leaf = following
+        slot = 0
+    if locked:
+        unlock(st.locks, locks + sub)
+    if filled != FULL:
+        cursor[1] = -1
+    return filled
+
+
+# --- Insert, delete ------------------------------------------------------------------------------
+
+
+@inlined
+def tree_of(st: Store, side: int, row: int) -> int:
+    """The tree that takes a row (not for PARTED)."""
+    at = side * SIDE_SIZE
+    if st.sides[at + MODE] == ROBIN:
+        return st.sides[at + TREES_FIRST] + row % st.sides[at + TREES_SLOTS]
+    newest = st.sides[at + TREES_HIGH] - 1
+    return st.sides[at + TREES_FIRST] + newest % st.sides[at + TREES_SLOTS]
+
+
+@inlined
+def ready(st: Store, side: int, row: int, threads: int) -> bool:
+    """Whether there are nodes to insert a row."""
+    tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
+    if st.sides[side * SIDE_SIZE + MODE] != PARTED:
+        tree = tree_of(st, side, row)
+    return has_nodes(st.forest, st.forest.trees[tree * TREE_SIZE + ARENA], threads)
+
+
+@inlined
+def put(st: Store, side: int, key: int, row: int, path: Array) -> None:
+    """Insert a row (not for PARTED). Nodes must be left."""
+    if st.sides[side * SIDE_SIZE + MODE] == OPTIMISTIC:
+        tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
+        insert_optimistic(st.forest, st.locks, tree, key, row)
+        return
+    insert_row(st.forest, tree_of(st, side, row), key, row, path)
+
+
+@inlined
+def put_parted(st: Store, side: int, key: int, row: int, path: Array, locked: bool) -> None:
+    """Insert a row into a PIM-Tree (Appendix A.1): find its subindex in T_S, then insert there."""
+    at = side * SIDE_SIZE
+    sub = descend(st.runs, st.sides[at + RUNS_FIRST], key, st.sides[at + DEPTH])
+    tree = st.sides[at + TREES_FIRST] + sub
+    if locked:
+        lock(st.locks, st.sides[at + LOCKS_FIRST] + sub)
+    root = st.forest.trees[tree * TREE_SIZE + ROOT]
+    if st.forest.trees[tree * TREE_SIZE + HEIGHT] == 0 and st.forest.sizes[root] == 0:
+        clear_leaf(st.forest, root)
+    insert_row(st.forest, tree, key, row, path)
+    if locked:
+        unlock(st.locks, st.sides[at + LOCKS_FIRST] + sub)
+
+
+@inlined
+def remove(st: Store, side: int, key: int, row: int, path: Array) -> bool:
+    """Delete a row from the tree that holds it (SINGLE, ROBIN and OPTIMISTIC)."""
+    if st.sides[side * SIDE_SIZE + MODE] == OPTIMISTIC:
+        tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
+        return delete_optimistic(st.forest, st.locks, tree, key, row)
+    return delete_row(st.forest, tree_of(st, side, row), key, row, path)
+
+
+# --- Chains --------------------------------------------------------------------------------------
+
+
+@inlined
+def drop_expired(st: Store, side: int) -> None:
+    """Chain: release the subindexes whose rows have all expired."""
+    at = side * SIDE_SIZE
+    low, high, slots = TREES_LOW, TREES_HIGH, TREES_SLOTS
+    kept = 1
+    if st.sides[at + IMMUTABLE]:
+        low, high, slots, kept = RUNS_LOW, RUNS_HIGH, RUNS_SLOTS, 0
+    while st.sides[at + high] - st.sides[at + low] > kept:
+        slot = st.sides[at + low] % st.sides[at + slots]
+        if st.lasts[side * (st.lasts.size // 2) + slot] >= st.sides[at + BEFORE]:
+            return
+        st.sides[at + low] += 1
+
+
+@inlined
+def roll(st: Store, side: int) -> int:
+    """Chain: archive the active subindex and open an empty one (Section 2.2.2).
+
+    Gives DONE, NO_SLOT when all places of the ring are taken, NO_ROOM when a run is too small.
+    """
+    at = side * SIDE_SIZE
+    drop_expired(st, side)
+    lasts = side * (st.lasts.size // 2)
+    if not st.sides[at + IMMUTABLE]:
+        slots = st.sides[at + TREES_SLOTS]
+        if st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW] >= slots:
+            return NO_SLOT
+        st.lasts[lasts + (st.sides[at + TREES_HIGH] - 1) % slots] = st.sides[at + ACTIVE]
+        st.sides[at + TREES_HIGH] += 1
+        tree = tree_of(st, side, 0)
+        plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
+    else:
+        slots = st.sides[at + RUNS_SLOTS]
+        if st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW] >= slots:
+            return NO_SLOT
+        slot = st.sides[at + RUNS_HIGH] % slots
+        run = st.sides[at + RUNS_FIRST] + slot
+        if st.sides[at + YOUNG] > st.runs.facts[run * RUN_SIZE + ROOM]:
+            return NO_ROOM
+        st.runs.facts[run * RUN_SIZE + COUNT] = 0
+        merge_rows(st, side, run, run)
+        st.lasts[lasts + slot] = st.sides[at + ACTIVE]
+        st.sides[at + RUNS_HIGH] += 1
+        tree = tree_of(st, side, 0)
+        plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
+    st.sides[at + YOUNG] = 0
+    st.sides[at + LIMIT] = st.sides[at + PLAIN_LIMIT]
+    return DONE
+
+
+# --- Merging -------------------------------------------------------------------------------------
+
+
+@inlined
+def alive(st: Store, run: int, before: int) -> int:
+    """Rows of a run that have not expired."""
+    start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
+    found = 0
+    for p in range(np.uint64(start), np.uint64(start + count)):
+        found += st.runs.ids[p] >= before
+    return found
+
+
+@inlined
+def settle(st: Store, run: int, before: int) -> int:
+    """Move the live rows of a run to the end of its region; gives where they begin."""
+    keys, ids = st.runs.keys, st.runs.ids
+    start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
+    k = start + st.runs.facts[run * RUN_SIZE + ROOM]
+    for i in range(start + count - 1, start - 1, -1):
+        row = ids[np.uint64(i)]
+        keys[np.uint64(k - 1)] = keys[np.uint64(i)]
+        ids[np.uint64(k - 1)] = row
+        k -= row >= before
+    return k
+
+
+@inlined
+def merge_rows(st: Store, side: int, source: int, target: int) -> int:
+    """Merge the live rows of run ``source`` and of the trees into run ``target``.
+
+    ``target`` may be ``source``: its live rows then move to the end of the region first, and the
+    merge writes from the beginning, never past what it has read, as all rows fit. Gives DONE, or
+    NO_ROOM with nothing changed. The trees stay as they are.
+    """
+    at = side * SIDE_SIZE
+    before, young = st.sides[at + BEFORE], st.sides[at + YOUNG]
+    f, keys, ids = st.forest, st.runs.keys, st.runs.ids
+    if alive(st, source, before) + young > st.runs.facts[target * RUN_SIZE + ROOM]:
+        return NO_ROOM
+    one = np.uint64(1)
+    stop = np.uint64(0)
+    if source == target:
+        i = np.uint64(settle(st, source, before))
+        stop = np.uint64(
+            st.runs.facts[source * RUN_SIZE + START] + st.runs.facts[source * RUN_SIZE + ROOM]
+        )
+    else:
+        i = np.uint64(st.runs.facts[source * RUN_SIZE + START])
+        stop = i + np.uint64(st.runs.facts[source * RUN_SIZE + COUNT])
+    k = np.uint64(st.runs.facts[target * RUN_SIZE + START])
+    if st.sides[at + MODE] == PARTED:
+        leaf = f.arenas[
+            f.trees[st.sides[at + TREES_FIRST] * TREE_SIZE + ARENA] * ARENA_SIZE + LEAF_FIRST
+        ]
+    else:
+        leaf = first_leaf(f, tree_of(st, side, 0))
+    while leaf >= 0:
+        for slot in range(f.sizes[leaf]):
+            bound, young_row = f.keys[leaf, slot], f.ids[leaf, slot]
+            while i < stop and keys[i] <= bound:
+                row = ids[i]
+                keys[k] = keys[i]
+                ids[k] = row
+                k += np.uint64(row >= before)
+                i += one
+            if young_row >= before:
+                keys[k] = bound
+                ids[k] = young_row
+                k += one
+        leaf = f.nexts[leaf]
+    while i < stop:
+        row = ids[i]
+        keys[k] = keys[i]
+        ids[k] = row
+        k += np.uint64(row >= before)
+        i += one
+    start = st.runs.facts[target * RUN_SIZE + START]
+    st.runs.facts[target * RUN_SIZE + COUNT] = np.int64(k) - start
+    build(st.runs, target)
+    return DONE
+
+
+@inlined
+def ready_parts(st: Store, side: int, run: int) -> int:
+    """How many subindexes a PIM-Tree over this run has; sets the depth they are attached at."""
+    at = side * SIDE_SIZE
+    depth = st.runs.facts[run * RUN_SIZE + LEVELS] - 1
+    if st.sides[at + ASKED_DEPTH] >= 0:
+        depth = min(st.sides[at + ASKED_DEPTH], st.runs.facts[run * RUN_SIZE + LEVELS])
+    st.sides[at + DEPTH] = max(depth, 0)
+    return st.runs.facts[run * RUN_SIZE + NODES + st.sides[at + DEPTH]]
+
+
+@inlined
+def reset_young(st: Store, side: int) -> int:
+    """Empty the trees after a merge; for PARTED, one empty subindex per node of T_S at the depth.
+
+    Heads are cleared when their first row comes, so this costs a few words per subindex. Gives
+    NO_NODES when there are too few leaves for the heads; the store must then be made larger and the
+    call repeated.
+    """
+    at = side * SIDE_SIZE
+    f = st.forest
+    st.sides[at + YOUNG] = 0
+    tree = st.sides[at + TREES_FIRST]
+    if st.sides[at + MODE] != PARTED:
+        tree = tree_of(st, side, 0)
+        plant(f, tree, f.trees[tree * TREE_SIZE + ARENA])
+        return DONE
+    parts = ready_parts(st, side, st.sides[at + RUNS_FIRST])
+    arena = f.trees[tree * TREE_SIZE + ARENA]
+    base = arena * ARENA_SIZE
+    heads = f.arenas[base + LEAF_FIRST]
+    f.arenas[base + LEAF_TOP] = heads + parts
+    f.arenas[base + INNER_TOP] = f.arenas[base + INNER_FIRST]
+    f.arenas[base + LEAF_FREE] = -1
+    f.arenas[base + INNER_FREE] = -1
+    f.arenas[base + TALLEST] = 0
+    if not has_nodes(f, arena, 1) or parts > st.sides[at + TREES_SLOTS]:
+        return NO_NODES
+    for sub in range(parts):
+        head = heads + sub
+        f.sizes[head] = 0
+        f.nexts[head] = head + 1 if sub + 1 < parts else -1
+        f.trees[(tree + sub) * TREE_SIZE + ROOT] = head
+        f.trees[(tree + sub) * TREE_SIZE + HEIGHT] = 0
+        f.trees[(tree + sub) * TREE_SIZE + ARENA] = arena
+    return DONE

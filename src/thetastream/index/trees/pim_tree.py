@@ -1,0 +1,68 @@
+"""Partitioned in-memory merge tree (PIM-Tree): T_I is cut into subindexes by the ranges of T_S.
+
+    T_S   level 0               [ 40 | ∞ ]
+          level 1  = D_I   [ 14 | ∞ ]   [ 71 | ∞ ]        nodes at the insertion depth D_I …
+                              │             │
+    T_I                      B₀ ─────────► B₁             … each have a subindex of their range;
+                           (4 9 15)      (44 90)          their leaf chains are linked
+    run   3 5 6 9 14 │ 15 15 21 40 │ 41 50 66 71 │ 80 93
+
+PIM-Tree, Section 3.3 and Appendix A.1–A.2. An insert goes down T_S to depth D_I and into the
+B⁺-tree it finds there; a search goes down T_S, reads the run, then the subindex of the same node
+and, along the chain, those behind it. Subindexes are small, because T_S divides the keys evenly
+whatever their distribution; each has a lock, so threads that touch different ranges do not meet
+(``parallel.py``). T_S is never changed while it is read, so going down it needs no lock.
+
+Errata: the loops of Algorithms 1 and 2 go on while the key is *greater* than the separator.
+Algorithm 2 knows the last leaf of a subindex by a flag; here the first leaf is known by its number.
+
+Invariants: those of an IM-Tree; subindex ``i`` holds keys in ``(last key of node i - 1, last key of
+node i]``; its first leaf is leaf ``i`` of the arena; leaf chains are linked across subindexes.
+
+Cost: insert ``D_I`` nodes of T_S and a descent of a small tree, and 1 / m merge steps; search a
+descent of T_S and of a small tree. Bytes: as an IM-Tree, and a leaf per subindex.
+
+``depth`` -1 means the lowest level of inner nodes, which the experiments show to be best
+(Figure 8c): subindexes then cover ``leaf · run_fanout`` rows of T_S each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from thetastream.index.base import register
+from thetastream.index.trees.im_tree import merged_recipe
+from thetastream.index.trees.kernels import store as layout
+from thetastream.index.trees.pool import Recipe
+from thetastream.index.trees.tree_index import TreeIndex
+
+__all__ = ["PimTree"]
+
+
+@register
+class PimTree(TreeIndex):
+    """An IM-Tree whose T_I is cut at ``depth`` of T_S."""
+
+    name: ClassVar[str] = "pim-tree"
+    summary: ClassVar[str] = "like im-tree, with a small B⁺-tree per range of the immutable one"
+    concurrent: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        capacity: int = 1 << 20,
+        columns: int = 1,
+        merge_ratio: float = 1 / 16,
+        depth: int = -1,
+        slots: int = 32,
+        fanout: int = 32,
+        leaf: int = 32,
+        run_fanout: int = 16,
+    ) -> None:
+        super().__init__(
+            capacity, columns, merge_ratio=merge_ratio, depth=depth, slots=slots, fanout=fanout,
+            leaf=leaf, run_fanout=run_fanout,
+        )  # fmt: skip
+
+    @classmethod
+    def recipe(cls, window: int, **settings: Any) -> Recipe:
+        return merged_recipe(cls.name, layout.PARTED, window, **settings)

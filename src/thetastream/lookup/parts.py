@@ -1,0 +1,145 @@
+"""The indexes of a window over one stream: a partial index per subwindow, or one for all.
+
+Questions see rows by their moments (``window_clock.py``). A part all of whose rows lie inside the
+period asked for is asked as it is; in one that the period cuts, the moments of candidates are
+looked at. So an answer is exact for any period, and of a period of whole subwindows nothing but
+the structure's own mapper is needed (Ordered Indexing, Section 3.3.2).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.index.base import Index, create
+from thetastream.index.slotted.ptwi import Ptwi
+
+__all__ = ["Part", "Parts", "parts_of"]
+
+Array = NDArray[np.int64]
+_BLOCK = 4096  # rows looked at together to find the first that is still wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An index, and between which moments its rows lie."""
+
+    index: Index
+    least: int
+    greatest: int
+    first: int
+    """No row in it has an id below this."""
+
+    def inside(self, since: int, until: int) -> bool:
+        """Whether all its rows lie in the period."""
+        return since <= self.least and self.greatest <= until
+
+
+class Parts(ABC):
+    """Rows by key, cut by moment or not."""
+
+    index: Index
+
+    def __init__(self) -> None:
+        self._latest = -(2**63)
+        self._disorder = -1  # rows above this id came in the order of their moments
+
+    def insert(self, keys: Array, ids: Array, moments: Array, good: Any) -> None:
+        """Store those rows that are ``good``; ids are above all before, and ascend."""
+        before = np.maximum.accumulate(np.concatenate([[self._latest], moments]))
+        late = np.flatnonzero(moments < before[:-1])
+        if late.size:
+            self._disorder = int(ids[late[-1]])
+        self._latest = int(before[-1])
+        keys, ids, moments = keys[good], ids[good], moments[good]
+        if ids.size:
+            self._insert(keys, ids, moments)
+
+    def in_order(self, part: Part) -> bool:
+        """Whether the newest row of a part is also its latest."""
+        return part.first > self._disorder
+
+    @abstractmethod
+    def _insert(self, keys: Array, ids: Array, moments: Array) -> None: ...
+
+    @abstractmethod
+    def expire(self, horizon: int, moments: Array, first: int, following: int) -> int:
+        """Rows before a moment are not asked for any more; gives the least id still needed.
+
+        ``moments`` are those of the rows from ``first`` on; the next row is ``following``.
+        """
+
+    @abstractmethod
+    def between(self, since: int, until: int) -> Iterator[Part]:
+        """The parts that may hold rows of a period, the latest first."""
+
+
+class _Slots(Parts):
+    """A partial index per subwindow."""
+
+    def __init__(self, index: Ptwi) -> None:
+        super().__init__()
+        self.index: Ptwi = index
+
+    def _insert(self, keys: Array, ids: Array, moments: Array) -> None:
+        self.index.insert(keys, ids, moments)
+
+    def expire(self, horizon: int, moments: Array, first: int, following: int) -> int:
+        self.index.expire_older(horizon)
+        slots = self.index.slots_between(-(2**63), 2**63 - 1)
+        return min((slot.first for slot in slots), default=following)
+
+    def between(self, since: int, until: int) -> Iterator[Part]:
+        for slot in reversed(self.index.slots_between(since, until)):
+            self.index.touch(1)
+            yield Part(slot.index, slot.least, slot.greatest, slot.first)
+
+
+class _Whole(Parts):
+    """One index for the whole window. Rows leave it in the order of their arrival."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__()
+        self.index = index
+        self._least, self._greatest = 2**63 - 1, -(2**63)
+        self._first = 0
+
+    def _insert(self, keys: Array, ids: Array, moments: Array) -> None:
+        self.index.insert(keys, ids)
+        self._least = min(self._least, int(moments.min()))
+        self._greatest = max(self._greatest, int(moments.max()))
+
+    def expire(self, horizon: int, moments: Array, first: int, following: int) -> int:
+        """Amortised O(1) per row: looks at rows from the oldest on, to the first that stays."""
+        at = 0
+        while at < moments.size:
+            late = moments[at : at + _BLOCK] < horizon
+            if not late.all():
+                at += int(np.argmin(late))
+                break
+            at += late.size
+        self._first = first + at
+        self.index.expire(self._first)
+        if at == moments.size:
+            self._least, self._greatest = 2**63 - 1, -(2**63)
+        elif self._first > self._disorder:
+            self._least = int(moments[at])
+        return self._first
+
+    def between(self, since: int, until: int) -> Iterator[Part]:
+        if self._least <= until and self._greatest >= since:
+            yield Part(self.index, self._least, self._greatest, self._first)
+
+
+def parts_of(name: str, capacity: int, stride: int, subwindows: int, **options: Any) -> Parts:
+    """Parts over a structure: cut by moment where its name says ``ptwi``."""
+    if name.partition("/")[0] == Ptwi.name:
+        index = create(name, capacity, subwindows=subwindows, stride=stride, **options)
+        assert isinstance(index, Ptwi)
+        return _Slots(index)
+    return _Whole(create(name, capacity, **options))

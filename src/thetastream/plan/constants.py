@@ -1,0 +1,163 @@
+"""What a node or a row costs: tables by size, with defaults, read from and written to a file.
+
+The equations that use them are in ``cost.py``, measuring is in ``calibration.py``. Between two
+sizes costs are interpolated on the logarithm of the size; beyond the last they go on as they did.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from bisect import bisect_right
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from thetastream._jit import cache_root
+from thetastream.errors import DataError
+
+__all__ = ["CALIBRATED", "Constants", "Table", "at", "calibration_file"]
+
+CALIBRATED = "calibrated on this machine"
+_FORMAT = 1
+
+Table = tuple[tuple[float, float], ...]
+"""Nanoseconds by the logarithm (base 2) of a number of nodes or rows, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What one node or row costs, in nanoseconds. The defaults were measured once, on one machine.
+
+    ``search``, ``insert``, ``delete`` and ``immutable`` are by the number of nodes in a level;
+    ``compare``, ``compare_run``, ``merge`` and ``merge_young`` by the number of rows in the window.
+    ``scan`` is per row that a nested loop passes. ``window`` is what a tuple costs besides its
+    index, being numbered and remembered: the paper leaves it out, as it is the same for all
+    structures, and so does ``Cost``.
+    """
+
+    # fmt: off
+    search: Table = (
+        (2.6, 20.21), (4.6, 20.21), (6.6, 20.21), (8.6, 28.72), (10.6, 40.37),
+        (12.6, 100.6), (14.6, 342.6), (16.6, 478.3),
+    )
+    insert: Table = (
+        (2.6, 73.83), (4.6, 73.83), (6.6, 78.53), (8.6, 80.88), (10.6, 82.32),
+        (12.6, 118.4), (14.6, 343.3), (16.6, 502.3),
+    )
+    delete: Table = (
+        (2.6, 75.78), (4.6, 75.78), (6.6, 79.65), (8.6, 84.17), (10.6, 88.37),
+        (12.6, 155.5), (14.6, 426.6), (16.6, 574.2),
+    )
+    immutable: Table = (
+        (2, 15.88), (4, 15.88), (6, 15.88), (8, 15.88), (10, 15.88),
+        (12, 67.72), (14, 216.1), (16, 296.6),
+    )
+    compare: Table = (
+        (7, 2.93), (9, 5.73), (11, 5.73), (13, 5.73), (15, 5.73),
+        (17, 5.73), (19, 12.3), (21, 18.51),
+    )
+    compare_run: Table = (
+        (7, 2.34), (9, 4.09), (11, 4.09), (13, 4.09), (15, 4.09),
+        (17, 4.09), (19, 4.09), (21, 4.26),
+    )
+    merge: Table = (
+        (7, 1.92), (9, 1.92), (11, 1.92), (13, 1.92), (15, 1.92),
+        (17, 2.46), (19, 2.97), (21, 3.88),
+    )
+    merge_young: Table = (
+        (7, 14.26), (9, 14.26), (11, 14.26), (13, 14.26), (15, 14.26),
+        (17, 14.26), (19, 14.26), (21, 14.26),
+    )
+    scan: float = 0.1803
+    window: float = 74.3
+    # fmt: on
+    source: str = "defaults"
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Constants:
+        """The constants of a calibration, from the cache folder; without one, the defaults."""
+        file = calibration_file() if path is None else path
+        try:
+            changed = file.stat().st_mtime_ns
+        except OSError:
+            if path is not None:
+                raise DataError(f"there is no calibration at {path}; {_AGAIN}") from None
+            return cls()
+        return _read(file, changed)
+
+    def save(self, path: Path | None = None, **facts: Any) -> Path:
+        """Write a calibration, with facts on where it comes from; gives the file."""
+        file = calibration_file() if path is None else path
+        text = json.dumps({"format": _FORMAT, **facts, "constants": self.as_dict()}, indent=2)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside = file.with_name(f"{file.name}.{os.getpid()}")  # readers see all of it or nothing
+        beside.write_text(text + "\n", encoding="utf-8")
+        beside.replace(file)
+        return file
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {name: value for name, value in asdict(self).items() if name != "source"}
+
+
+_AGAIN = "run `thetastream index calibrate`"
+
+
+def calibration_file() -> Path:
+    """Where the constants of this machine are kept: beside the compiled kernels."""
+    return _root(*map(os.environ.get, ("THETASTREAM_CACHE", "XDG_CACHE_HOME", "HOME"))) / _NAME
+
+
+_NAME = "calibration.json"
+
+
+@lru_cache(maxsize=8)
+def _root(*_places: str | None) -> Path:
+    return cache_root()
+
+
+@lru_cache(maxsize=8)
+def _read(file: Path, changed: int) -> Constants:
+    try:
+        held = json.loads(file.read_text(encoding="utf-8"))
+        if held["format"] != _FORMAT:
+            raise ValueError(f"its format is {held['format']!r}, not {_FORMAT}")
+        values = {
+            field.name: _checked(field.name, held["constants"][field.name], field.default)
+            for field in fields(Constants)
+            if field.name != "source"
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"the calibration {file} cannot be used: {what}; {_AGAIN} again") from None
+    return Constants(**values, source=CALIBRATED)
+
+
+def _checked(name: str, value: Any, like: Any) -> Any:
+    """A number, or a table of them, as read from a file."""
+    if not isinstance(like, tuple):
+        value = [[0.0, value]]
+    table = tuple((float(size), float(cost)) for size, cost in value)
+    sizes = [size for size, _ in table]
+    rising = all(a < b for a, b in pairwise(sizes))
+    if not table or not rising or not all(0.0 <= cost < math.inf for _, cost in table):
+        raise ValueError(f"{name} is {value}, not nanoseconds by ascending size")
+    return table if isinstance(like, tuple) else table[0][1]
+
+
+def at(table: Table, count: float) -> float:
+    """The entry for a number of nodes or rows: interpolated, and carried on beyond the last.
+
+    >>> at(((10, 40.0), (12, 60.0)), 2**11)
+    50.0
+    """
+    size = math.log2(max(count, 1.0))
+    if len(table) == 1 or size <= table[0][0]:
+        return table[0][1]
+    upper = min(bisect_right(table, size, key=lambda entry: entry[0]), len(table) - 1)
+    (left, low), (right, high) = table[upper - 1], table[upper]
+    return max(low + (high - low) * (size - left) / (right - left), 0.0)

@@ -1,0 +1,391 @@
+"""What a tuple costs: Equations 1–6 of the PIM-Tree paper, with constants measured on the machine.
+
+Notation of the paper (Section 2), and what stands for it here::
+
+    w                        window                    rows of the window, the same on both sides
+    σ_s                      match_rate                rows of the window that a tuple meets
+    f_b, f_ib                fan-out                   children of an inner node
+    H_b, H_c, H_p            Tree.height               of B⁺-trees: window, subindex, partition
+    H_I, H'_I, H_S           Tree.height               of T_I, of a PIM-Tree's subindex, of T_S
+    λ_b^s, λ_b^i, λ_b^d      search, insert, delete    per node of a B⁺-tree
+    λ_ib^s                   immutable                 search, per node of an immutable B⁺-tree
+    τ_c                      compare, compare_run      per row that is read and compared
+    M / (m w)                merge, merge_young        a merge, by the rows that it reads
+
+``C_T = C_S + C_D + C_I`` (Equation 1) is ``Cost.total``. The paper counts merges as deletion (Step
+2); here they are a figure of their own, as nothing else is deleted in a structure that merges.
+
+Departures, argued in ``docs/cost-model.md``:
+
+- λ is a function. A node in the first cache costs some 25 ns here, one in memory some 400. What
+  decides is how many nodes it is one of, so λ is a short table over the logarithm of the number of
+  nodes in a level, and ``H · λ`` a sum over H levels. A table of one entry is the paper's constant.
+- An insert or delete visits inner nodes as a search does and changes a leaf: ``H_b · λ_b^i`` is
+  ``(H_b - 1) · λ_b^s + λ_b^i``, and likewise for deletes. Splits and joins of nodes are in λ_b^i
+  and λ_b^d.
+- τ_c is two tables: reading on in a run is cheaper than along a chain of leaves.
+- Heights count the leaf and are not rounded: ``1 + log_f(rows / rows per leaf)``.
+- A chain has archived subindexes of ``w / (L - 1)`` rows, so that L - 1 of them cover a window. The
+  IB-chain, which the paper measures but does not model, searches immutable nodes in those.
+- T_I, and the active subindex of a chain, are half full on average.
+- Descents of several trees for one tuple overlap in the processor, so each is charged as if its
+  tree were alone; a single descent competes for the caches with all trees.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from thetastream.errors import RegistryError, suggest
+from thetastream.index.base import defaults
+from thetastream.plan.constants import Constants, Table, at
+
+__all__ = [
+    "FILL",
+    "Constants",
+    "Cost",
+    "Tree",
+    "best_merge_ratio",
+    "immutable_tree",
+    "mutable_tree",
+    "predict",
+    "priced",
+]
+
+FILL = 0.66  # how full the nodes of a B⁺-tree are that takes rows in random order
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Nanoseconds per tuple, by step."""
+
+    search: float
+    delete: float
+    insert: float
+    merge: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """C_T of Equation 1: all steps together."""
+        return self.search + self.delete + self.insert + self.merge
+
+    def as_dict(self) -> dict[str, float]:
+        """Plain values, in the order of the steps."""
+        return asdict(self)
+
+
+# --- Trees ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """How many nodes each level has, from the leaves up, and how much of a level is there.
+
+    Heights are not rounded (H ≈ log_f w, Section 2.2.1), so the topmost level may be there in part.
+    ``copies`` counts several trees of this shape as one level each.
+    """
+
+    levels: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, rows: float, leaf: float, fanout: float, copies: float = 1.0) -> Tree:
+        """A tree of so many rows, rows per leaf and children per inner node."""
+        nodes = max(rows / leaf, 1.0)
+        levels = [(nodes * copies, 1.0)]
+        while nodes >= fanout:
+            nodes /= fanout
+            levels.append((nodes * copies, 1.0))
+        if nodes > 1.0:
+            levels.append((copies, math.log(nodes) / math.log(fanout)))
+        return cls(tuple(levels))
+
+    @property
+    def height(self) -> float:
+        """H: nodes from root to leaf.
+
+        >>> Tree.of(32**4, leaf=32, fanout=32).height
+        4.0
+        """
+        return sum(part for _, part in self.levels)
+
+    @property
+    def leaves(self) -> float:
+        """Nodes of the lowest level."""
+        return self.levels[0][0]
+
+    @property
+    def inner(self) -> Tree:
+        """The tree without its leaves."""
+        return Tree(self.levels[1:])
+
+    def visit(self, costs: Table) -> float:
+        """``H · λ``: one node per level."""
+        return sum(part * at(costs, nodes) for nodes, part in self.levels)
+
+    def change(self, k: Constants, costs: Table) -> float:
+        """Going down to a leaf, and changing it."""
+        return self.inner.visit(k.search) + at(costs, self.leaves)
+
+
+def mutable_tree(rows: float, slots: int, fanout: int, copies: float = 1.0) -> Tree:
+    """A B⁺-tree whose nodes are as full as random order leaves them."""
+    return Tree.of(rows, max(1.0, FILL * slots), FILL * fanout, copies)
+
+
+def immutable_tree(rows: float, leaf: int, fanout: int) -> Tree:
+    """A tree in breadth-first order: all its nodes are full."""
+    return Tree.of(rows, leaf, fanout)
+
+
+# --- Equations -----------------------------------------------------------------------------------
+
+
+def _b_plus_tree(k: Constants, w: float, rate: float, *, slots: int, fanout: int) -> Cost:
+    """Equation 2 (Section 2.2.1): ``H_b λ_b^s + σ_s τ_c``, ``H_b λ_b^d``, ``H_b λ_b^i``."""
+    tree = mutable_tree(w, slots, fanout)
+    return Cost(
+        search=tree.visit(k.search) + rate * at(k.compare, w),
+        delete=tree.change(k, k.delete),
+        insert=tree.change(k, k.insert),
+    )
+
+
+def _chained(
+    k: Constants,
+    w: float,
+    rate: float,
+    *,
+    length: int,
+    immutable: bool,
+    slots: int,
+    fanout: int,
+    leaf: int,
+    run_fanout: int,
+) -> Cost:
+    """Equation 3 (Section 2.2.2).
+
+    ``L H_c λ_b^s + σ_s τ_c (1 + 1 / (2 (L - 1)))``, 0, ``H_c λ_b^i``. The term with 1 / (2 (L - 1))
+    is for rows that have expired: as many as the active subindex holds on average. In an IB-chain
+    each row is written once more, when its subindex is archived.
+    """
+    rows = w / (length - 1)
+    active = mutable_tree(rows / 2, slots, fanout)
+    extra = rate / (2 * (length - 1)) * at(k.compare, w)
+    if immutable:
+        archived = immutable_tree(rows, leaf, run_fanout).visit(k.immutable)
+        read, merge = rate * at(k.compare_run, w) + extra, at(k.merge, rows)
+    else:
+        archived = mutable_tree(rows, slots, fanout).visit(k.search)
+        read, merge = rate * at(k.compare, w) + extra, 0.0
+    return Cost(
+        search=(length - 1) * archived + active.visit(k.search) + read,
+        delete=0.0,
+        insert=active.change(k, k.insert),
+        merge=merge,
+    )
+
+
+def _round_robin(
+    k: Constants,
+    w: float,
+    rate: float,
+    *,
+    partitions: int,
+    slots: int,
+    fanout: int,
+) -> Cost:
+    """Equation 4 (Section 2.2.3): ``P H_p λ_b^s + σ_s τ_c``, ``H_p λ_b^d``, ``H_p λ_b^i``."""
+    alone = mutable_tree(w / partitions, slots, fanout)
+    among = mutable_tree(w / partitions, slots, fanout, copies=partitions)
+    return Cost(
+        search=partitions * alone.visit(k.search) + rate * at(k.compare, w),
+        delete=among.change(k, k.delete),
+        insert=among.change(k, k.insert),
+    )
+
+
+def _im_tree(
+    k: Constants,
+    w: float,
+    rate: float,
+    *,
+    merge_ratio: float,
+    slots: int,
+    fanout: int,
+    leaf: int,
+    run_fanout: int,
+) -> Cost:
+    """Equation 5 (Section 3.2.1).
+
+    ``H_S λ_ib^s + H_I λ_b^s + σ_s τ_c (1 + m / 2)``, ``M / (m w)``, ``H_I λ_b^i``.
+    """
+    stored = immutable_tree(w, leaf, run_fanout)
+    young = mutable_tree(merge_ratio * w / 2, slots, fanout)
+    read = _read_merged(k, w, rate, merge_ratio)
+    return Cost(
+        search=stored.visit(k.immutable) + young.visit(k.search) + read,
+        delete=0.0,
+        insert=young.change(k, k.insert),
+        merge=_merge(k, w, merge_ratio),
+    )
+
+
+def _pim_tree(
+    k: Constants,
+    w: float,
+    rate: float,
+    *,
+    merge_ratio: float,
+    depth: int,
+    slots: int,
+    fanout: int,
+    leaf: int,
+    run_fanout: int,
+) -> Cost:
+    """Equation 6 (Section 3.3.2).
+
+    ``H_S λ_ib^s + H'_I λ_b^s + σ_s τ_c (1 + m / 2)``, ``M' / (m w)``, ``D_I λ_ib^s + H'_I λ_b^i``.
+    At depth D_I, the lowest inner level unless given, T_S has ``f_ib^D_I`` nodes, and T_I as many
+    subindexes. M' = M.
+    """
+    stored = immutable_tree(w, leaf, run_fanout)
+    lowest, deepest = max(0.0, stored.height - 2.0), stored.height - 1.0
+    parts = run_fanout ** (lowest if depth < 0 else min(float(depth), deepest))
+    above = Tree.of(parts, 1.0, run_fanout).inner  # the D_I levels of T_S that an insert visits
+    young = mutable_tree(merge_ratio * w / 2 / parts, slots, fanout, copies=parts)
+    read = _read_merged(k, w, rate, merge_ratio)
+    return Cost(
+        search=stored.visit(k.immutable) + young.visit(k.search) + read,
+        delete=0.0,
+        insert=above.visit(k.immutable) + young.change(k, k.insert),
+        merge=_merge(k, w, merge_ratio),
+    )
+
+
+def _read_merged(k: Constants, w: float, rate: float, merge_ratio: float) -> float:
+    """``σ_s τ_c (1 + m / 2)``: T_I holds m / 2 of the window, T_S as much that has expired."""
+    return rate * (at(k.compare_run, w) + merge_ratio / 2 * at(k.compare, w))
+
+
+def _merge(k: Constants, w: float, merge_ratio: float) -> float:
+    """``M / (m w)``: a merge reads the w rows of T_S and the m w rows of T_I."""
+    return at(k.merge, w) / merge_ratio + at(k.merge_young, w)
+
+
+def _css_tree(k: Constants, w: float, rate: float, *, leaf: int, fanout: int) -> Cost:
+    """T_S alone: every insert builds it anew. Not in the paper, and not meant for single rows."""
+    return Cost(
+        search=immutable_tree(w, leaf, fanout).visit(k.immutable) + rate * at(k.compare_run, w),
+        delete=0.0,
+        insert=0.0,
+        merge=w * at(k.merge, w) + at(k.merge_young, w),
+    )
+
+
+def _nested_loop(k: Constants, w: float, rate: float) -> Cost:
+    """``w τ``: every row of the window is passed."""
+    return Cost(search=w * k.scan, delete=0.0, insert=0.0)
+
+
+_EQUATIONS: dict[str, Callable[..., Cost]] = {
+    "b+tree": _b_plus_tree,
+    "chained": _chained,
+    "css-tree": _css_tree,
+    "im-tree": _im_tree,
+    "nested-loop": _nested_loop,
+    "optimistic-tree": _b_plus_tree,  # in one thread; what its versions and latches cost is not in
+    "pim-tree": _pim_tree,
+    "round-robin": _round_robin,
+}
+
+_LEAST = {
+    "length": 2, "partitions": 1, "slots": 2, "fanout": 2, "leaf": 1, "run_fanout": 2, "depth": -1,
+    "immutable": 0, "merge_ratio": 2.0**-20,
+}  # fmt: skip
+
+
+def priced() -> list[str]:
+    """Names of the structures that have an equation."""
+    return list(_EQUATIONS)
+
+
+def predict(
+    structure: str,
+    window: float,
+    match_rate: float,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    constants: Constants | None = None,
+) -> Cost:
+    """What a tuple costs in an index-based window join in one thread, tuple by tuple.
+
+    ``parameters`` are those of the structure. ``constants`` are those of ``Constants.load()``
+    unless given.
+
+    >>> paper = predict("b+tree", 2**20, 2.0, constants=Constants())
+    >>> paper.total > predict("pim-tree", 2**20, 2.0, constants=Constants()).total
+    True
+    """
+    equation = _equation(structure)
+    if not (1 <= window < math.inf and 0 <= match_rate < math.inf):
+        raise RegistryError(
+            "window must be at least 1 and match_rate at least 0, both finite; got "
+            f"{window} and {match_rate}"
+        )
+    known = _known(equation)
+    for word, value in (parameters or {}).items():
+        if word not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise RegistryError(
+                f"{structure} has no parameter {word!r}; {has}.{suggest(word, known)}"
+            )
+        if not value >= _LEAST[word]:
+            raise RegistryError(f"{structure}: {word} must be at least {_LEAST[word]}; got {value}")
+    used = Constants.load() if constants is None else constants
+    settings = {**defaults(structure), **(parameters or {})}
+    return equation(used, float(window), float(match_rate), **settings)
+
+
+def best_merge_ratio(
+    structure: str,
+    window: float,
+    match_rate: float,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    constants: Constants | None = None,
+) -> float:
+    """The m that makes Equation 5 or 6 least, among powers of two from 1 down to one row.
+
+    >>> 2**-8 <= best_merge_ratio("pim-tree", 2**20, 2.0, constants=Constants()) <= 1
+    True
+    """
+    if "merge_ratio" not in _known(_equation(structure)):
+        able = [name for name, made in _EQUATIONS.items() if "merge_ratio" in _known(made)]
+        raise RegistryError(f"{structure} does not merge; {' and '.join(able)} do")
+    used = Constants.load() if constants is None else constants
+
+    def total(ratio: float) -> float:
+        settings = {**(parameters or {}), "merge_ratio": ratio}
+        cost = predict(structure, window, match_rate, parameters=settings, constants=used)
+        return cost.total
+
+    most = min(20, int(math.log2(max(window, 1.0))))
+    return min((2.0**-power for power in range(most + 1)), key=total)
+
+
+def _equation(structure: str) -> Callable[..., Cost]:
+    if structure not in _EQUATIONS:
+        raise RegistryError(
+            f"there is no cost model for {structure!r}; there is one for {', '.join(_EQUATIONS)}."
+            f"{suggest(structure, _EQUATIONS)}"
+        )
+    return _EQUATIONS[structure]
+
+
+def _known(equation: Callable[..., Cost]) -> list[str]:
+    found = inspect.signature(equation).parameters.values()
+    return [parameter.name for parameter in found if parameter.kind is parameter.KEYWORD_ONLY]

@@ -1,0 +1,290 @@
+"""Changes of a relation that become visible, and durable, all at once or not at all.
+
+>>> with relation.transaction() as t:                                           # doctest: +SKIP
+...     t.insert(new_parts)
+...     t.delete(pa.array([17, 4711]), where="r.price = 0")
+
+Everything that can be refused is refused before anything is written: other columns or types, keys
+that are not there, a condition that cannot be evaluated. A call that fails leaves the transaction
+as it was before the call; an exception that leaves the ``with`` block changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from thetastream.condition.expression import Expression
+from thetastream.condition.sql import parse
+from thetastream.data.batch import in_python, plain, to_keys
+from thetastream.data.evaluate import true_mask, type_of
+from thetastream.errors import PredicateError, RelationError, SchemaError, StateError, suggest
+from thetastream.relation.change.update import Doomed, Draft
+from thetastream.relation.files.build import stored_layout
+from thetastream.relation.files.snapshot import Snapshot
+from thetastream.relation.files.sorting import Chunk, stable_order
+from thetastream.relation.files.splices import Entries
+from thetastream.relation.image.columns import codec_of
+from thetastream.schema import Kind
+from thetastream.side import Side
+
+__all__ = ["Transaction"]
+
+Array = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_SHOWN = 5
+
+
+class Transaction:
+    """Changes under way, seen by nobody else; made by ``relation.transaction()``.
+
+    Costs memory for every leaf that is changed: rebuild a relation to replace most of its rows.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """``snapshot`` is the newest version; it stays open as long as the transaction."""
+        state = snapshot.state
+        self._layout = state.layout
+        self._stored = stored_layout(state.layout)
+        self._codecs = [codec_of(field.type, field.name) for field in state.schema]
+        self._draft: Draft | None = Draft(
+            self._stored, state.facts, Entries.of(state.fences), snapshot.read
+        )
+
+    @property
+    def draft(self) -> Draft:
+        """The relation as this transaction has made it so far."""
+        if self._draft is None:
+            raise StateError("the transaction has ended; begin another with relation.transaction()")
+        return self._draft
+
+    @property
+    def rows(self) -> int:
+        """Rows of the relation as it would be now."""
+        return self.draft.facts.rows
+
+    def end(self) -> None:
+        """Take no more changes."""
+        self._draft = None
+
+    # --- Changes --------------------------------------------------------------------------------
+
+    def insert(self, rows: Any) -> int:
+        """Put rows in: a table, a batch or several; gives how many.
+
+        Rows whose key is NULL are left out and counted (``null_keys``), as in a build.
+        """
+        chunk, nulls = self._chunk(rows)
+        draft = self.draft.copy()
+        draft.count_nulls(nulls)
+        draft.insert(chunk)
+        self._draft = draft
+        return len(chunk)
+
+    def update(self, rows: Any, upsert: bool = False) -> int:
+        """Put rows in the place of all rows with their keys; gives how many were put in.
+
+        A key that is not there is an error, unless ``upsert``: then its rows are inserted. In an
+        interval relation the key is ``lo``.
+        """
+        chunk, nulls = self._chunk(rows)
+        draft = self.draft.copy()
+        values = chunk.batch.column(self._layout.key[0])
+        doomed = self._doomed(chunk.keys, values, None)
+        gone = draft.replace(np.unique(chunk.keys), doomed, chunk)
+        if not upsert:
+            self._refuse_missing(chunk, gone)
+        draft.count_nulls(nulls)
+        self._draft = draft
+        return len(chunk)
+
+    def delete(self, keys: Any = None, *, where: str | Expression | None = None) -> int:
+        """Take out all rows with the keys; gives how many rows were taken out.
+
+        The keys are an array, a list, or a table or batch with the key column.
+        ``where`` is a condition on the columns ``r.…`` of a row that must be true, too; without
+        keys it decides alone, and every leaf is read. NULLs among the keys are passed over.
+        """
+        condition = None if where is None else self._condition(where)
+        draft = self.draft.copy()
+        if keys is None:
+            if condition is None:
+                raise RelationError(
+                    "delete takes keys, a condition where=…, or both; to take out every row give "
+                    "where='true'"
+                )
+            gone = draft.delete(None, self._doomed(None, None, condition))
+        else:
+            values = self._key_values(keys)
+            wanted = to_keys(values, self._stored.domain)[0]
+            gone = draft.delete(np.unique(wanted), self._doomed(wanted, values, condition))
+        self._draft = draft
+        return sum(map(len, gone))
+
+    def _doomed(
+        self, keys: Array | None, values: pa.Array | None, condition: Expression | None
+    ) -> Doomed:
+        """Which rows go: those with one of the keys for which the condition holds.
+
+        Keys of strings are hashes, so the strings themselves are compared, too.
+        """
+        name = self._layout.key[0]
+        wanted = None if keys is None else np.unique(keys)
+        exact = values if self._layout.domain.kind is Kind.BYTES else None
+
+        def doomed(rows: Chunk) -> Mask:
+            mask = np.ones(len(rows), np.bool_) if wanted is None else _among(rows.keys, wanted)
+            if exact is not None:
+                mask &= _is_in(rows.batch.column(name), exact)
+            if condition is not None:
+                places = np.flatnonzero(mask)
+                batch = rows.take(places).batch
+                mask[places] = true_mask(condition, lambda c: batch.column(c.name), len(places))
+            return mask
+
+        return doomed
+
+    def _refuse_missing(self, rows: Chunk, gone: list[Chunk]) -> None:
+        name = self._layout.key[0]
+        if self._layout.domain.kind is Kind.BYTES:
+            empty = rows.batch.column(name).slice(0, 0)
+            stored = pa.concat_arrays([empty, *(chunk.batch.column(name) for chunk in gone)])
+            there = _is_in(rows.batch.column(name), stored)
+        else:
+            found = np.concatenate([np.empty(0, np.int64), *(chunk.keys for chunk in gone)])
+            there = _among(rows.keys, np.unique(found))
+        if there.all():
+            return
+        values = rows.batch.column(name).filter(pa.array(~there)).unique()
+        shown = ", ".join(map(repr, in_python(values[:_SHOWN])))
+        more = f" and {len(values) - _SHOWN:,} others" if len(values) > _SHOWN else ""
+        raise RelationError(
+            f"update: the relation has no rows with {name} = {shown}{more}; nothing was changed. "
+            "Use upsert=True to insert them"
+        )
+
+    # --- What came ------------------------------------------------------------------------------
+
+    def _chunk(self, rows: Any) -> tuple[Chunk, int]:
+        """Rows in key order, as they are stored, and how many were left out."""
+        batch = _fitted(_one_batch(rows, self._layout.schema), self._layout.schema)
+        keys, his, valid = self._layout.keys_of(batch)
+        pairs = zip(self._codecs, batch.columns, strict=True)
+        arrays = [codec.decode(array) for codec, array in pairs]
+        chunk = Chunk(pa.RecordBatch.from_arrays(arrays, schema=self._stored.schema), keys, his)
+        if valid is not None:
+            chunk = chunk.take(np.flatnonzero(valid))
+        order = stable_order(chunk.keys)
+        return (chunk if order is None else chunk.take(order)), batch.num_rows - len(chunk)
+
+    def _key_values(self, keys: Any) -> pa.Array:
+        """Keys that came, without NULLs, in the type in which they are stored."""
+        name = self._layout.key[0]
+        kind = self._stored.schema.field(name).type
+        if isinstance(keys, pa.Table | pa.RecordBatch):
+            if name not in keys.schema.names:
+                raise SchemaError(
+                    f"delete: the rows given have no key column {name!r}; they have "
+                    f"{', '.join(keys.schema.names)}.{suggest(name, keys.schema.names)}"
+                )
+            keys = keys.column(name)
+        try:
+            if not isinstance(keys, pa.Array | pa.ChunkedArray):
+                keys = pa.array(keys, self._layout.schema.field(name).type)
+            values = plain(keys)
+            values = codec_of(values.type, name).decode(values)
+            return (values if values.type.equals(kind) else values.cast(kind)).drop_null()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise SchemaError(
+                f"delete: expected keys of type {self._layout.schema.field(name).type}, as the "
+                f"column {name!r} has it; got others ({error})"
+            ) from None
+
+    def _condition(self, where: str | Expression) -> Expression:
+        condition = where if isinstance(where, Expression) else parse(where)
+        names = self._layout.schema.names
+        if Side.LEFT in condition.sides():
+            raise PredicateError(
+                f"where={str(condition)!r} speaks of a left side; the columns of the relation are "
+                "r.…"
+            )
+        for name in condition.columns(Side.RIGHT):
+            if name not in names:
+                raise SchemaError(
+                    f"where={str(condition)!r}: the relation has no column {name!r}; it has "
+                    f"{', '.join(names)}.{suggest(name, names)}"
+                )
+        kind = type_of(condition, lambda column: self._stored.schema.field(column.name).type)
+        if not pat.is_boolean(kind):
+            raise SchemaError(f"where={str(condition)!r}: expected a condition, got {kind}")
+        return condition
+
+
+def _among(keys: Array, wanted: Array) -> Mask:
+    """Where keys are among others, which are ascending."""
+    if not len(wanted):
+        return np.zeros(len(keys), np.bool_)
+    places = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
+    mask: Mask = wanted[places] == keys
+    return mask
+
+
+def _is_in(values: pa.Array, others: pa.Array) -> Mask:
+    mask: Mask = pc.is_in(values, value_set=others).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _one_batch(rows: Any, schema: pa.Schema) -> pa.RecordBatch:
+    """What came as one batch."""
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    if isinstance(rows, pa.RecordBatchReader):
+        rows = rows.read_all()
+    elif isinstance(rows, list | tuple) and all(isinstance(b, pa.RecordBatch) for b in rows):
+        rows = pa.Table.from_batches(rows, schema=None if rows else schema)
+    if not isinstance(rows, pa.Table):
+        raise SchemaError(
+            "expected rows as a pyarrow table, a record batch, a list or a reader of batches; got "
+            f"{type(rows).__name__}: convert them, for example with pyarrow.Table.from_pylist"
+        )
+    arrays = [plain_chunks(column) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+
+
+def plain_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """One array of a column's chunks."""
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+
+
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of the relation, in its order; SchemaError that names what differs."""
+    names = batch.schema.names
+    extra = [name for name in names if name not in schema.names]
+    if extra or len(set(names)) < len(names):
+        what = ", ".join(map(repr, extra)) if extra else "twice a column of one name"
+        raise SchemaError(
+            f"the rows have {what}, which the relation does not have; it has "
+            f"{', '.join(schema.names)}"
+        )
+    arrays = []
+    for field in schema:
+        if field.name not in names:
+            raise SchemaError(
+                f"the rows lack the column {field.name!r} of the relation; they have "
+                f"{', '.join(names)}"
+            )
+        array = batch.column(field.name)
+        if pat.is_null(array.type):
+            array = pa.nulls(len(array), field.type)
+        if not array.type.equals(field.type):
+            raise SchemaError(
+                f"column {field.name!r} of the rows has type {array.type}; the relation has it as "
+                f"{field.type}: cast it"
+            )
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,75 @@
+"""Reading pieces of a file in several threads at a time, without Python between two pieces.
+
+A read of a block takes some microseconds when the system has it in memory. A thread that came back
+to Python after each would wait for the interpreter, which the thread that joins has, far longer
+than for the data. So a *lane*, one thread, takes the next piece from a counter that all lanes share
+until none is left, and comes back to Python at the end, or when a piece cannot be read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from thetastream._jit.atomics import add
+from thetastream._jit.compiling import ENABLED, kernel
+
+__all__ = ["GROUP", "PREAD", "read_pieces"]
+
+GROUP = "relation"
+Array = NDArray[np.int64]
+
+PREAD = ctypes.cast(ctypes.CDLL(None).pread, ctypes.c_void_p).value or 0
+"""Address of the system's function; an argument of the kernel, whose code is kept on disk."""
+
+
+def _pread(typing: Any, address: Any, file: Any, target: Any, size: Any, offset: Any) -> Any:
+    """Code that calls ``pread`` by its address: bytes that were read, -1 for an error."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, number = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(word, [number, word, word, word])
+        function = builder.inttoptr(arguments[0], kind.as_pointer())
+        return builder.call(function, [builder.trunc(arguments[1], number), *arguments[2:]])
+
+    word = types.int64
+    return word(word, word, word, word, word), generate
+
+
+def _pread_plain(address: Any, file: Any, target: Any, size: Any, offset: Any) -> int:
+    """The same without the compiler."""
+    word = ctypes.c_int64
+    function = ctypes.CFUNCTYPE(word, ctypes.c_int, word, word, word)(int(address))
+    return int(function(int(file), int(target), int(size), int(offset)))
+
+
+pread: Any = intrinsic(_pread) if ENABLED else _pread_plain
+
+
+@kernel("i8(i8, i8, i8[::1], i8[::1], i8[::1], i8[::1])", group=GROUP)
+def read_pieces(
+    call: int, file: int, offsets: Array, sizes: Array, targets: Array, turn: Array
+) -> int:
+    """Read pieces until none is left; gives a piece that cannot be read whole, or -1.
+
+    Piece ``i`` is ``sizes[i]`` bytes at ``offsets[i]`` of the file, to be put at the address
+    ``targets[i]``. ``turn[0]`` is the next piece that nobody has taken. Lanes run it together.
+    """
+    while True:
+        piece = add(turn, 0, 1)
+        if piece >= offsets.size:
+            return -1
+        done = 0
+        while done < sizes[piece]:
+            got = pread(
+                call, file, targets[piece] + done, sizes[piece] - done, offsets[piece] + done
+            )
+            if got <= 0:
+                return piece
+            done += got

@@ -1,0 +1,282 @@
+"""Building a relation: rows of any source, sorted by key, packed into leaves, in a new generation.
+
+The steps: read → leave out rows without a key → sort within the budget → pack leaves and write them
+behind each other → write the index → replace CURRENT → remove the generation before. Until CURRENT
+is replaced a reader sees the old relation, and a build that fails, is interrupted or killed has
+changed nothing; what it wrote is removed by itself or by the next writer.
+
+Leaves are filled to ``fill`` of their bytes, so that rows can be inserted without a split (SSIJ,
+Section III: rows lie in the leaves of the index).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.data.batch import to_keys
+from thetastream.errors import RelationError, SchemaError, suggest
+from thetastream.relation.disk.size import read_size
+from thetastream.relation.files.folder import DamagedCurrent, Folder, disk_errors
+from thetastream.relation.files.generation import stored_layout, write_generation
+from thetastream.relation.files.journal import Journal
+from thetastream.relation.files.sorting import Chunk, Sorter
+from thetastream.relation.files.sources import Source, open_source
+from thetastream.relation.image.columns import codec_of
+from thetastream.relation.image.layout import Layout
+from thetastream.schema import common_domain
+
+__all__ = [
+    "BuildOptions",
+    "Progress",
+    "build",
+    "empty_intervals",
+    "make_layout",
+    "next_version",
+    "stored_layout",
+    "write_generation",
+]
+
+Array = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+_PAGE = 4096
+_MOST_BLOCK = 1 << 26
+_LEAST_MEMORY = 1 << 16
+_READ_ROWS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a build is, in rows; ``total`` is None when the source does not say."""
+
+    read: int = 0
+    sorted: int = 0
+    written: int = 0
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """What was asked for, checked."""
+
+    key: tuple[str, ...]
+    block_bytes: int
+    fill: float
+    memory: int
+
+    @classmethod
+    def checked(
+        cls, key: str | Sequence[str], block_bytes: int, fill: float, memory: str | int
+    ) -> BuildOptions:
+        """Refuse what makes no sense before anything is touched."""
+        names = tuple(key) if isinstance(key, (tuple, list)) else (key,)
+        if not 1 <= len(names) <= 2 or not all(isinstance(name, str) for name in names):
+            raise RelationError(
+                "key is the name of a column, or a pair of names ('lo', 'hi') for intervals; got "
+                f"{key!r}"
+            )
+        if len(set(names)) < len(names):
+            raise RelationError(f"an interval needs two columns; got {names[0]!r} twice")
+        if isinstance(block_bytes, bool) or not isinstance(block_bytes, int):
+            raise RelationError(f"block_bytes is a number of bytes; got {block_bytes!r}")
+        if block_bytes % _PAGE or not _PAGE <= block_bytes <= _MOST_BLOCK:
+            raise RelationError(
+                f"block_bytes must be a multiple of {_PAGE} from {_PAGE} to {_MOST_BLOCK}, so that "
+                f"blocks can be read past the page cache; got {block_bytes}"
+            )
+        if not isinstance(fill, (int, float)) or not 0 < fill <= 1:
+            raise RelationError(
+                f"fill is the share of a block that is filled, above 0 and at most 1; got {fill!r}"
+            )
+        budget = read_size(memory)
+        if budget < _LEAST_MEMORY:
+            raise RelationError(f"a sort needs at least 64 KiB of memory; got {memory!r}")
+        return cls(tuple(map(str, names)), block_bytes, float(fill), budget)
+
+
+class _Reporter:
+    """Calls back with what has been done; nothing without a callback."""
+
+    def __init__(self, progress: Callable[[Progress], None] | None, total: int | None) -> None:
+        self._call, self.now = progress, Progress(total=total)
+
+    def add(self, read: int = 0, in_order: int = 0, written: int = 0) -> None:
+        now = self.now
+        self.now = replace(
+            now, read=now.read + read, sorted=now.sorted + in_order, written=now.written + written
+        )
+        if self._call is not None:
+            self._call(self.now)
+
+
+def build(
+    path: str | os.PathLike[str],
+    source: Any,
+    options: BuildOptions,
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Build a relation at ``path``, in the place of one that is there. See the module."""
+    folder = Folder(path)
+    created = _prepare(folder)
+    with folder.writing("build"):
+        try:
+            with suppress(DamagedCurrent):  # keep everything until there is something better
+                folder.remove_leftovers()
+            _build_generation(folder, source, options, progress)
+        except BaseException:
+            if created:
+                folder.remove_if_empty()
+            raise
+
+
+def next_version(folder: Folder) -> int:
+    """The version of a new generation: above all that the one before has had."""
+    if not folder.exists():
+        return 1
+    try:
+        current = folder.current()
+    except DamagedCurrent:
+        return 1
+    journal = Journal(folder / current.journal, current.generation)
+    return max(current.version, journal.last_version()) + 1
+
+
+def _prepare(folder: Folder) -> bool:
+    """Make the folder if there is none; whether it was made. Refuse one that is not ours."""
+    if folder.path.is_dir():
+        foreign = folder.foreign()
+        if foreign and not folder.exists():
+            raise RelationError(
+                f"the folder {str(folder.path)!r} holds other files, such as {foreign[0]!r}; "
+                "choose a path of its own for the relation"
+            )
+        return False
+    if folder.path.exists():
+        raise RelationError(
+            f"{str(folder.path)!r} is a file; a relation is a folder: choose another path"
+        )
+    folder.path.mkdir(parents=True)
+    Folder(folder.path.parent).sync()
+    return True
+
+
+def _build_generation(
+    folder: Folder,
+    source: Any,
+    options: BuildOptions,
+    progress: Callable[[Progress], None] | None,
+) -> None:
+    generation = folder.new_generation()
+    temporary = folder.build_folder(generation)
+
+    def place() -> Path:
+        temporary.mkdir(exist_ok=True)
+        return temporary
+
+    after = (
+        "The relation that was there is unchanged."
+        if folder.exists()
+        else "Nothing was left behind."
+    )
+    try:
+        with disk_errors(folder.path, "building the relation", after):
+            rows = open_source(source, place)
+            layout = make_layout(rows.schema, options)
+            report = _Reporter(progress, rows.rows)
+            counts = _Counts()
+            sorter = Sorter(options.memory, place, lambda n: report.add(in_order=n))
+            for chunk in _with_keys(rows, layout, counts, report):
+                sorter.add(chunk)
+            write_generation(
+                folder,
+                generation,
+                layout,
+                sorter.sorted(),
+                options.fill,
+                version=next_version(folder),
+                null_keys=counts.null_keys,
+                empty_intervals=counts.empty_intervals,
+                memory=options.memory,
+                written=lambda n: report.add(written=n),
+            )
+    finally:
+        folder.remove(temporary.name)
+
+
+@dataclass(slots=True)
+class _Counts:
+    null_keys: int = 0
+    empty_intervals: int = 0
+
+
+def make_layout(schema: pa.Schema, options: BuildOptions) -> Layout:
+    """The layout of the leaves; errors that name the key column that cannot be one."""
+    for name in options.key:
+        if name not in schema.names:
+            raise SchemaError(
+                f"there is no column {name!r} to be the key; the source has "
+                f"{', '.join(schema.names)}.{suggest(name, schema.names)}"
+            )
+        kind = schema.field(name).type
+        common_domain(kind, kind, f"key column {name!r}")
+    if len(options.key) == 2:
+        low, high = options.key
+        both = f"interval from {low!r} to {high!r}"
+        domain = common_domain(schema.field(low).type, schema.field(high).type, both)
+        if not domain.kind.is_ordered:
+            raise SchemaError(
+                f"{both}: values of type {schema.field(low).type} are kept by hash, without order, "
+                "so there is nothing between them; use numbers or times"
+            )
+    layout = Layout(schema, options.key, options.block_bytes)
+    room = options.block_bytes * options.fill
+    if layout.keys_at + 8 > room:
+        raise RelationError(
+            f"block_bytes={options.block_bytes} is too small: the head of a leaf of {len(schema)} "
+            f"columns takes {layout.keys_at} bytes, and {room:.0f} are to be filled; use larger "
+            "blocks"
+        )
+    return layout
+
+
+def _with_keys(
+    source: Source, layout: Layout, counts: _Counts, report: _Reporter
+) -> Iterator[Chunk]:
+    """Rows that have keys, with their keys, in the types in which they are stored."""
+    codecs = [codec_of(field.type, field.name) for field in layout.schema]
+    stored = stored_layout(layout).schema
+    for batch in source.batches:
+        for start in range(0, batch.num_rows, _READ_ROWS):
+            piece = batch.slice(start, _READ_ROWS)
+            keys, his, valid = layout.keys_of(piece)
+            counts.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
+            arrays = [c.decode(a) for c, a in zip(codecs, piece.columns, strict=True)]
+            chunk = Chunk(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
+            if valid is not None:
+                counts.null_keys += len(valid) - int(np.count_nonzero(valid))
+                chunk = chunk.take(np.flatnonzero(valid))
+            if len(chunk):
+                yield chunk
+            report.add(read=piece.num_rows)
+
+
+def empty_intervals(
+    batch: pa.RecordBatch, layout: Layout, keys: Array, his: Array | None, valid: Mask | None
+) -> int:
+    """How many rows have ``lo`` above ``hi``."""
+    if his is None:
+        return 0
+    if layout.domain != layout.high_domain:  # other types: seconds and days, say
+        low, high = (batch.column(name) for name in layout.key)
+        domain = common_domain(low.type, high.type, "interval")
+        keys, his = to_keys(low, domain)[0], to_keys(high, domain)[0]
+    empty = keys > his
+    return int(np.count_nonzero(empty if valid is None else empty & valid))

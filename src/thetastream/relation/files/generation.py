@@ -1,0 +1,189 @@
+"""A new generation of files: leaves, fences, and CURRENT that names them.
+
+Rows come in key order. They are packed into leaves, some megabytes at a time, and written behind
+each other, by a thread beside the packing. Then the index is written, and when all of that is on
+the disk CURRENT is replaced: from then on it is the relation, and what was before is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.interrupt import uninterrupted
+from thetastream.relation.files.fences import Facts, Fences, write_index
+from thetastream.relation.files.folder import FORMAT, Current, Folder, digest, write_all
+from thetastream.relation.files.sorting import Chunk, joined_chunks
+from thetastream.relation.image.columns import codec_of
+from thetastream.relation.image.layout import Layout, Packed
+
+__all__ = ["stored_layout", "write_generation"]
+
+Array = NDArray[np.int64]
+_PACK_BYTES = 8 << 20
+
+
+def stored_layout(layout: Layout) -> Layout:
+    """The layout for rows in the types in which they are stored: its images are the same.
+
+    Arrow can put those types in order, and not all others.
+    """
+    fields = [f.with_type(codec_of(f.type, f.name).stored) for f in layout.schema]
+    schema = pa.schema(fields)
+    return (
+        layout if schema.equals(layout.schema) else Layout(schema, layout.key, layout.block_bytes)
+    )
+
+
+class _Leaves:
+    """What is remembered of leaves as they are written: the fences to be."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._parts: list[tuple[Array, Array, Array | None, Array]] = []
+        self._layout = layout
+        self.rows = self.blocks = 0
+
+    def add(self, packed: Packed, all_of_them: bool) -> tuple[int, int]:
+        """Remember leaves, without the last one unless wanted; how many rows and blocks."""
+        keep = len(packed)
+        keep -= keep > 1 and not all_of_them
+        high = None if packed.greatest is None else packed.greatest[:keep]
+        spans = packed.spans[:keep]
+        self._parts.append((packed.firsts[:keep], packed.lasts[:keep], high, spans))
+        rows, blocks = int(packed.rows[:keep].sum()), int(spans.sum())
+        self.rows += rows
+        self.blocks += blocks
+        return rows, blocks
+
+    def fences(self) -> Fences:
+        if not self._parts:
+            none = np.empty(0, np.int64)
+            interval = len(self._layout.key) == 2
+            return Fences(none, np.empty(0, np.uint8), none.copy() if interval else None)
+        firsts, lasts, greatest, spans = zip(*self._parts, strict=True)
+        first, last = np.concatenate(firsts), np.concatenate(lasts)
+        continued = np.zeros(len(first), np.uint8)
+        continued[1:] = first[1:] == last[:-1]
+        high = None if greatest[0] is None else np.concatenate(greatest)
+        return Fences(first, continued, high, spans=np.concatenate(spans))
+
+
+def write_generation(
+    folder: Folder,
+    generation: str,
+    layout: Layout,
+    chunks: Iterable[Chunk],
+    fill: float,
+    *,
+    version: int,
+    null_keys: int = 0,
+    empty_intervals: int = 0,
+    memory: int = 1 << 28,
+    written: Callable[[int], None] = lambda rows: None,
+) -> Current:
+    """Write chunks in key order as a new generation and make it the relation; LOCK is held.
+
+    Packs in pieces of a sixteenth of ``memory``, at most 8 MiB. On failure its files are removed,
+    and CURRENT is as before.
+    """
+    try:
+        piece = max(min(_PACK_BYTES, memory // 16), 16 * layout.block_bytes)
+        grouped = _grouped(chunks, piece)
+        leaves = _write_blocks(folder / f"blocks-{generation}", layout, grouped, fill, written)
+        facts = Facts(
+            key=tuple(layout.key),
+            block_bytes=layout.block_bytes,
+            fill=fill,
+            rows=leaves.rows,
+            null_keys=null_keys,
+            empty_intervals=empty_intervals,
+            blocks=leaves.blocks,
+        )
+        index = write_index(layout.schema, facts, leaves.fences())
+        current = Current(FORMAT, generation, 0, version, len(index), digest(index))
+        folder.write(current.index, index)
+        folder.sync()
+        with uninterrupted():
+            folder.replace(current)
+    except BaseException:
+        if not folder.names(generation):
+            for name in (f"blocks-{generation}", f"index-{generation}-0", "CURRENT.new"):
+                folder.remove(name)
+        raise
+    with suppress(OSError):
+        folder.remove_leftovers()
+    return current
+
+
+def _write_blocks(
+    path: Path,
+    layout: Layout,
+    groups: Iterable[tuple[list[Chunk], bool]],
+    fill: float,
+    written: Callable[[int], None],
+) -> _Leaves:
+    """Write the block file.
+
+    The last leaf of a packed piece is rarely full, so its rows go with the next piece.
+    """
+    leaves, stored = _Leaves(layout), stored_layout(layout)
+    rest: list[Chunk] = []
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with _Behind(file) as behind:
+            for group, final in groups:
+                chunk = joined_chunks([*rest, *group])
+                packed = stored.pack(chunk.batch, chunk.keys, chunk.his, fill, leaves.blocks)
+                rows, blocks = leaves.add(packed, all_of_them=final)
+                behind.write(packed.images[: blocks * layout.block_bytes].data)
+                rest = [chunk.slice(rows, len(chunk))] if rows < len(chunk) else []
+                written(rows)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    return leaves
+
+
+class _Behind:
+    """Writes in a thread while the next leaves are packed; one piece at a time, in order."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._pool = ThreadPoolExecutor(1, "thetastream-write")
+        self._last: Future[None] | None = None
+
+    def write(self, data: memoryview) -> None:
+        """Wait for the piece before, which may have failed, and begin with this one."""
+        if self._last is not None:
+            self._last.result()
+        self._last = self._pool.submit(write_all, self._file, data)
+
+    def __enter__(self) -> _Behind:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._pool.shutdown()
+        if kind is None and self._last is not None:
+            self._last.result()
+
+
+def _grouped(chunks: Iterable[Chunk], nbytes: int) -> Iterator[tuple[list[Chunk], bool]]:
+    """Chunks together of about so many bytes, and whether they are the last."""
+    group: list[Chunk] = []
+    size = 0
+    for chunk in chunks:
+        for piece in chunk.pieces(nbytes):
+            if size >= nbytes:
+                yield group, False
+                group, size = [], 0
+            group.append(piece)
+            size += piece.nbytes
+    if group:
+        yield group, True

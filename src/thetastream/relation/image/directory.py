@@ -1,0 +1,73 @@
+"""What lies where in the leaves of a relation: buffers of columns, in the directory's order.
+
+    0          keys
+    1          keys of ``hi``, in relations of intervals
+    next two   validity and data of a simple column, and so on
+    last       nested columns together, as one serialised record batch, if there are any
+
+A key column that follows exactly from its int64 keys has no buffers, nor has a column whose type
+allows NULL only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from thetastream.relation.image.codec import Codec, Form
+from thetastream.relation.image.columns import codec_of
+from thetastream.relation.image.kernels.blocks import HEADER
+
+__all__ = ["Column", "Directory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the schema, and where it is found in a leaf."""
+
+    name: str
+    at: int
+    """Its place in the schema."""
+    codec: Codec
+    entry: int
+    """The directory's entry of its validity; the next one is that of its data."""
+    derived: int
+    """0 or 1: it follows from the key of that number; -1: it does not."""
+
+    @property
+    def simple(self) -> bool:
+        """Whether it has entries of its own in the directory."""
+        return self.derived < 0 and self.codec.form not in (Form.NOTHING, Form.NESTED)
+
+
+class Directory:
+    """The buffers of a leaf; follows from schema and key alone."""
+
+    def __init__(self, schema: pa.Schema, key: Sequence[str]) -> None:
+        self.keys = len(key)
+        entries = self.keys
+        self.columns: dict[str, Column] = {}
+        for at, field in enumerate(schema):
+            codec = codec_of(field.type, field.name)
+            derived = -1
+            if field.name in key and follows(codec.stored):
+                derived = key.index(field.name)
+            column = Column(field.name, at, codec, entries, derived)
+            self.columns[field.name] = column
+            entries += 2 * column.simple
+        self.simple = [column for column in self.columns.values() if column.simple]
+        self.nested = [c for c in self.columns.values() if c.codec.form is Form.NESTED]
+        self.nested_schema = pa.schema([(c.name, c.codec.stored) for c in self.nested])
+        self.buffers = entries + bool(self.nested)
+        """How many entries there are."""
+        self.keys_at = (HEADER + 4 * self.buffers + 7) // 8 * 8
+        """Where the keys begin in every leaf."""
+
+
+def follows(kind: pa.DataType) -> bool:
+    """Whether values of a key column follow exactly from their int64 keys."""
+    exact = pat.is_integer(kind) or pat.is_date32(kind) or pat.is_time(kind)
+    return bool(exact or pat.is_timestamp(kind) or pat.is_duration(kind))

@@ -1,0 +1,222 @@
+"""How rows lie in blocks: rows in key order become images of leaves, and rows again.
+
+    header │ directory │ keys │ validity, data │ validity, data │ … │ serialised record batch │ 0 …
+     32 B     u32 each   int64   one pair per simple column            nested columns together
+
+Invariants: a leaf has as many rows as fit into its share of a block, or one; a row that is larger
+than a block lies alone, in a leaf of several blocks; keys lie at the same place in every leaf;
+bytes that are not used are 0. A layout follows from schema, key and block size alone, so what one
+machine writes another one reads. Rows lie in the leaves themselves (SSIJ, Section III). The key of
+a row is stored as the int64 it is compared by; a column that follows exactly from it is not stored
+again.
+
+Cost: packing copies each column once; a gather reads the directory of a leaf and the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream._jit import prepare
+from thetastream.data.batch import to_keys
+from thetastream.errors import RelationError, SchemaError, suggest
+from thetastream.relation.image.directory import Column, Directory
+from thetastream.relation.image.gathering import Gather, writable
+from thetastream.relation.image.kernels import blocks as kernels
+from thetastream.relation.image.packing import Packed, Packing
+from thetastream.schema import Domain, Kind, common_domain
+
+__all__ = ["Layout", "Packed"]
+
+Array = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+_GRAIN = 64
+
+
+class Layout:
+    """The format of the leaves of one relation.
+
+    >>> layout = Layout(pa.schema({"id": pa.int64(), "name": pa.string()}), "id", 8192)
+    >>> batch = pa.record_batch({"id": [1, 2], "name": ["a", None]})
+    >>> keys, his, valid = layout.keys_of(batch)
+    >>> packed = layout.pack(batch, keys, his, 0.8, 0)
+    >>> len(packed), packed.images.size
+    (1, 8192)
+    >>> layout.unpack(packed.images, 0)[0].equals(batch)
+    True
+    """
+
+    def __init__(self, schema: pa.Schema, key: str | Sequence[str], block_bytes: int) -> None:
+        prepare()
+        prepare("relation")
+        self.schema = schema
+        self.key = (key,) if isinstance(key, str) else tuple(key)
+        self.block_bytes = block_bytes
+        self._check()
+        domains = [self._domain(name) for name in self.key]
+        self.domain = domains[0]
+        self.high_domain: Domain | None = domains[1] if len(domains) > 1 else None
+        self._directory = Directory(schema, self.key)
+        self.keys_at = self._directory.keys_at
+
+    def _check(self) -> None:
+        names = self.schema.names
+        if len(set(names)) < len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise SchemaError(
+                f"a relation needs columns of different names; twice there: {', '.join(twice)}"
+            )
+        if len(self.key) not in (1, 2) or len(set(self.key)) < len(self.key):
+            raise SchemaError(
+                "expected the name of the key column, or two names of columns with the lower and "
+                f"the upper end of intervals; got {self.key!r}"
+            )
+        for name in self.key:
+            if name not in names:
+                raise SchemaError(
+                    f"there is no column {name!r} to be the key; there are {', '.join(names)}."
+                    f"{suggest(name, names)}"
+                )
+        if self.block_bytes < 2 * _GRAIN or self.block_bytes % _GRAIN:
+            raise RelationError(
+                f"expected block_bytes to be a multiple of {_GRAIN}, at least {2 * _GRAIN}; got "
+                f"{self.block_bytes}"
+            )
+
+    def _domain(self, name: str) -> Domain:
+        kind = self.schema.field(name).type
+        return common_domain(kind, kind, f"key column {name!r}")
+
+    # --- Keys -----------------------------------------------------------------------------------
+
+    def keys_of(self, batch: pa.RecordBatch) -> tuple[Array, Array | None, Mask | None]:
+        """Keys, keys of ``hi`` if there are, and the rows whose keys are not NULL (None: all)."""
+        keys, valid = _keys(batch, self.key[0], self.domain)
+        if self.high_domain is None:
+            return keys, None, valid
+        his, valid_his = _keys(batch, self.key[1], self.high_domain)
+        if valid is None or valid_his is None:
+            return keys, his, valid_his if valid is None else valid
+        return keys, his, valid & valid_his
+
+    # --- Packing --------------------------------------------------------------------------------
+
+    def pack(
+        self, batch: pa.RecordBatch, keys: Array, his: Array | None, fill: float, first_block: int
+    ) -> Packed:
+        """Images of the leaves of rows in key order, for the blocks from ``first_block`` on.
+
+        A leaf gets rows as long as they take no more than ``fill`` of a block, and at least one.
+        """
+        self._check_rows(batch, keys, his, fill)
+        return Packing(self._directory, self.block_bytes, batch, keys, his).images(
+            fill, first_block
+        )
+
+    def _check_rows(
+        self, batch: pa.RecordBatch, keys: Array, his: Array | None, fill: float
+    ) -> None:
+        if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
+            raise SchemaError(
+                f"expected rows with the columns {_shown(self.schema)}; got {_shown(batch.schema)}"
+            )
+        assert 0 < fill <= 1
+        assert len(keys) == batch.num_rows
+        assert (his is None) == (self.high_domain is None)
+        assert his is None or len(his) == len(keys)
+        assert not any(batch.column(name).null_count for name in self.key), "NULL keys stay out"
+
+    # --- Reading --------------------------------------------------------------------------------
+
+    def _facts(self, buffer: Bytes, bases: Array, place: int) -> Array:
+        """Numbers of the headers of images."""
+        found: Array = (
+            buffer[: buffer.size & ~7].view(np.uint32)[(bases >> 2) + place].astype(np.int64)
+        )
+        return found
+
+    def rows_of(self, buffer: Bytes, bases: Array) -> Array:
+        """How many rows the images that begin at bytes ``bases`` have."""
+        return self._facts(buffer, bases, kernels.ROWS)
+
+    def spans_of(self, buffer: Bytes, bases: Array) -> Array:
+        """How many blocks the images that begin at bytes ``bases`` have."""
+        return self._facts(buffer, bases, kernels.SPAN)
+
+    def used_of(self, buffer: Bytes, bases: Array) -> Array:
+        """How many bytes of the images that begin at bytes ``bases`` are used."""
+        return self._facts(buffer, bases, kernels.USED)
+
+    def unpack(self, images: Bytes, base: int) -> tuple[pa.RecordBatch, Array, Array | None]:
+        """All rows of the image that begins at byte ``base``, with their keys."""
+        return self.unpack_all(images, np.array([base], np.int64))
+
+    def unpack_all(
+        self, images: Bytes, bases: Array, names: Sequence[str] | None = None
+    ) -> tuple[pa.RecordBatch, Array, Array | None]:
+        """All rows of several images, in their order; ``names``: of these columns."""
+        images = writable(images)
+        rows = self.rows_of(images, bases)
+        ends = np.cumsum(rows)
+        each = np.repeat(bases, rows)
+        slots = np.arange(len(each)) - np.repeat(ends - rows, rows)
+        wanted = self.schema.names if names is None else list(names)
+        arrays = self.take(images, each, slots, wanted)
+        schema = self.schema if names is None else pa.schema(map(self.schema.field, wanted))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        keys = self.take_keys(images, each, slots)
+        return batch, keys, self.take_keys(images, each, slots, 1) if len(self.key) > 1 else None
+
+    def take_keys(self, buffer: Bytes, bases: Array, slots: Array, which: int = 0) -> Array:
+        """Keys of row ``slots[i]`` of the image at byte ``bases[i]``; ``which`` 1: those of hi."""
+        return Gather(self._directory, buffer, bases, slots).numbers(which, 8).view(np.int64)
+
+    def take(
+        self, buffer: Bytes, bases: Array, slots: Array, names: Sequence[str]
+    ) -> list[pa.Array]:
+        """Columns of row ``slots[i]`` of the image that begins at byte ``bases[i]``, for all i."""
+        gather = Gather(self._directory, buffer, bases, slots)
+        return [gather.column(self._column(name)) for name in names]
+
+    def _column(self, name: str) -> Column:
+        column = self._directory.columns.get(name)
+        if column is None:
+            raise SchemaError(
+                f"the relation has no column {name!r}; it has {', '.join(self.schema.names)}."
+                f"{suggest(name, self.schema.names)}"
+            )
+        return column
+
+    # --- Checksums ------------------------------------------------------------------------------
+
+    def verify(self, buffer: Bytes, bases: Array, blocks: Array) -> int:
+        """The first image with a wrong checksum or block number: its place in ``bases``, or -1."""
+        buffer = writable(buffer)
+        return int(
+            kernels.find_wrong(
+                buffer.view(np.uint64), buffer.view(np.uint32), bases, blocks, self.block_bytes
+            )
+        )
+
+    def renumber(self, images: Bytes, bases: Array, blocks: Array) -> None:
+        """Give images other block numbers, in place, and their checksums."""
+        images.view(np.int64)[(bases >> 3) + kernels.BLOCK] = blocks
+        sizes = self.spans_of(images, bases) * self.block_bytes
+        kernels.seal(images.view(np.uint64), np.ascontiguousarray(bases), sizes)
+
+
+def _shown(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+def _keys(batch: pa.RecordBatch, name: str, domain: Domain) -> tuple[Array, Mask | None]:
+    """Keys of a column; a slice of strings is cut out, as their bytes are copied whole."""
+    column = batch.column(name)
+    if domain.kind is Kind.BYTES and column.nbytes < column.get_total_buffer_size():
+        column = pa.concat_arrays([column])
+    return to_keys(column, domain, f"key {name!r}")

@@ -1,0 +1,177 @@
+"""From questions to rows of the answer: the pairs that images give, checked, gathered, bounded.
+
+    questions ─ join_images ─► candidates ─ other conditions ─► matches ─ gather ─► record batches
+
+A stream row of a semi join is given at its first match; rows of left and anti joins that have met
+everything they asked for and matched nothing are given by ``alone``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.relation.disk.clock import Clock
+from thetastream.relation.join.kernels.leaves import join_images
+from thetastream.relation.join.matching import Boxes, Matching
+from thetastream.relation.join.metrics import Counters
+from thetastream.side import How, Side
+
+__all__ = ["Answers", "Stream", "StreamRows", "value_bytes"]
+
+Array = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+_ROWS = 1024
+
+
+class Stream(Protocol):
+    """Stream rows that can be gathered."""
+
+    def take(self, name: str, ids: Array) -> pa.Array:
+        """Values of a column of some rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """Stream rows, what they ask, and which of them have matched (written to)."""
+
+    values: Stream
+    boxes: Boxes
+    matched: NDArray[np.bool_]
+
+
+class Answers:
+    """Makes record batches of at most ``limit`` rows.
+
+    A piece of the answer is the caller's once it is given, and does not count as held by the join.
+    It has ``batch_rows`` rows at most, and no more bytes than a 32nd of the budget, or 1,024 rows.
+    """
+
+    def __init__(
+        self, matching: Matching, counters: Counters, clock: Clock, budget: int, batch_rows: int
+    ) -> None:
+        width = sum(value_bytes(field.type) for field in matching.schema)
+        limit = min(batch_rows, max(_ROWS, budget // 32 // max(1, width)))
+        self._matching = matching
+        self._layout = matching.layout
+        self._counters = counters
+        self._clock = clock
+        self._room = [np.empty(limit, np.int64) for _ in range(3)]
+        self._limit = limit
+        how = matching.how
+        self._tracks = how.tracks(Side.LEFT)
+        self._once = int(not how.pairs and matching.is_settled)
+        self._right = [name for side, name in matching.origin if side is Side.RIGHT]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the room in which pairs are found."""
+        return sum(room.nbytes for room in self._room)
+
+    def pairs(
+        self, stream: StreamRows, questions: Array, bases: Array, buffer: Bytes
+    ) -> Iterator[pa.RecordBatch]:
+        """The answer to questions; ``bases[i]`` is the byte at which the image of each begins."""
+        boxes, matching = stream.boxes, self._matching
+        words = buffer.view(np.int64)
+        at = bases >> 3
+        cursor = np.array([0, -1])
+        while cursor[0] < questions.size:
+            count = join_images(
+                words,
+                self._layout.keys_at >> 3,
+                int(matching.ranged),
+                questions,
+                at,
+                questions.size,
+                boxes.lows,
+                boxes.highs,
+                boxes.least,
+                boxes.most,
+                self._once,
+                cursor,
+                *self._room,
+            )
+            if count:
+                found, places, slots = (array[:count] for array in self._room)
+                batch = self._answer(stream, found // boxes.pieces, places << 3, slots, buffer)
+                if batch is not None:
+                    yield batch
+
+    def _answer(
+        self, stream: StreamRows, rows: Array, places: Array, slots: Array, buffer: Bytes
+    ) -> pa.RecordBatch | None:
+        """Check candidates and gather what is left of them."""
+        matching, counters = self._matching, self._counters
+        counters.candidates += rows.size
+        if not matching.is_settled:
+            keep = matching.check(
+                lambda name: stream.values.take(name, rows),
+                lambda name: self._layout.take(buffer, places, slots, [name])[0],
+                rows.size,
+            )
+            rows, places, slots = rows[keep], places[keep], slots[keep]
+        self._clock.charge(pairs=rows.size)
+        if self._tracks:
+            fresh = self._newly_matched(stream.matched, rows)
+            if matching.how is How.SEMI:
+                return self._batch(stream, fresh, None)
+        if matching.how is How.ANTI or not rows.size:
+            return None
+        counters.matches += rows.size
+        return self._batch(stream, rows, (places, slots, buffer))
+
+    @staticmethod
+    def _newly_matched(matched: NDArray[np.bool_], rows: Array) -> Array:
+        """Rows that had not matched before; notes that they have."""
+        fresh = rows[~matched[rows]]
+        if fresh.size:
+            fresh = np.unique(fresh)
+            matched[fresh] = True
+        return fresh
+
+    def alone(self, stream: StreamRows, rows: Array) -> Iterator[pa.RecordBatch]:
+        """Of rows that have met all they asked for, those that are given for matching nothing."""
+        if not self._matching.how.keeps(Side.LEFT):
+            return
+        rows = rows[~stream.matched[rows]]
+        for start in range(0, rows.size, self._limit):
+            batch = self._batch(stream, rows[start : start + self._limit], None)
+            if batch is not None:
+                yield batch
+
+    def _batch(
+        self, stream: StreamRows, rows: Array, stored: tuple[Array, Array, Bytes] | None
+    ) -> pa.RecordBatch | None:
+        if not rows.size:
+            return None
+        matching = self._matching
+        right: list[pa.Array] = []
+        if stored is not None and self._right:
+            places, slots, buffer = stored
+            right = self._layout.take(buffer, places, slots, self._right)
+        arrays = []
+        for at, (side, name) in enumerate(matching.origin):
+            if side is Side.LEFT:
+                arrays.append(stream.values.take(name, rows))
+            elif stored is None:
+                arrays.append(pa.nulls(rows.size, matching.schema.field(at).type))
+            else:
+                arrays.append(right.pop(0))
+        self._counters.output_rows += rows.size
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows.size, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, schema=matching.schema)
+
+
+def value_bytes(kind: pa.DataType) -> int:
+    """Bytes of a value, about."""
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return 32

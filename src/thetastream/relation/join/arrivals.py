@@ -1,0 +1,89 @@
+"""The input buffer: rows that have arrived and were not looked up yet (SSIJ, Section IV-A)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.data.batch import joined
+from thetastream.relation.join.memory import Memory
+from thetastream.relation.join.waiting import Segment
+
+__all__ = ["Arrivals", "Arrived"]
+
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Rows taken from the input buffer, and when they came."""
+
+    batch: pa.RecordBatch
+    segments: list[Segment]
+
+    def segments_of(self, rows: Array) -> list[Segment]:
+        """When some of the rows came."""
+        if len(self.segments) == 1:
+            return [Segment(rows.size, self.segments[0].arrived)]
+        ends = np.cumsum([segment.rows for segment in self.segments])
+        counts = np.bincount(
+            np.searchsorted(ends, rows, side="right"), minlength=len(self.segments)
+        )
+        return [
+            Segment(int(count), segment.arrived)
+            for count, segment in zip(counts, self.segments, strict=True)
+            if count
+        ]
+
+
+class Arrivals:
+    """Batches in the order in which they came, with the moment of each; counted in ``memory``."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._batches: deque[tuple[pa.RecordBatch, float]] = deque()
+        self.rows = 0
+
+    def append(self, batch: pa.RecordBatch, arrived: float) -> None:
+        """Take rows in."""
+        self._batches.append((batch, arrived))
+        self.rows += batch.num_rows
+        self._memory.arrived += batch.nbytes
+        self._memory.note()
+
+    def take(self, wanted: int) -> Arrived:
+        """Take the first rows out, at most ``wanted``; there is one at least."""
+        batches: list[pa.RecordBatch] = []
+        segments: list[Segment] = []
+        while self._batches and wanted > 0:
+            batch, arrived = self._batches.popleft()
+            self._memory.arrived -= batch.nbytes
+            if batch.num_rows > wanted:
+                rest = batch.slice(wanted)
+                self._batches.appendleft((rest, arrived))
+                self._memory.arrived += rest.nbytes
+                batch = batch.slice(0, wanted)
+            batches.append(batch)
+            segments.append(Segment(batch.num_rows, arrived))
+            wanted -= batch.num_rows
+            self.rows -= batch.num_rows
+        return Arrived(joined(batches), segments)
+
+    @property
+    def oldest(self) -> float:
+        """When the first of the rows came."""
+        return self._batches[0][1]
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._batches.clear()
+        self.rows = self._memory.arrived = 0
+
+    def check(self) -> None:
+        """Assert that rows and bytes are counted right."""
+        assert self._memory.arrived == sum(batch.nbytes for batch, _ in self._batches)
+        assert self.rows == sum(batch.num_rows for batch, _ in self._batches)

@@ -1,0 +1,221 @@
+"""Questions of stream rows to blocks of a table on disk.
+
+A *box* is what one stream row asks: an inclusive interval of keys (and, where rows are intervals
+themselves, one of upper ends). A *question* is a box put to one leaf, written as one word,
+``leaf << 32 | box``: sorting the words groups the questions by leaf, which is the inverted index of
+the SSIJ paper (Section IV-A) in eight bytes per entry.
+
+Images of leaves lie in a buffer of words: a cache, or what was just read. The second word of an
+image holds its number of rows in the lower half; its keys stand at a fixed place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import kernel
+
+__all__ = ["ZONE", "ask", "join_images", "next_leaves", "split_by_cache", "tally_uses", "zones_of"]
+
+Array = NDArray[np.int64]
+Slots = NDArray[Any]
+ZONE = 64
+_GROUP = "relation"
+_HALF = np.int64(0xFFFFFFFF)
+
+
+@kernel("void(i8[::1], i8[::1])", group=_GROUP)
+def zones_of(greatest: Array, zones: Array) -> None:
+    """The greatest of every 64 leaves."""
+    for zone in range(zones.size):
+        most = greatest[zone * ZONE]
+        for leaf in range(zone * ZONE, min(greatest.size, (zone + 1) * ZONE)):
+            most = max(most, greatest[leaf])
+        zones[zone] = most
+
+
+@kernel(
+    "i8(i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])", group=_GROUP
+)
+def ask(
+    boxes: Array,
+    first: Array,
+    stop: Array,
+    ranged: int,
+    least: Array,
+    greatest: Array,
+    zones: Array,
+    cursor: Array,
+    questions: Array,
+) -> int:
+    """Questions of boxes to the leaves ``[first, stop)`` of each; gives how many.
+
+    Where rows are intervals (``ranged``), only to leaves whose greatest upper end reaches
+    ``least`` of the box; zones of 64 leaves that do not reach it are passed over. ``cursor`` is
+    (position in ``boxes``, leaf), at first (0, -1); a full array ends the call, the next goes on.
+    """
+    count = 0
+    while cursor[0] < boxes.size:
+        at = cursor[0]
+        box = boxes[at]
+        leaf = first[at] if cursor[1] < 0 else cursor[1]
+        while leaf < stop[at]:
+            if ranged:
+                if zones[leaf >> 6] < least[box]:
+                    leaf = ((leaf >> 6) + 1) << 6
+                    continue
+                if greatest[leaf] < least[box]:
+                    leaf += 1
+                    continue
+            if count == questions.size:
+                cursor[1] = leaf
+                return count
+            questions[count] = (leaf << 32) | box
+            count += 1
+            leaf += 1
+        cursor[0], cursor[1] = at + 1, -1
+    return count
+
+
+@kernel(
+    *(f"i8(i8[::1], i8, {slots}[::1], i8[::1], i8[::1], i8[::1])" for slots in ("i2", "i4")),
+    group=_GROUP,
+)
+def split_by_cache(
+    questions: Array, count: int, slots: Slots, uses: Array, places: Array, missing: Array
+) -> int:
+    """Questions whose leaf is in the cache come first, their slots in ``places``; others apart.
+
+    Every answered question is a use of its slot (SSIJ, Algorithm 1, line 5). Gives how many are
+    answered; ``questions`` is compacted in place.
+    """
+    found = 0
+    missed = 0
+    for i in range(count):
+        question = questions[i]
+        slot = slots[question >> 32]
+        if slot >= 0:
+            uses[slot] += 1
+            questions[found] = question
+            places[found] = slot
+            found += 1
+        else:
+            missing[missed] = question
+            missed += 1
+    return found
+
+
+@kernel("i8(i8[::1], i8, i8[::1], i8[::1])", group=_GROUP)
+def next_leaves(questions: Array, start: int, leaves: Array, starts: Array) -> int:
+    """Distinct leaves of sorted questions from ``start`` on, and where those of each begin.
+
+    Gives how many; as many as ``leaves`` takes. ``starts`` has one entry more: the end.
+    """
+    found = 0
+    last = np.int64(-1)
+    at = start
+    while at < questions.size:
+        leaf = questions[at] >> 32
+        if leaf != last:
+            if found == leaves.size:
+                break
+            leaves[found] = leaf
+            starts[found] = at
+            found += 1
+            last = leaf
+        at += 1
+    starts[found] = at
+    return found
+
+
+@kernel("i8(i8[::1], i8[::1])", group=_GROUP)
+def tally_uses(questions: Array, tally: Array) -> int:
+    """Add to ``tally[n]`` the leaves that sorted questions ask n times; gives the leaves.
+
+    The last entry takes all that are asked more often. So the utility of a block is known before
+    it is read (SSIJ, Section IV-C).
+    """
+    leaves = 0
+    at = 0
+    while at < questions.size:
+        leaf = questions[at] >> 32
+        start = at
+        while at < questions.size and questions[at] >> 32 == leaf:
+            at += 1
+        tally[min(at - start, tally.size - 1)] += 1
+        leaves += 1
+    return leaves
+
+
+@kernel(
+    "i8(i8[::1], i8, i8, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], "
+    "i8[::1], i8[::1], i8[::1])",
+    group=_GROUP,
+)
+def join_images(
+    words: Array,
+    keys_at: int,
+    ranged: int,
+    questions: Array,
+    bases: Array,
+    count: int,
+    lows: Array,
+    highs: Array,
+    least: Array,
+    most: Array,
+    once: int,
+    cursor: Array,
+    boxes: Array,
+    places: Array,
+    rows: Array,
+) -> int:
+    """Pairs of boxes and rows: box, word at which the image begins, row in the image.
+
+    ``bases[i]`` is the word at which the image of question ``i`` begins, ``keys_at`` the distance
+    from there to its keys. With ``ranged`` rows are intervals: their upper ends stand behind the
+    keys and must lie in ``[least, most]`` of the box. ``once``: one row per question will do.
+    ``cursor`` is (question, row), at first (0, -1); full arrays end the call, the next one goes on.
+    O(log rows) per question and O(1) per pair.
+    """
+    found = 0
+    limit = boxes.size
+    while cursor[0] < count:
+        at = cursor[0]
+        base = bases[at]
+        box = questions[at] & _HALF
+        size = words[base + 1] & _HALF
+        keys = base + keys_at
+        low, high = lows[box], highs[box]
+        row = cursor[1]
+        if row < 0:
+            start, rest = np.int64(0), size
+            while rest > 0:
+                half = rest >> 1
+                if words[keys + start + half] < low:
+                    start += half + 1
+                    rest -= half + 1
+                else:
+                    rest = half
+            row = start
+        while row < size and words[keys + row] <= high:
+            if ranged:
+                upper = words[keys + size + row]
+                if upper < least[box] or upper > most[box]:
+                    row += 1
+                    continue
+            if found == limit:
+                cursor[1] = row
+                return found
+            boxes[found] = box
+            places[found] = base
+            rows[found] = row
+            found += 1
+            row += 1
+            if once:
+                break
+        cursor[0] = at + 1
+        cursor[1] = -1
+    return found

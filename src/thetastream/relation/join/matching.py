@@ -1,0 +1,259 @@
+"""What stream rows ask of a relation: boxes of its keys, and what else candidates must pass.
+
+A predicate is bound to the schemas of stream and relation as for two streams. The terms on the
+relation's key become boxes; every stream row has the same number of them (``pieces``: one for
+equality and bands, two for ``!=``), some of which may be empty. Other terms, residuals and
+conditions on the relation alone are checked on pairs that the boxes let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+from numpy.typing import NDArray
+
+from thetastream.boxes.binding import Binding, Field, Fresh, bind
+from thetastream.condition.expression import Column, Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.data.batch import to_keys
+from thetastream.data.evaluate import evaluate, true_mask
+from thetastream.errors import PredicateError, RelationError
+from thetastream.relation.image.domains import stored_interval
+from thetastream.relation.image.layout import Layout
+from thetastream.schema import Domain, common_domain, output_schema, select
+from thetastream.side import How, Side
+from thetastream.window import CountWindow
+
+__all__ = ["Boxes", "Matching", "Take"]
+
+Array = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Take = Callable[[str], pa.Array]
+_MIN, _MAX = -(2**63), 2**63 - 1
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """Boxes ``row × pieces + piece`` of some stream rows; ``least``/``most`` bound upper ends.
+
+    For a point ``highs`` is ``lows``; without intervals ``least`` and ``most`` are empty.
+    """
+
+    lows: Array
+    highs: Array
+    least: Array
+    most: Array
+    pieces: int
+    null_keys: int = 0
+    nan_keys: int = 0
+
+    def take(self, places: Array) -> Boxes:
+        """Some of the boxes."""
+        lows = self.lows[places]
+        return Boxes(
+            lows,
+            lows if self.highs is self.lows else self.highs[places],
+            self.least[places] if self.least.size else _NONE,
+            self.most[places] if self.most.size else _NONE,
+            self.pieces,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        highs = 0 if self.highs is self.lows else self.highs.nbytes
+        return self.lows.nbytes + highs + self.least.nbytes + self.most.nbytes
+
+
+class Matching:
+    """A predicate between a stream and a relation, and the columns of the answer."""
+
+    def __init__(
+        self,
+        on: str | Predicate | Expression,
+        stream: pa.Schema,
+        layout: Layout,
+        how: str | How,
+        suffix: str,
+        columns: Sequence[str] | None,
+    ) -> None:
+        self.how = _checked(how)
+        self.layout = layout
+        self.predicate = Predicate.of(on)
+        self.binding: Binding = bind(
+            self.predicate, CountWindow(1), {Side.LEFT: stream, Side.RIGHT: layout.schema}
+        )
+        self._key, self._high, self._others = self._fields()
+        self.schema, self.origin = select(
+            *output_schema(stream, layout.schema, self.how, suffix), columns
+        )
+        self.stream = stream
+
+    def _fields(self) -> tuple[Field | None, Field | None, list[Field]]:
+        found: list[Field | None] = [None, None]
+        others: list[Field] = []
+        for field in self.binding.fields(Side.RIGHT):
+            node = field.terms[0].term.right
+            name = node.name if isinstance(node, Column) else None
+            at = self.layout.key.index(name) if name in self.layout.key else -1
+            if at >= 0 and found[at] is None:
+                found[at] = field
+            else:
+                others.append(field)
+        if found == [None, None]:
+            names = " or ".join(f"r.{name}" for name in self.layout.key)
+            raise PredicateError(
+                f"the relation is sorted by {', '.join(self.layout.key)}: the predicate must "
+                f"compare {names} itself with the stream (strings by equality only). Add such a "
+                "condition, or build the relation with another key",
+                self.predicate.text,
+            )
+        return found[0], found[1], others
+
+    @property
+    def ranged(self) -> bool:
+        """Whether upper ends of intervals are asked for."""
+        return self._high is not None
+
+    @cached_property
+    def is_point(self) -> bool:
+        """Whether a stream row asks for one key."""
+        return self._key is not None and self._key.is_point and not self.ranged
+
+    @cached_property
+    def key_column(self) -> str | None:
+        """The column of the stream whose 64-bit values are what rows ask for, if there is one."""
+        if not self.is_point or self._key is None:
+            return None
+        bound = self._key.terms[0]
+        node = bound.term.left
+        if not isinstance(node, Column) or not bound.term.is_equality:
+            return None
+        kind = self.stream.field(node.name).type
+        same = common_domain(kind, kind, node.name) == bound.domain == self.layout.domain
+        plain = pat.is_int64(kind) or (bound.domain.kind.is_temporal and kind.bit_width == 64)
+        held = node.name in self.held_columns()
+        return node.name if same and plain and held and not pat.is_date64(kind) else None
+
+    @cached_property
+    def takes_any_row(self) -> bool:
+        """Whether no value of the stream can be wrong: its keys are what the column holds."""
+        only = len(self.binding.terms) == 1 and not self.predicate.filters(Side.LEFT)
+        return only and self.key_column is not None
+
+    # --- Boxes ----------------------------------------------------------------------------------
+
+    def boxes(self, batch: pa.RecordBatch) -> Boxes:
+        """What stream rows ask; DataError for a value that is no key. O(rows)."""
+        fresh = self.binding.fresh(Side.LEFT, batch)
+        lows = _pieces(self._key, self.layout.domain, fresh)
+        ends = _pieces(self._high, self.layout.high_domain, fresh) if self.ranged else []
+        pairs = list(product(lows, ends)) if ends else [(piece, None) for piece in lows]
+        pieces = len(pairs)
+        low = _laid([piece[0] for piece, _ in pairs])
+        point = pieces == 1 and pairs[0][0][0] is pairs[0][0][1]
+        high = low if point else _laid([piece[1] for piece, _ in pairs])
+        least = most = _NONE
+        if ends:
+            least = _laid([end[0] for _, end in pairs if end is not None])
+            most = _laid([end[1] for _, end in pairs if end is not None])
+        if fresh.valid is not None:
+            gone = np.repeat(~fresh.valid, pieces)
+            if point:
+                high = low.copy()
+            low[gone], high[gone] = 1, 0
+        return Boxes(low, high, least, most, pieces, fresh.null_keys, fresh.nan_keys)
+
+    # --- Candidates -----------------------------------------------------------------------------
+
+    @cached_property
+    def is_settled(self) -> bool:
+        """Whether the boxes decide alone."""
+        binding = self.binding
+        return not (self._others or binding.residuals or self.predicate.filters(Side.RIGHT))
+
+    @cached_property
+    def _nodes(self) -> list[Expression]:
+        """What is evaluated on candidates."""
+        nodes = [*self.binding.residuals, *self.predicate.filters(Side.RIGHT)]
+        for field in self._others:
+            for bound in field.terms:
+                nodes += [bound.term.left, bound.term.right]
+        return nodes
+
+    def checked_columns(self, side: Side) -> list[str]:
+        """Columns of a side that are read to check candidates."""
+        return list(dict.fromkeys(name for node in self._nodes for name in node.columns(side)))
+
+    def held_columns(self) -> list[str]:
+        """Columns of the stream that must be kept while a row waits."""
+        given = [name for side, name in self.origin if side is Side.LEFT]
+        return list(dict.fromkeys([*given, *self.checked_columns(Side.LEFT)]))
+
+    def check(self, left: Take, right: Take, count: int) -> Mask:
+        """Which candidate pairs match; ``left`` and ``right`` give columns of the pairs."""
+
+        def lookup(column: Column) -> pa.Array:
+            return (left if column.side is Side.LEFT else right)(column.name)
+
+        masks = [self._inside(field, lookup, count) for field in self._others]
+        for node in [*self.binding.residuals, *self.predicate.filters(Side.RIGHT)]:
+            masks.append(true_mask(node, lookup, count))
+        return reduce(np.logical_and, masks)
+
+    def _inside(self, field: Field, lookup: Callable[[Column], pa.Array], count: int) -> Mask:
+        """Pairs that a field other than the key lets through."""
+        keys = [_NONE] * len(self.binding.terms)
+        for at, bound in zip(field.members, field.terms, strict=True):
+            values = evaluate(bound.term.left, lookup, count)
+            keys[at], _ = to_keys(values, bound.domain, bound.names[Side.LEFT])
+        asked = Fresh(Side.LEFT, _no_batch(), keys, None, None, selected=count)
+        bound = field.terms[0]
+        values = evaluate(bound.term.right, lookup, count)
+        stored, valid = to_keys(values, bound.domain, bound.names[Side.RIGHT])
+        mask = np.zeros(count, np.bool_)
+        for low, high in field.pieces(asked):
+            mask |= (low <= stored) & (stored <= high)
+        return mask if valid is None else mask & valid
+
+
+def _checked(how: str | How) -> How:
+    mode = How.of(how)
+    if mode in (How.RIGHT, How.FULL):
+        raise RelationError(
+            f"how={mode.value!r} would give rows of the relation that match nothing, but a stream "
+            "never ends, so none is ever known to; use inner, left, semi or anti"
+        )
+    return mode
+
+
+def _pieces(field: Field | None, domain: Domain | None, fresh: Fresh) -> list[tuple[Array, Array]]:
+    """Intervals of stored keys, one array each per piece; everything where nothing is asked."""
+    if field is None or domain is None:
+        rows = fresh.count
+        return [(np.full(rows, _MIN), np.full(rows, _MAX))]
+    found = []
+    for low, high in field.pieces(fresh):
+        moved = stored_interval(domain, field.domain, low, high)
+        if field.is_point and len(moved[0]) and np.array_equal(*moved):
+            moved = moved[0], moved[0]
+        found.append(moved)
+    return found
+
+
+def _laid(parts: list[Array]) -> Array:
+    """One array in which the pieces of a row stand side by side; a fresh one."""
+    if len(parts) == 1:
+        return np.array(parts[0], np.int64)
+    return np.ascontiguousarray(np.stack(parts, axis=1).ravel(), np.int64)
+
+
+def _no_batch() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({})

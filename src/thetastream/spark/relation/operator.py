@@ -1,0 +1,198 @@
+"""``relation_join``: a DataFrame, streaming or static, enriched from a relation on disk.
+
+    stream ─ select + side expressions ─ mapInArrow(join) ─ observe(metrics) ─ rows of the answer
+                                              │
+              RelationJoin of the worker process, kept between tasks ─ blocks of the relation
+
+No shuffle and no state: every task joins its own rows with the whole relation, reading the blocks
+that they need. Everything is answered when a task ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+from thetastream.condition.expression import Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.errors import PredicateError, RelationError, SchemaError, StateError, suggest
+from thetastream.relation.disk.size import read_size
+from thetastream.relation.store import Relation
+from thetastream.schema import output_schema, select
+from thetastream.side import How, Side
+from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
+from thetastream.spark.relation.report import OBSERVED
+from thetastream.spark.relation.types import spark_type
+from thetastream.spark.relation.worker import REPORT, RelationSpec, RelationTask
+from thetastream.spark.theta.operator import computed_column, escaped
+from thetastream.spark.types import arrow_schema, check_names
+
+__all__ = ["relation_join"]
+
+_MODES = (How.INNER, How.LEFT, How.SEMI, How.ANTI)
+_numbers = count(1)
+_Answer = list[tuple[str, Side, str]]
+
+
+def relation_join(
+    stream: DataFrame,
+    path: str | os.PathLike[str],
+    on: str | Predicate | Expression,
+    memory: str | int = "64 MB",
+    how: str | How = "inner",
+    *,
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    batch_rows: int = 65_536,
+) -> DataFrame:
+    """Join a DataFrame with the relation at ``path``, which the driver and all executors reach.
+
+    ``on`` is SQL over ``l``, the DataFrame, and ``r``, the relation, with a term on the relation's
+    key; an expression over ``l`` alone may be any Spark SQL. ``how`` is inner, left, semi or anti.
+    ``memory`` is what the join may hold *in each Python worker process*: Spark runs one per core.
+    ``suffix``, ``columns`` and ``batch_rows`` are those of ``RelationJoin``.
+
+    An update of the relation is seen by tasks that begin after it. Each task sees one version.
+    """
+    mode = _mode(how)
+    place = _place(path)
+    if columns is not None and not columns:
+        raise SchemaError("columns must name at least one output column, or be None for all")
+    check_names(stream.schema, "left")
+    text = on if isinstance(on, str) else str(Predicate.of(on))
+    found = _LeftSplitter(text).split()
+    with Relation.open(place) as relation:
+        answer = _answer(stream, relation.schema, mode, suffix, columns)
+        shown = _shown(stream, found, answer, text)
+        travels = arrow_schema(shown.schema, "left")
+        types = _types(answer, stream, relation.schema)
+        spec = RelationSpec(
+            path=place,
+            on=found.on,
+            memory=read_size(memory),
+            how=mode.value,
+            suffix=suffix,
+            stream=travels,
+            relation=relation.schema,
+            gathered=_gathered(answer, travels, relation.schema, mode, suffix),
+            output=pa.schema([(name, to_arrow_type(kind, timezone="UTC")) for name, kind in types]),
+            batch_rows=batch_rows,
+            reports=stream.isStreaming,
+        )
+        _try(spec, relation, text)
+    return _mapped(shown, spec, types)
+
+
+# --- Before anything runs -----------------------------------------------------------------------
+
+
+def _mode(how: str | How) -> How:
+    mode = How.of(how)
+    if mode not in _MODES:
+        raise StateError(
+            f"how must be one of {', '.join(m.value for m in _MODES)}; got {mode.value!r}, which "
+            "gives the relation's rows that no stream row matches: a stream has no end after "
+            "which that is known. Turn a table that does end into the left side, or use theta_join "
+            "with a window"
+        )
+    return mode
+
+
+def _place(path: str | os.PathLike[str]) -> str:
+    """The path as every worker can use it, whatever folder it was started in."""
+    text = os.fspath(path)
+    if text.startswith("file:"):
+        text = "/" + text.removeprefix("file:").lstrip("/")
+    if "://" in text:
+        raise RelationError(
+            f"a relation is read block by block from a folder, and {text!r} is none; mount it "
+            "where the driver and every executor reach it under one path"
+        )
+    return str(Path(text).absolute())
+
+
+class _LeftSplitter(Splitter):
+    """Takes the left side's expressions out; those of the relation are the engine's."""
+
+    def _visit(self, node: Any, *, condition: bool) -> Any:
+        if sides_of(node) == {Side.RIGHT} and not is_plain(node):
+            return node.copy()
+        return super()._visit(node, condition=condition)
+
+
+def _answer(
+    stream: DataFrame, relation: pa.Schema, how: How, suffix: str, columns: Sequence[str] | None
+) -> _Answer:
+    """The columns of the answer: name, side, and name there."""
+    named = [pa.schema([(name, pa.null()) for name in s]) for s in (stream.columns, relation.names)]
+    schema, origin = select(*output_schema(named[0], named[1], how, suffix), columns)
+    return [(name, *place) for name, place in zip(schema.names, origin, strict=True)]
+
+
+def _shown(stream: DataFrame, found: Split, answer: _Answer, text: str) -> DataFrame:
+    """The columns that travel: what the answer and the condition read of the stream."""
+    try:
+        predicate = Predicate.parse(found.on)
+    except PredicateError as error:
+        raise PredicateError(error.message, text) from None  # the text that the user wrote
+    computed = found.computed[Side.LEFT]
+    read = set(predicate.columns(Side.LEFT)) - set(computed)
+    for name in sorted(read.difference(stream.columns)):
+        raise SchemaError(
+            f"the condition reads l.{name}, but the left side has the columns "
+            f"{', '.join(stream.columns)}.{suggest(name, stream.columns)}"
+        )
+    read |= {column for _, side, column in answer if side is Side.LEFT}
+    plain = [F.col(f"`{escaped(name)}`") for name in stream.columns if name in read]
+    extra = [computed_column(stream, name, sql, Side.LEFT, text) for name, sql in computed.items()]
+    return stream.select(*plain, *extra)
+
+
+def _types(answer: _Answer, stream: DataFrame, relation: pa.Schema) -> list[tuple[str, DataType]]:
+    """Names and Spark's types of the answer."""
+    return [
+        (name, stream.schema[column].dataType)
+        if side is Side.LEFT
+        else (name, spark_type(relation.field(column)))
+        for name, side, column in answer
+    ]
+
+
+def _gathered(
+    answer: _Answer, travels: pa.Schema, relation: pa.Schema, how: How, suffix: str
+) -> tuple[str, ...]:
+    """What the engine calls the columns of the answer: it sees those that travel, and no others."""
+    schema, origin = output_schema(travels, relation, how, suffix)
+    names = dict(zip(origin, schema.names, strict=True))
+    return tuple(names[(side, column)] for _, side, column in answer)
+
+
+def _try(spec: RelationSpec, relation: Relation, text: str) -> None:
+    """Make the join once, so that whatever is wrong with it shows here and not in a task."""
+    try:
+        spec.engine(relation).close()
+    except PredicateError as error:
+        raise PredicateError(error.message, text) from None
+
+
+# --- The pipeline -------------------------------------------------------------------------------
+
+
+def _mapped(shown: DataFrame, spec: RelationSpec, types: list[tuple[str, DataType]]) -> DataFrame:
+    numbered = shown.toDF(*(f"c{at}" for at in range(len(shown.columns))))  # names may hold dots
+    fields = [StructField(name, kind) for name, kind in types]
+    if not spec.reports:
+        return numbered.mapInArrow(RelationTask(spec), StructType(fields))
+    fields.append(StructField(REPORT, StringType()))
+    joined = numbered.mapInArrow(RelationTask(spec), StructType(fields))
+    observed = joined.observe(f"{OBSERVED}-{next(_numbers)}", F.collect_list(REPORT).alias("tasks"))
+    return observed.where(F.col(REPORT).isNull()).drop(REPORT)

@@ -1,0 +1,65 @@
+"""How a join on Spark is done, in words and as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame
+
+from thetastream.engine.partition.partition import Partition
+from thetastream.engine.report import explanation
+from thetastream.errors import StateError
+from thetastream.plan.choice import Explanation
+from thetastream.spark.state.state import FORMAT, RUN_BYTES, TIER
+from thetastream.spark.theta.spec import JoinSpec
+
+__all__ = ["explain", "remember"]
+
+_JOINS: WeakKeyDictionary[DataFrame, tuple[JoinSpec, dict[str, Any]]] = WeakKeyDictionary()
+
+
+def remember(frame: DataFrame, spec: JoinSpec, facts: dict[str, Any]) -> None:
+    """Keep the join behind a DataFrame, for ``explain``."""
+    _JOINS[frame] = (spec, facts)
+
+
+def explain(frame: DataFrame) -> Explanation:
+    """How the join behind a DataFrame given by ``theta_join`` is done.
+
+    Shows the predicate, the partitioning and its replication, the state layout, and the plan of one
+    partition's engine.
+    """
+    if frame not in _JOINS:
+        raise StateError(
+            "explain takes the DataFrame that theta_join gave, before anything is done to it"
+        )
+    spec, more = _JOINS[frame]
+    partition = Partition(spec.query, spec.schemas)
+    streams = partition.engine.streams.values()
+    choices = [stored.choice for stream in streams for stored in stream.stored.values()]
+    facts = dict(explanation(spec.query, spec.binding, choices).as_dict())
+    replication = spec.routing.replication()
+    facts["predicate"] = spec.original
+    facts["computed by Spark"] = more["computed"]
+    facts["partitioning"] = {
+        "scheme": spec.routing.name,
+        "by": spec.routing.describe(),
+        "partitions": spec.partitions,
+        "places of a row, expected": {
+            side.value: round(replication[side], 3) for side in spec.streams
+        },
+        "a pair is given": "where its " + spec.routing.led.value + " row is at home"
+        if spec.routing.led is not None
+        else "where it meets, which is once",
+    }
+    facts["state"] = {
+        "format": FORMAT,
+        "runs": f"Arrow blobs of at most {RUN_BYTES >> 20} MB, "
+        + ("in Spark's state store" if spec.state_path is None else f"files in {spec.state_path}"),
+        "columns of a run": {side.value: spec.schemas[side].names for side in spec.streams},
+        "compaction": f"{TIER} neighbours of like size become one; a run expires whole",
+        "flags": "one bit per row and role" if any(s.matched for s in streams) else "none",
+    }
+    facts["mode"] = more["mode"]
+    return Explanation.of(facts)

@@ -1,0 +1,432 @@
+"""``theta_join``: two DataFrames in, one out, on any comparison.
+
+    left  ─ select + side expressions ─ mapInArrow(pack) ─ watermark ┐
+                                                                     ├ union ─ group by partition ┐
+    right ─ select + side expressions ─ mapInArrow(pack) ─ watermark ┘                            │
+      rows of the answer ─ observe(metrics) ─ transformWithState(join) ───────────────────────────┘
+
+Streams run in ``transformWithState``, with Spark's checkpoints and watermark; static DataFrames go
+the same way but for the state: each partition is joined at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    DataType,
+    DecimalType,
+    DoubleType,
+    FractionalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from thetastream.aggregate import (
+    Aggregate,
+    Summary,
+    check_aggregates,
+    of_right,
+    read_aggregates,
+)
+from thetastream.boxes.binding import check_columns
+from thetastream.condition.expression import Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.duration import Interval
+from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
+from thetastream.schema import output_schema, select
+from thetastream.side import How, Side
+from thetastream.spark.expressions import Split, split
+from thetastream.spark.frames import METRICS
+from thetastream.spark.session import check_streaming, default_partitions, placed_keys
+from thetastream.spark.state.folder import read_location
+from thetastream.spark.theta.explanation import remember
+from thetastream.spark.theta.packing import PACKED
+from thetastream.spark.theta.spec import JoinSpec
+from thetastream.spark.theta.worker import JoinProcessor, PackTask, join_task, pickled
+from thetastream.spark.types import arrow_schema, check_names, known_types
+from thetastream.window import CountWindow, TimeWindow, Window
+
+__all__ = ["OBSERVED", "computed_column", "escaped", "theta_join"]
+
+OBSERVED = "thetastream"
+_DELAY = "spark.watermarkDelayMs"
+_numbers = count(1)
+
+
+def theta_join(
+    left: DataFrame,
+    right: DataFrame | None,
+    on: str | Predicate | Expression,
+    window: Window,
+    how: str | How = "inner",
+    *,
+    tactic: str = "auto",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    partitions: int | None = None,
+    partitioning: str = "auto",
+    cell_width: float | None = None,
+    event_time: str | None = None,
+    state_path: str | None = None,
+    batch_rows: int = 65_536,
+    aggregate: Mapping[str, str | tuple[str, str]] | None = None,
+) -> DataFrame:
+    """Join two DataFrames, both streaming or both static, on any conjunction of comparisons.
+
+    ``on`` is SQL over ``l`` and ``r``; an expression over one side may be any Spark SQL. With
+    ``right=None``, or the same DataFrame twice, every ordered pair of two different rows of one
+    stream is joined. ``window``, ``how``, ``tactic``, ``suffix``, ``columns`` and ``aggregate`` are
+    those of ``StreamJoin``; a count window needs ``order``. ``partitions`` (default: one per core)
+    and ``partitioning`` (``auto``, ``hash``, ``cells``, ``matrix``) say how the work is shared;
+    ``cell_width`` cuts the cells of a band. ``event_time`` names one more output column, the later
+    event time of a pair, on which an aggregation or another join can follow. ``state_path`` is a
+    folder that every executor reaches, one per query, for the rows of the window; without it they
+    are in Spark's state store, which takes longer to write.
+
+    ``thetastream.spark.explain(result)`` says how it is done.
+    """
+    spark = left.sparkSession
+    self_join = right is None or right is left
+    frames = {Side.LEFT: left, Side.RIGHT: left if right is None else right}
+    mode = How.of(how)
+    streaming = _is_streaming(frames)
+    _check_window(window)
+    if streaming:
+        check_streaming(spark)
+    for side, frame in frames.items():
+        check_names(frame.schema, side.value)
+    found = split(on)
+    asked = () if aggregate is None else of_right(read_aggregates(aggregate))
+    _check_aggregated(asked, frames[Side.RIGHT], event_time)
+    answer = _answer(frames, mode, suffix, columns, asked)
+    shown = _shown(frames, found, window, answer, asked, self_join, str(on))
+    if event_time is not None:
+        _check_event_time(event_time, answer, window, mode, frames, streaming)
+    spec = JoinSpec(
+        on=found.on,
+        window=window,
+        how=mode,
+        self_join=self_join,
+        tactic=tactic,
+        suffix=suffix,
+        schemas={side: arrow_schema(frame.schema, side.value) for side, frame in shown.items()},
+        answer=answer,
+        keys=_keys(spark, partitions),
+        scheme=partitioning,
+        cell_width=cell_width,
+        batch_rows=batch_rows,
+        event_time=event_time,
+        original=str(on),
+        state_path=state_path if streaming else None,
+        aggregates=asked,
+    )
+    if spec.state_path is not None:
+        read_location(spec.state_path)
+    _ = spec.query, spec.routing  # whatever is wrong with the join shows here, not in a task
+    types = _output_types(spec, shown)
+    if streaming:
+        result = _streaming(spec, frames, shown, types)
+    else:
+        result = _static(spec, shown, types)
+    facts = {
+        "computed": {s.value: found.computed[s] for s in Side if found.computed[s]},
+        "mode": "streaming" if streaming else "batch: every partition is joined at once",
+    }
+    remember(result, spec, facts)
+    return result
+
+
+# --- Before anything runs -----------------------------------------------------------------------
+
+
+def _is_streaming(frames: dict[Side, DataFrame]) -> bool:
+    kinds = {side: frame.isStreaming for side, frame in frames.items()}
+    if len(set(kinds.values())) > 1:
+        table = next(side for side, streams in kinds.items() if not streams)
+        raise StateError(
+            f"the {table.value} side is a static DataFrame and the other a stream; theta_join "
+            "takes two streams or two static DataFrames. Read the table as a stream too"
+        )
+    return kinds[Side.LEFT]
+
+
+def _check_window(window: Any) -> None:
+    if window is None:
+        raise WindowError(
+            "a join without a window would keep every row for ever; give a "
+            "TimeWindow('10 minutes', time=…) or a CountWindow(size, order=…)"
+        )
+    if not isinstance(window, CountWindow | TimeWindow):
+        raise WindowError(f"window must be a TimeWindow or a CountWindow; got {window!r}")
+    if isinstance(window, CountWindow) and window.order is None:
+        raise WindowError(
+            "rows of a DataFrame have no order of arrival: a CountWindow on Spark needs "
+            "order='column', whose values rank the rows of both sides"
+        )
+
+
+def _check_aggregated(
+    aggregates: Sequence[Aggregate], right: DataFrame, event_time: str | None
+) -> None:
+    if not aggregates:
+        return
+    if event_time is not None:
+        raise StateError(
+            "event_time is for pairs: a row with aggregates has the event time of its left row, "
+            "and is given only after the watermark has passed it, so an operator that follows "
+            "would drop it as late. Write the result to a sink, and read it as a new stream"
+        )
+    check_aggregates(aggregates, known_types(right.schema), "the right side")
+    check_names(StructType([StructField(a.name, LongType()) for a in aggregates]), "aggregated")
+
+
+def _answer(
+    frames: dict[Side, DataFrame],
+    how: How,
+    suffix: str,
+    columns: Sequence[str] | None,
+    aggregates: Sequence[Aggregate],
+) -> tuple[tuple[str, Side, str], ...]:
+    """The columns of the answer: name, side, and name there."""
+    if columns is not None and not columns:
+        raise SchemaError("columns must name at least one output column, or be None for all")
+    named = {side: pa.schema([(n, pa.null()) for n in f.columns]) for side, f in frames.items()}
+    given = [pa.field(found.name, pa.null()) for found in aggregates]
+    whole = output_schema(named[Side.LEFT], named[Side.RIGHT], how, suffix, given)
+    schema, origin = select(*whole, columns)
+    return tuple((name, *place) for name, place in zip(schema.names, origin, strict=True))
+
+
+def _shown(
+    frames: dict[Side, DataFrame],
+    found: Split,
+    window: Window,
+    answer: tuple[tuple[str, Side, str], ...],
+    aggregates: Sequence[Aggregate],
+    self_join: bool,
+    text: str,
+) -> dict[Side, DataFrame]:
+    """Per side, the columns that travel: what the answer and the join read, nothing else."""
+    try:
+        predicate = Predicate.parse(found.on)
+    except PredicateError as error:
+        raise PredicateError(error.message, text) from None  # the text that the user wrote
+    if isinstance(window, TimeWindow):
+        clock: tuple[str, str] = window.time
+    else:
+        assert window.order is not None
+        clock = window.order
+    shown: dict[Side, DataFrame] = {}
+    for side, frame in frames.items():
+        roles = tuple(Side) if self_join else (side,)
+        for role in roles:
+            computed = [pa.field(name, pa.null()) for name in found.computed[role]]
+            known = [pa.field(name, pa.null()) for name in frame.columns]
+            check_columns(predicate, window, role, pa.schema([*known, *computed]))
+        if aggregates and side is Side.RIGHT:
+            read = {found.column for found in aggregates if found.column is not None}
+        else:
+            read = {column for _, s, column in answer if s in roles}
+        read |= {name for role in roles for name in predicate.columns(role)}
+        read |= {clock[role.position] for role in roles}
+        plain = [F.col(f"`{escaped(name)}`") for name in frame.columns if name in read]
+        extra = [
+            computed_column(frame, name, sql, role, text)
+            for role in roles
+            for name, sql in found.computed[role].items()
+        ]
+        shown[side] = frame.select(*plain, *extra)
+    return shown
+
+
+def escaped(name: str) -> str:
+    """A column's name as it stands between backticks."""
+    return name.replace("`", "``")
+
+
+def computed_column(frame: DataFrame, name: str, sql: str, side: Side, text: str) -> Any:
+    """A side expression as a column; what Spark says of it is passed on.
+
+    It is tried as a condition, where Spark refuses what is no function of one row: aggregates,
+    window functions and ``explode``.
+    """
+    column = F.expr(sql)
+    try:
+        tried = frame.where(column.isNull())
+        _ = tried.select(F.lit(1)).schema  # Connect knows the schema of a filter without asking
+    except PySparkException as error:
+        reason = str(error).split("\n")[0]
+        raise PredicateError(
+            f"Spark cannot compute {sql} on the {side.value} side: {reason}", text
+        ) from None
+    if not _is_deterministic(tried):
+        raise PredicateError(
+            f"{sql} on the {side.value} side is not deterministic, so a retried task would not "
+            "find the rows it found before; compute it upstream and write it down, or leave it out",
+            text,
+        )
+    return column.alias(name)
+
+
+def _is_deterministic(tried: DataFrame) -> bool:
+    """Whether Spark holds the condition just added for deterministic; Connect does not tell."""
+    plan = getattr(tried, "_jdf", None)
+    if plan is None:
+        return True
+    return bool(plan.queryExecution().analyzed().expressions().apply(0).deterministic())
+
+
+def _check_event_time(
+    name: str,
+    answer: tuple[tuple[str, Side, str], ...],
+    window: Window,
+    how: How,
+    frames: dict[Side, DataFrame],
+    streaming: bool,
+) -> None:
+    if name in {column for column, _, _ in answer}:
+        raise SchemaError(
+            f"event_time={name!r} names a column that the answer has already; choose another name"
+        )
+    if not isinstance(window, TimeWindow):
+        raise WindowError("event_time needs a TimeWindow: a count window has no event time")
+    if how is not How.INNER and streaming:
+        raise StateError(
+            f"event_time is for inner joins: a {how.value} join gives unmatched rows only after "
+            "the watermark has passed them, so an operator that follows would drop them as late. "
+            "Write the result to a sink, and read it as a new stream"
+        )
+    for side in Side:
+        kind = frames[side].schema[window.time[side.position]].dataType
+        if not isinstance(kind, TimestampType):
+            raise SchemaError(
+                f"event_time needs timestamps; {side.alias}.{window.time[side.position]} is "
+                f"{kind.simpleString()}"
+            )
+
+
+def _keys(spark: SparkSession, partitions: int | None) -> tuple[int, ...]:
+    number = default_partitions(spark) if partitions is None else partitions
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise StateError(f"partitions must be a whole number of at least 1; got {partitions!r}")
+    return placed_keys(spark, number)
+
+
+def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[str, DataType]]:
+    aggregates = {found.name: found for found in spec.aggregates}
+    types = [
+        (name, _summary_type(aggregates[name], shown[side]))
+        if name in aggregates
+        else (name, shown[side].schema[column].dataType)
+        for name, side, column in spec.answer
+    ]
+    if spec.event_time is not None:
+        types.append((spec.event_time, TimestampType()))
+    return types
+
+
+def _summary_type(found: Aggregate, frame: DataFrame) -> DataType:
+    """The type of an aggregate; that of its column where values themselves are given."""
+    if found.function is Summary.COUNT:
+        return LongType()
+    if found.function is Summary.MEAN:
+        return DoubleType()
+    assert found.column is not None
+    kind = frame.schema[found.column].dataType
+    if found.function is not Summary.SUM:
+        return kind
+    if isinstance(kind, DecimalType):
+        return DecimalType(38, kind.scale)
+    return DoubleType() if isinstance(kind, FractionalType) else LongType()
+
+
+# --- The pipelines ------------------------------------------------------------------------------
+
+
+def _packed(payload: bytes, side: Side, frame: DataFrame) -> DataFrame:
+    numbered = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))  # names may hold dots
+    return numbered.mapInArrow(PackTask(payload, side.value), from_arrow_schema(PACKED))
+
+
+def _static(
+    spec: JoinSpec, shown: dict[Side, DataFrame], types: list[tuple[str, DataType]]
+) -> DataFrame:
+    payload = pickled(spec)
+    packed = [_packed(payload, side, shown[side]) for side in spec.streams]
+    united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
+    schema = StructType([StructField(name, kind) for name, kind in types])
+    return united.groupBy("partition").applyInArrow(join_task(payload), schema)
+
+
+def _streaming(
+    spec: JoinSpec,
+    frames: dict[Side, DataFrame],
+    shown: dict[Side, DataFrame],
+    types: list[tuple[str, DataType]],
+) -> DataFrame:
+    payload = pickled(spec)
+    timed = isinstance(spec.window, TimeWindow)
+    packed = []
+    for side in spec.streams:
+        frame = _packed(payload, side, shown[side])
+        if isinstance(spec.window, TimeWindow) and not _has_watermark(
+            frames[side], spec.window, side
+        ):
+            frame = frame.withWatermark("time", _delay(spec.window))
+        # Without its time a blob is never late for Spark: late rows are the join's to drop.
+        packed.append(frame.drop("time"))
+    united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
+    fields = [StructField(name, kind) for name, kind in [*types, (METRICS, StringType())]]
+    joined = united.groupBy("partition").transformWithStateInPandas(
+        JoinProcessor(payload, timed=timed),
+        StructType(fields),
+        "Append",
+        "EventTime" if timed else "None",
+        eventTimeColumnName=spec.event_time or "",
+    )
+    observed = joined.observe(
+        f"{OBSERVED}-{next(_numbers)}", F.collect_list(METRICS).alias("partitions")
+    )
+    return observed.where(F.col(METRICS).isNull()).drop(METRICS)
+
+
+def _has_watermark(frame: DataFrame, window: TimeWindow, side: Side) -> bool:
+    """Whether the time column carries a watermark of its own, as a result of another join does."""
+    name = window.time[side.position]
+    if _DELAY not in frame.schema[name].metadata:
+        return False
+    if window.lateness:
+        raise WindowError(
+            f"column {name!r} of the {side.value} side has a watermark already, and the window has "
+            f"a lateness of {window.lateness}: say it once, in withWatermark or as lateness"
+        )
+    return True
+
+
+def _delay(window: TimeWindow) -> str:
+    """The delay of Spark's watermark: one millisecond more than the lateness.
+
+    Spark calls a row late when it is not above the watermark, we when it is below the frontier.
+    """
+    lateness = window.lateness
+    if isinstance(lateness, Interval):
+        milliseconds, rest = divmod(lateness.nanoseconds, 1_000_000)
+        if rest:
+            raise WindowError(
+                f"the lateness {lateness} is finer than a millisecond, in which Spark counts its "
+                "watermark; round it up"
+            )
+    else:
+        milliseconds = lateness
+    return f"{milliseconds + 1} milliseconds"

@@ -1,0 +1,213 @@
+"""Rows to blobs: a few big rows per partition travel through Spark instead of many small ones.
+
+One task packs its rows chunk by chunk: keys are computed, targets chosen (``routing``), and the
+rows of each target written as one Arrow stream. Blobs of a chunk carry its largest event time, on
+which Spark keeps its watermark. For a count window every partition is also sent the ranks of all
+rows (8 bytes each), so that each can tell the place of its rows among all.
+
+    partition  side  kind   sender  blob                  time
+        3        0   rows     17    Arrow stream          00:00:07.123
+        3        0   ranks    17    int64 …               NULL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream._jit import prepare
+from thetastream.boxes.arrival import read_ranks
+from thetastream.data.batch import joined
+from thetastream.engine.engine import order_domain
+from thetastream.engine.partition.partition import COPY, RANK
+from thetastream.errors import DataError
+from thetastream.schema import Kind
+from thetastream.side import Side
+from thetastream.spark.theta.spec import JoinSpec
+from thetastream.window import CountWindow
+
+__all__ = [
+    "AT",
+    "PACKED",
+    "RANKS",
+    "ROWS",
+    "Packer",
+    "frontier",
+    "pieces",
+    "read_blob",
+    "write_blob",
+]
+
+Array = NDArray[np.int64]
+AT = "__at"
+ROWS, RANKS, NOTHING = 0, 1, 2
+CHUNK_ROWS = 1 << 20
+CHUNK_BYTES = 256 << 20
+BLOB_BYTES = 768 << 10
+MOST_MILLISECONDS = 9_000_000_000_000_000
+NO_TIME = -62_135_596_800_000  # 0001-01-01, which Spark's watermark never reaches
+
+PACKED = pa.schema(
+    [
+        pa.field("partition", pa.int32()),
+        pa.field("side", pa.int8()),
+        pa.field("kind", pa.int8()),
+        pa.field("sender", pa.int64()),
+        pa.field("blob", pa.binary()),
+        pa.field("time", pa.timestamp("us", tz="UTC")),
+    ]
+)
+_BLOB = PACKED.get_field_index("blob")
+
+
+class Packer:
+    """Packs the rows of one stream for all partitions."""
+
+    def __init__(self, spec: JoinSpec, side: Side) -> None:
+        prepare()
+        self._spec = spec
+        self._side = side
+        self._schema = spec.schemas[side]
+        self._roles = tuple(Side) if spec.self_join else (side,)
+
+    def pack(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
+        """Packed rows, chunk by chunk."""
+        for number, chunk in enumerate(self._chunks(batches)):
+            yield from self._packed(chunk, (task << 20) + number)
+
+    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            held.append(self._conformed(batch))
+            rows += batch.num_rows
+            size += batch.nbytes
+            if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+                yield joined(held)
+                held, rows, size = [], 0, 0
+        if held:
+            yield joined(held)
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the types that the join was planned with; Spark names zones its own way."""
+        arrays = []
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            same = column.type.equals(field.type)
+            arrays.append(column if same else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _packed(self, chunk: pa.RecordBatch, sender: int) -> Iterator[pa.RecordBatch]:
+        spec = self._spec
+        fresh = {role: spec.binding.fresh(role, chunk) for role in self._roles}
+        sent = spec.routing.route(fresh)
+        ranks = self._ranks(chunk)
+        rows, copies, edges = sent.rows, sent.copies, sent.edges
+        moved = chunk if _is_identity(rows, chunk.num_rows) else chunk.take(pa.array(rows))
+        extra = {}
+        if copies.any():
+            extra[COPY] = pa.array(copies)
+        if ranks is not None:
+            extra |= {RANK: pa.array(ranks[rows]), AT: pa.array(rows)}
+        for name, values in extra.items():
+            moved = moved.append_column(name, values)
+        time = self._largest_time(fresh[self._roles[0]].times, fresh[self._roles[0]].timed)
+        for target, key in enumerate(spec.keys):
+            if ranks is not None:
+                yield self._row(key, RANKS, sender, ranks.tobytes(), None)
+            part = moved.slice(edges[target], edges[target + 1] - edges[target])
+            if not part.num_rows and target == 0:
+                # The first partition hears of every micro-batch: were the checkpoint that of a join
+                # with other group keys, it would notice before a row is stored in a wrong place.
+                yield self._row(key, NOTHING, sender, b"", time)
+            for piece in pieces(part, BLOB_BYTES):
+                yield self._row(key, ROWS, sender, write_blob(piece), time)
+
+    def _row(
+        self, key: int, kind: int, sender: int, blob: bytes | pa.Buffer, time: int | None
+    ) -> pa.RecordBatch:
+        values = [key, self._side.position, kind, sender, None, time]
+        arrays = [
+            pa.array([value], field.type) for field, value in zip(PACKED, values, strict=True)
+        ]
+        data = blob if isinstance(blob, pa.Buffer) else pa.py_buffer(blob)
+        edges = pa.py_buffer(np.array([0, data.size], np.int32))
+        arrays[_BLOB] = pa.Array.from_buffers(pa.binary(), 1, [None, edges, data])
+        return pa.RecordBatch.from_arrays(arrays, schema=PACKED)
+
+    def _ranks(self, chunk: pa.RecordBatch) -> Array | None:
+        window = self._spec.window
+        if not isinstance(window, CountWindow):
+            return None
+        assert window.order is not None
+        domain = order_domain(self._spec.query, self._spec.binding)
+        assert domain is not None
+        name = window.order[self._side.position]
+        return read_ranks(chunk, name, domain, self._side, None, rising=False)
+
+    def _largest_time(self, times: Array | None, timed: NDArray[np.bool_] | None) -> int | None:
+        """In microseconds, whole milliseconds, as Spark's watermark counts."""
+        if times is None:
+            return None
+        known = times if timed is None else times[timed]
+        if not known.size:
+            return NO_TIME * 1000
+        top = int(known.max())
+        milliseconds = in_milliseconds(self._spec, top)
+        if abs(milliseconds) > MOST_MILLISECONDS:
+            raise DataError(
+                f"the event time {top} is beyond what Spark's watermark can count "
+                f"({MOST_MILLISECONDS} milliseconds, or units of an integer column)"
+            )
+        return milliseconds * 1000
+
+
+def in_milliseconds(spec: JoinSpec, time: int) -> int:
+    """An event time as Spark's watermark counts it; a step of an integer time is a millisecond."""
+    domain = spec.binding.time_domain
+    return time if domain.kind is Kind.INTEGER else time * domain.tick // 1_000_000
+
+
+def frontier(spec: JoinSpec, watermark: int) -> int | None:
+    """The frontier in key units; Spark's watermark (ms) is one below it, and 0 before it is known.
+
+    Rows below the frontier are late. Spark calls a row late when it is not above the watermark.
+    """
+    if watermark <= 0 or spec.binding.time is None:
+        return None
+    first = watermark + 1
+    domain = spec.binding.time_domain
+    if domain.kind is Kind.INTEGER:
+        return first
+    return -(-first * 1_000_000 // domain.tick)
+
+
+def _is_identity(rows: Array, count: int) -> bool:
+    return rows.size == count and bool(np.all(rows[1:] == rows[:-1] + 1))
+
+
+def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """A batch cut evenly into pieces of about ``limit`` bytes at most; nothing for no rows."""
+    if not batch.num_rows:
+        return
+    size = -(-batch.num_rows // max(1, -(-batch.nbytes // limit)))
+    for start in range(0, batch.num_rows, size):
+        yield batch.slice(start, size)
+
+
+def write_blob(batch: pa.RecordBatch) -> pa.Buffer:
+    """A batch as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def read_blob(data: bytes | pa.Buffer) -> pa.RecordBatch:
+    """The batch of an Arrow stream, without a copy."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()

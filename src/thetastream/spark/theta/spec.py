@@ -1,0 +1,163 @@
+"""What a join on Spark was asked to do, as plain values that travel to every worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from thetastream.aggregate import Aggregate, result_type
+from thetastream.boxes.binding import Binding, bind
+from thetastream.condition.predicate import Predicate
+from thetastream.engine.partition.routing import Routing, choose
+from thetastream.engine.query import Query
+from thetastream.schema import output_schema
+from thetastream.side import How, Side
+from thetastream.window import CountWindow, TimeWindow, Window
+
+__all__ = ["JoinSpec"]
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """A join over two schemas, and how it is partitioned.
+
+    ``schemas`` hold the columns that travel: those of the answer, and those that predicate and
+    window read, the expressions that Spark computes among them. ``answer`` lists the columns of the
+    answer: name, side, and name there; aggregates stand on the right side, under their own names.
+    ``keys`` are the group keys of the partitions, chosen so that Spark places them apart.
+    ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
+    are not to be in the state store.
+    """
+
+    on: str
+    window: Window
+    how: How
+    self_join: bool
+    tactic: str
+    suffix: str
+    schemas: dict[Side, pa.Schema]
+    answer: tuple[tuple[str, Side, str], ...]
+    keys: tuple[int, ...]
+    scheme: str
+    cell_width: float | None
+    batch_rows: int
+    event_time: str | None
+    original: str
+    state_path: str | None = None
+    aggregates: tuple[Aggregate, ...] = ()
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the join has."""
+        return len(self.keys)
+
+    @property
+    def streams(self) -> tuple[Side, ...]:
+        """The sides that arrive."""
+        return (Side.LEFT,) if self.self_join else tuple(Side)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether a count window decides arrival by ranks."""
+        return isinstance(self.window, CountWindow)
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        """The columns of the answer."""
+        fields = [pa.field(name, self._type(side, column)) for name, side, column in self.answer]
+        if self.event_time is not None:
+            assert isinstance(self.window, TimeWindow)
+            kind = self.schemas[Side.LEFT].field(self.window.time[0]).type
+            fields.append(pa.field(self.event_time, kind))
+        return pa.schema(fields)
+
+    def _type(self, side: Side, column: str) -> pa.DataType:
+        """The type of a column of the answer."""
+        if not self.aggregates or side is Side.LEFT:
+            return self.schemas[side].field(column).type
+        (found,) = (aggregate for aggregate in self.aggregates if aggregate.name == column)
+        of = None if found.column is None else self.schemas[side].field(found.column).type
+        return result_type(found, of)
+
+    @cached_property
+    def gathered(self) -> tuple[str, ...]:
+        """What the engine calls the columns it gives: the answer's, then event times if wanted."""
+        if self.aggregates:
+            return tuple(column for _, _, column in self.answer)
+        schema, origin = output_schema(
+            self.schemas[Side.LEFT], self.schemas[Side.RIGHT], self.how, self.suffix
+        )
+        names = dict(zip(origin, schema.names, strict=True))
+        wanted = [names[(side, column)] for _, side, column in self.answer]
+        if self.event_time is not None:
+            assert isinstance(self.window, TimeWindow)
+            wanted += [names[(side, self.window.time[side.position])] for side in Side]
+        return tuple(wanted)
+
+    @cached_property
+    def binding(self) -> Binding:
+        """Predicate and window bound to the columns that travel."""
+        back = bool(self.aggregates)
+        return bind(Predicate.parse(self.on), self.window, self.schemas, back=back)
+
+    @cached_property
+    def routing(self) -> Routing:
+        """Where rows are sent."""
+        return choose(
+            self.binding,
+            self.how,
+            self.self_join,
+            self.partitions,
+            self.scheme,
+            self.cell_width,
+            rooted=bool(self.aggregates),
+        )
+
+    @cached_property
+    def query(self) -> Query:
+        """The query of one partition's engine."""
+        return Query(
+            Predicate.parse(self.on),
+            self.window,
+            self.how,
+            self.self_join,
+            self.tactic,
+            self.suffix,
+            tuple(dict.fromkeys(self.gathered)),
+            1,
+            self.batch_rows,
+            partitioned=True,
+            led=self.routing.led,
+            aggregates=self.aggregates,
+        )
+
+    @cached_property
+    def fingerprint(self) -> dict[str, str]:
+        """What must not change between two starts from one checkpoint."""
+        facts = {
+            "predicate": self.original,
+            "window": str(self.window),
+            "how": self.how.value + (" self-join" if self.self_join else ""),
+            "partitions": f"{self.partitions}, with the group keys {', '.join(map(str, self.keys))}"
+            " that suit spark.sql.shuffle.partitions",
+            "partitioning": self.routing.describe(),
+            "output columns": ", ".join(self.output.names),
+            "runs": "in the state store" if self.state_path is None else "in files",
+        }
+        if self.aggregates:
+            facts["aggregates"] = ", ".join(f"{found.name} = {found}" for found in self.aggregates)
+        for side in self.streams:
+            schema = self.schemas[side]
+            facts[f"columns of the {side.value} side"] = ", ".join(
+                f"{field.name} {_zoneless(field.type)}" for field in schema
+            )
+        return facts
+
+
+def _zoneless(kind: pa.DataType) -> str:
+    """A type by name; the time zone in which Spark shows times is no part of it."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return f"timestamp[{kind.unit}] with zone"
+    return str(kind)

@@ -1,0 +1,217 @@
+"""One micro-batch of one partition: what a Python worker does, without a word of Spark.
+
+Find the partition (alive here, attached, or rebuilt), push the rows, give the answer in Arrow
+batches, save what changed, and report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thetastream.data.batch import joined
+from thetastream.engine.partition.partition import COPY, POSITION, Partition, Ranks
+from thetastream.metrics import Metrics
+from thetastream.side import Side
+from thetastream.spark.state.cache import Alive, default_root, remove_forgotten
+from thetastream.spark.state.state import Held, Meta, Store, check_fingerprint, open_partition
+from thetastream.spark.theta.packing import AT, RANKS, ROWS, frontier, in_milliseconds, read_blob
+from thetastream.spark.theta.spec import JoinSpec
+
+__all__ = ["Packet", "Step", "join_whole", "packets_of"]
+
+ALIVE: Alive[Held] = Alive(limit=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A packed row that arrived: rows of one sender, or its ranks."""
+
+    side: Side
+    kind: int
+    sender: int
+    blob: bytes
+
+
+def packets_of(columns: dict[str, list[Any]]) -> Iterator[Packet]:
+    """Packed rows, from lists of their columns."""
+    sides = tuple(Side)
+    for side, kind, sender, blob in zip(
+        columns["side"], columns["kind"], columns["sender"], columns["blob"], strict=True
+    ):
+        yield Packet(sides[side], kind, sender, blob)
+
+
+@dataclass
+class Step:
+    """A micro-batch of one partition. ``run`` gives the answer; then ``report`` tells of it."""
+
+    spec: JoinSpec
+    key: int
+    store: Store
+    watermark: int
+    started: float = field(default_factory=perf_counter)
+    report: dict[str, Any] = field(default_factory=dict)
+    slept_until: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The partition in messages."""
+        if self.key not in self.spec.keys:  # state of a join with other keys
+            return f"the partition with group key {self.key}"
+        return f"partition {self.spec.keys.index(self.key)} of {self.spec.partitions}"
+
+    def run(
+        self, packets: Iterable[Packet], *, wake: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Process the packets; the state is saved when the last batch has been given.
+
+        ``wake`` is the timer that will be set; ``slept_until`` then tells of the one set before.
+        """
+        arrived = list(packets)
+        held, origin, fetched = self._open()
+        self.slept_until, held.meta.timer = held.meta.timer, wake
+        before = held.partition.metrics()
+        batches = arranged(self.spec, held.partition, arrived)
+        answer = held.partition.push(batches, frontier=frontier(self.spec, self.watermark))
+        for batch in answer:
+            yield shaped(self.spec, batch)
+        saving = perf_counter()
+        held.meta.tops = {
+            side.value: top
+            for side, stream in held.partition.engine.streams.items()
+            if (top := stream.max_time) is not None
+        }
+        held.save(self.store, self.spec)
+        if not self._is_bloated(held):
+            ALIVE.keep(held.meta.lineage, held.meta.token, held)
+        self.held = held
+        self.report = self._report(held, before, origin, fetched, perf_counter() - saving)
+
+    def _open(self) -> tuple[Held, str, int]:
+        """The partition, how it was found, and how many runs were read from the state store."""
+        text = self.store.read_meta()
+        if text is None:
+            remove_forgotten(default_root())
+            return open_partition(self.store, self.spec, None, self.where)[0], "new", 0
+        meta = Meta.of(text, self.where)
+        check_fingerprint(meta, self.spec, self.where)
+        alive = ALIVE.take(meta.lineage, meta.token)
+        if alive is not None:
+            return alive, "hit", 0
+        held, fetched = open_partition(self.store, self.spec, meta, self.where)
+        return held, "rebuild" if fetched else "attach", fetched
+
+    def _is_bloated(self, held: Held) -> bool:
+        """Whether most rows in memory have expired behind a younger one; a restore sheds them."""
+        for side in self.spec.streams:
+            kept = sum(run.rows for run in held.runs(side))
+            if len(held.partition.engine.streams[side].rows) > 2 * kept + 4096:
+                return True
+        return False
+
+    def _report(
+        self, held: Held, before: Metrics, origin: str, fetched: int, saving: float
+    ) -> dict[str, Any]:
+        now = held.partition.metrics()
+        names = ("rows", "matches", "output_rows", "dropped", "null_keys", "candidates", "merges")
+        facts: dict[str, Any] = {name: now[name] - before[name] for name in names}
+        for side in self.spec.streams:
+            then, current = before.sides[side.value], now.sides[side.value]
+            facts[f"{side.value}_rows"] = current.rows - then.rows
+            facts[f"{side.value}_dropped"] = current.dropped - then.dropped
+            facts[f"{side.value}_stored"] = sum(run.rows for run in held.runs(side))
+            facts[f"{side.value}_waiting"] = current.waiting_rows
+            if (top := held.meta.tops.get(side.value)) is not None:
+                facts[f"{side.value}_max_ms"] = in_milliseconds(self.spec, top)
+        phases = ("keys", "sort", "probe", "insert", "merge", "expire", "gather")
+        for phase in phases:
+            name = f"{phase}_seconds"
+            facts[name] = round(now[name] - before[name], 6)
+        return facts | {
+            "partition": self.spec.keys.index(self.key),
+            "partitions": self.spec.partitions,
+            "process": os.getpid(),
+            "origin": origin,
+            "fetched_runs": fetched,
+            "runs": len(held.meta.runs),
+            "state_bytes": sum(run.bytes for run in held.meta.runs),
+            "written_bytes": held.written,
+            "compactions": held.compactions,
+            "memory_bytes": now.window_bytes,
+            "watermark": self.watermark,
+            "save_seconds": round(saving, 6),
+            "seconds": round(perf_counter() - self.started, 6),
+        }
+
+    def report_text(self) -> str:
+        """The report as JSON."""
+        return json.dumps(self.report)
+
+
+def arranged(
+    spec: JoinSpec, partition: Partition, packets: list[Packet]
+) -> dict[Side, pa.RecordBatch]:
+    """The rows that arrived, per side, with the system columns that the engine reads."""
+    positions: dict[Side, dict[int, Any]] = {}
+    if spec.ranked:
+        senders: dict[Side, Ranks] = {}
+        for packet in packets:
+            if packet.kind == RANKS:
+                ranks = senders.setdefault(packet.side, Ranks([], []))
+                ranks.senders.append(packet.sender)
+                ranks.ranks.append(np.frombuffer(packet.blob, np.int64))
+        positions = partition.note_ranks(senders)
+    tables: dict[Side, list[pa.RecordBatch]] = {}
+    for packet in packets:
+        if packet.kind != ROWS:
+            continue
+        batch = read_blob(packet.blob)
+        if COPY not in batch.schema.names:
+            batch = batch.append_column(COPY, pa.array(np.zeros(batch.num_rows, np.bool_)))
+        if spec.ranked:
+            at = batch.column(AT).to_numpy()
+            places = positions[packet.side][packet.sender][at]
+            batch = batch.drop_columns([AT]).append_column(POSITION, pa.array(places))
+        tables.setdefault(packet.side, []).append(_ordered_columns(batch))
+    return {side: _whole(spec, batches) for side, batches in tables.items()}
+
+
+def _ordered_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """System columns in one order, whichever of them came with the blob."""
+    names = [name for name in batch.schema.names if name != COPY]
+    return batch.select([*names, COPY])
+
+
+def _whole(spec: JoinSpec, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    batch = joined(batches)
+    if spec.ranked:
+        batch = batch.take(pc.sort_indices(batch, [(POSITION, "ascending")]))
+    return batch
+
+
+def shaped(spec: JoinSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What the engine gave, in the columns of the answer."""
+    columns = [batch.column(name) for name in spec.gathered]
+    if spec.event_time is not None:
+        *columns, left, right = columns
+        later = pc.fill_null(pc.less(left, right), pc.is_null(left))
+        columns.append(pc.if_else(later, right, left))
+    return pa.RecordBatch.from_arrays(columns, schema=spec.output)
+
+
+def join_whole(spec: JoinSpec, packets: Iterable[Packet]) -> Iterator[pa.RecordBatch]:
+    """A partition of two tables that are there from the start: everything at once."""
+    partition = Partition(spec.query, spec.schemas)
+    batches = arranged(spec, partition, list(packets))
+    for answer in (partition.push(batches), partition.finish()):
+        for batch in answer:
+            yield shaped(spec, batch)

@@ -1,0 +1,211 @@
+"""What travels to Spark's Python workers: small objects that load the engine when they are called.
+
+The join itself travels as pickled bytes, read once per process. A worker that lacks thetastream's
+packages is told so in plain words, not by an error of the unpickler.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from thetastream.errors import StateError
+
+if TYPE_CHECKING:
+    from thetastream.spark.theta.spec import JoinSpec
+
+__all__ = ["JoinProcessor", "PackTask", "join_task", "pickled"]
+
+_SPECS: dict[bytes, JoinSpec] = {}
+
+
+def pickled(spec: JoinSpec) -> bytes:
+    """A join as bytes."""
+    return pickle.dumps(spec)
+
+
+def _spec(payload: bytes) -> JoinSpec:
+    """The join behind the bytes; one object per process, as it remembers its plan."""
+    if payload not in _SPECS:
+        try:
+            found = pickle.loads(payload)
+        except ImportError as error:
+            raise StateError(
+                f"this Python worker ({sys.executable}) cannot run thetastream: {error}. Install "
+                "thetastream[spark] for the Python of every executor, or name one that has it: "
+                "PYSPARK_PYTHON, or spark.pyspark.python"
+            ) from None
+        if not _SPECS:
+            _freeze()
+        if len(_SPECS) > 64:
+            _SPECS.clear()
+        _SPECS[payload] = found
+    return _SPECS[payload]
+
+
+def _freeze() -> None:
+    """Take what is loaded by now out of garbage collection.
+
+    Spark collects garbage after every task; looking through our modules and compiled kernels took
+    92 ms each time, and nothing of them is ever garbage.
+    """
+    import thetastream.spark.frames
+    import thetastream.spark.theta.step  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+class PackTask:
+    """Packs the rows of one side, in ``mapInArrow``."""
+
+    def __init__(self, payload: bytes, side: str) -> None:
+        self._payload = payload
+        self._side = side
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spec = _spec(self._payload)
+        from thetastream.side import Side
+        from thetastream.spark.theta.packing import Packer
+
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        yield from Packer(spec, Side(self._side)).pack(batches, task)
+
+
+def join_task(payload: bytes) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Joins a partition of two static DataFrames, in ``applyInArrow``.
+
+    A function, whose hints Spark reads to learn that it takes and gives batches.
+    """
+
+    def join(
+        key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        spec = _spec(payload)
+        from thetastream.spark.theta.step import join_whole, packets_of
+
+        packets = [packet for batch in batches for packet in packets_of(batch.to_pydict())]
+        yield from join_whole(spec, packets)
+
+    return join
+
+
+class JoinProcessor(StatefulProcessor):
+    """Joins a partition, micro-batch by micro-batch, in ``transformWithState``."""
+
+    def __init__(self, payload: bytes, *, timed: bool) -> None:
+        self._payload = payload
+        self._timed = timed
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._meta = handle.getValueState("meta", "record string")
+        self._blobs = handle.getMapState("blobs", "name string", "blob binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        spec = _spec(self._payload)
+        from thetastream.spark.theta.step import packets_of
+
+        packets = [
+            packet
+            for frame in rows
+            for packet in packets_of({name: frame[name].tolist() for name in frame.columns})
+        ]
+        yield from self._step(spec, int(key[0]), packets, timerValues)
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Any]:
+        """Time has gone on though no row has come: rows may have become final."""
+        yield from self._step(_spec(self._payload), int(key[0]), [], timerValues, timer=True)
+
+    def _step(
+        self,
+        spec: JoinSpec,
+        key: int,
+        packets: list[Any],
+        timer_values: Any,
+        *,
+        timer: bool = False,
+    ) -> Iterator[Any]:
+        from thetastream.spark.frames import as_frame, report_frame
+        from thetastream.spark.theta.step import Step
+
+        watermark = timer_values.getCurrentWatermarkInMs() if self._timed else 0
+        step = Step(spec, key, _SparkStore(self._meta, self._blobs), watermark)
+        for batch in step.run(packets, wake=watermark + 1 if self._timed else None):
+            yield as_frame(batch)
+        if self._timed:
+            if step.slept_until is not None and not timer:
+                self._handle.deleteTimer(step.slept_until)
+            self._handle.registerTimer(watermark + 1)
+        known = {}
+        if spec.event_time is not None:
+            known[spec.event_time] = _moment(watermark + 1)
+        yield report_frame(spec.output, step.report_text(), known)
+
+    def close(self) -> None:
+        """Nothing is held open: partitions alive in this process are a cache of it."""
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
+
+PART = 512 << 10
+
+
+class _SparkStore:
+    """Spark's state variables of the group that is being processed, as a ``Store``.
+
+    A blob is kept in parts, ``name.0``, ``name.1`` …, the first of which says how many there are.
+    Parts are small because the way to the state store copies a value many times, and a JVM is slow
+    with arrays that fill most of a heap region: 6 MB in one value took three times as long as in
+    parts of half a megabyte.
+    """
+
+    def __init__(self, meta: Any, blobs: Any) -> None:
+        self._meta = meta
+        self._blobs = blobs
+
+    def read_meta(self) -> str | None:
+        found = self._meta.get()
+        return None if found is None else str(found[0])
+
+    def write_meta(self, text: str) -> None:
+        self._meta.update((text,))
+
+    def get(self, name: str) -> bytes | None:
+        first = self._blobs.getValue((f"{name}.0",))
+        if first is None:
+            return None
+        count = int.from_bytes(first[0][:4], "little")
+        parts = [bytes(first[0])[4:]]
+        for number in range(1, count):
+            part = self._blobs.getValue((f"{name}.{number}",))
+            parts.append(b"" if part is None else bytes(part[0]))
+        return b"".join(parts)
+
+    def put(self, name: str, blob: bytes) -> None:
+        count = self._count(len(blob))
+        whole = count.to_bytes(4, "little") + blob
+        for number in range(count):
+            part = whole[number * PART : (number + 1) * PART]
+            self._blobs.updateValue((f"{name}.{number}",), (part,))
+
+    def remove(self, name: str, size: int = 0) -> None:
+        for number in range(self._count(size)):
+            self._blobs.removeKey((f"{name}.{number}",))
+
+    @staticmethod
+    def _count(size: int) -> int:
+        return -(-(size + 4) // PART)

@@ -1,0 +1,411 @@
+"""The truth: a nested loop over all pairs of rows, in plain Python.
+
+Slow and simple on purpose. It imports no kernel and no index, it uses none of the arithmetic that
+the engine uses, and it reads like the definitions:
+
+    late rows    a row whose event time lies below the frontier of its push is nowhere in the answer
+    windows      which pairs of rows are close enough, by arrival or by event time
+    predicate    every filter, every term and every residual is true
+    how          which pairs, and which rows without a pair, are the answer
+
+Values. Integers, booleans and decimals are exact numbers of any size. Times are exact whole
+nanoseconds (``Moment``); a plain number that meets a date counts days. Floating values are 64-bit
+IEEE numbers, and pull every number they meet down to their kind. Order is total: NaN is above
+every number and equal to itself, -0.0 equals 0.0. NULL is None. Cost: O(left rows × right rows).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from thetastream.condition.expression import Call, Column, Expression, Function, Literal
+from thetastream.condition.predicate import Compare, Condition, Predicate
+from thetastream.duration import Interval
+from thetastream.errors import DataError, SchemaError
+from thetastream.side import How, Side
+from thetastream.window import CountWindow, TimeWindow
+
+__all__ = ["Answer", "Arrived", "Moment", "arrive", "evaluate", "join", "matches", "meet", "read"]
+
+DAY = 86_400 * 10**9
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+Row = Mapping[str, Any]
+Pair = tuple[int | None, int | None]
+
+
+class Moment(NamedTuple):
+    """A date, time, timestamp or duration in nanoseconds; plain numbers meet dates as days."""
+
+    nanoseconds: int
+    is_date: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Row numbers per side (None where a side is missing), and how many rows were late.
+
+    A row's number is its place among all rows ever pushed on its side, late ones included.
+    """
+
+    pairs: list[Pair]
+    late: dict[str, int]
+
+
+def join(
+    pushes: Iterable[tuple[Any, Any]],
+    on: str | Predicate | Expression,
+    window: CountWindow | TimeWindow,
+    how: str | How = "inner",
+    self_join: bool = False,
+) -> Answer:
+    """Join what was pushed, ``(left, right)`` per push, each an Arrow table, a batch or None.
+
+    >>> left, right = pa.table({"x": [1, 5]}), pa.table({"x": [4, 9]})
+    >>> join([(left, right)], "abs(l.x - r.x) <= 1", CountWindow(10), how="left").pairs
+    [(1, 0), (0, None)]
+    """
+    predicate, how = Predicate.of(on), How.of(how)
+    stored = arrive(pushes, predicate, window, self_join)
+    lefts = stored[Side.LEFT]
+    rights = lefts if self_join else stored[Side.RIGHT]
+    pairs: list[Pair] = [
+        (left.position, right.position)
+        for left in lefts
+        for right in rights
+        if not (left.late or right.late or (self_join and left is right))
+        and meet(left, right, window)
+        and matches(predicate, left.values, right.values)
+    ]
+    matched = {Side.LEFT: {pair[0] for pair in pairs}, Side.RIGHT: {pair[1] for pair in pairs}}
+    answer = list(pairs) if how.pairs else []
+    if how is How.SEMI:
+        answer += [(row.position, None) for row in lefts if row.position in matched[Side.LEFT]]
+    for side, rows in ((Side.LEFT, lefts), (Side.RIGHT, rights)):
+        if how.keeps(side):
+            alone = [r.position for r in rows if not r.late and r.position not in matched[side]]
+            answer += [(p, None) if side is Side.LEFT else (None, p) for p in alone]
+    return Answer(answer, {side.value: sum(row.late for row in stored[side]) for side in Side})
+
+
+# --- Arrival ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Arrived:
+    """A row, and what decides whom it meets."""
+
+    values: Row
+    position: int  # among all rows of its side
+    time: Any  # event time, for time windows
+    arrival: tuple[Any, ...]  # comparable across both sides
+    late: bool = False
+    before: int = 0  # c(x): rows of the other side that arrived before this one
+
+
+def arrive(
+    pushes: Iterable[tuple[Any, Any]],
+    predicate: Predicate,
+    window: CountWindow | TimeWindow,
+    self_join: bool,
+    more: Iterable[str] = (),
+) -> dict[Side, list[Arrived]]:
+    """The rows of both sides in order; ``more`` columns of the right side are read, too."""
+    timed = isinstance(window, TimeWindow)
+    marks = window.time if isinstance(window, TimeWindow) else window.order
+    streams = (Side.LEFT,) if self_join else (Side.LEFT, Side.RIGHT)
+    rows: dict[Side, list[Arrived]] = {Side.LEFT: [], Side.RIGHT: []}
+    for number, push in enumerate(pushes):
+        frontier = _frontier([rows[side] for side in streams], window)
+        for side in streams:  # left first, then right
+            names = {*predicate.columns(side), *([marks[side.position]] if marks else [])}
+            names |= set(predicate.columns(side.other)) if self_join else set()
+            names |= set(more) if side is Side.RIGHT else set()
+            table = push[side.position]
+            for values in [] if table is None else read(table, names):
+                mark = _plain(values[marks[side.position]]) if marks else None
+                time, rank = (mark, number) if timed else (None, mark if marks else number)
+                position = len(rows[side])
+                late = time is not None and time < frontier
+                arrival = (rank, side.position, position)
+                rows[side].append(Arrived(values, position, time, arrival, late))
+    for side in streams:
+        others = [row.arrival for row in rows[side if self_join else side.other]]
+        if others != sorted(others):
+            raise DataError("the ranks of a side must never fall")
+        for row in rows[side]:
+            row.before = bisect_left(others, row.arrival)
+    return rows
+
+
+def _frontier(streams: list[list[Arrived]], window: CountWindow | TimeWindow) -> Any:
+    """The smaller of the largest event times so far, less the lateness."""
+    times = [[row.time for row in rows if row.time is not None] for rows in streams]
+    if isinstance(window, CountWindow) or not all(times):
+        return -math.inf
+    return min(map(max, times)) - _plain(window.lateness)
+
+
+def _plain(value: Any) -> Any:
+    return value.nanoseconds if isinstance(value, Moment | Interval) else value
+
+
+# --- Windows ------------------------------------------------------------------------------------
+
+
+def meet(left: Arrived, right: Arrived, window: CountWindow | TimeWindow) -> bool:
+    """Whether two rows are close enough."""
+    sizes, slide = [_plain(size) for size in window.sizes], _plain(window.slide)
+    if isinstance(window, CountWindow):
+        first = left.arrival < right.arrival
+        earlier, later, size = (left, right, sizes[0]) if first else (right, left, sizes[1])
+        p, c = earlier.position, later.before
+        if slide is None:
+            return bool(p >= c - size)
+        return bool(p // slide > (c - 1) // slide - size // slide)
+    if left.time is None or right.time is None:
+        return False
+    if slide is None:
+        return bool(left.time - sizes[1] <= right.time <= left.time + sizes[0])
+    early, late = sorted((left.time, right.time))
+    size = sizes[0] if left.time < right.time else sizes[1]
+    return bool(early // slide > late // slide - size // slide)
+
+
+# --- Predicates ---------------------------------------------------------------------------------
+
+
+def matches(on: str | Predicate | Expression, left: Row, right: Row) -> bool:
+    """Whether two rows satisfy all filters, terms and residuals.
+
+    >>> matches("abs(l.x - r.x) <= 0.5 AND l.s != r.s", {"x": 1, "s": "a"}, {"x": 1.25, "s": "b"})
+    True
+    """
+    predicate, rows = Predicate.of(on), {Side.LEFT: left, Side.RIGHT: right}
+    conditions = [f for side in Side for f in predicate.filters(side)] + [*predicate.residuals]
+    for term in predicate.terms:
+        a, b = evaluate(term.left, rows), evaluate(term.right, rows)
+        if a is None or b is None:
+            return False
+        if not any(all(_holds(condition, a, b) for condition in arm) for arm in term.arms):
+            return False
+    return all(evaluate(condition, rows) is True for condition in conditions)
+
+
+def _holds(condition: Condition, left: Any, right: Any) -> bool:
+    """One condition of a term, exactly as it is written."""
+    value, constant = _common(left, right)
+    a, b = value(left), value(right)
+    if isinstance(condition, Compare):
+        if condition.left_shift is not None:
+            a = a + constant(condition.left_shift)
+        if condition.right_shift is not None:
+            b = b + constant(condition.right_shift)
+        return _compare(condition.op, a, b)
+    difference = a - b if condition.minuend is Side.LEFT else b - a
+    edges = ((condition.low, Function.GT, Function.GE), (condition.high, Function.LT, Function.LE))
+    return all(
+        _compare(open_ if edge.strict else closed, difference, constant(edge.value))
+        for edge, open_, closed in edges
+        if edge is not None
+    )
+
+
+def _compare(op: Function, a: Any, b: Any) -> bool:
+    """Total order: NaN above every number and equal to itself; -0.0 equals 0.0."""
+    if isinstance(a, float):
+        a, b = ((True, 0.0) if math.isnan(v) else (False, v) for v in (a, b))
+    return bool(_COMPARE[op](a, b))
+
+
+_COMPARE: dict[Function, Callable[[Any, Any], Any]] = {
+    Function.EQ: operator.eq,
+    Function.NE: operator.ne,
+    Function.LT: operator.lt,
+    Function.LE: operator.le,
+    Function.GT: operator.gt,
+    Function.GE: operator.ge,
+}
+
+
+def _common(a: Any, b: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """How two values that meet, and the constants beside them, become numbers of one kind."""
+    text = {isinstance(v, str | bytes) for v in (a, b)}
+    times = {isinstance(v, Moment | Interval) for v in (a, b)}
+    floats = isinstance(a, float) or isinstance(b, float)
+    if len(text) == 2 or (floats and True in times):
+        raise SchemaError(f"cannot compare {a!r} with {b!r}")
+    if True in text:
+        return (lambda v: v), (lambda v: v)
+    if True not in times:
+        return (_float, float) if floats else (_exact, _exact)
+    dates = _is_date(a) or _is_date(b)
+
+    def nanoseconds(value: Any) -> Any:
+        if isinstance(value, Moment | Interval):
+            return value.nanoseconds
+        if value and not dates:
+            raise SchemaError(f"the plain number {value} meets a time; write an INTERVAL")
+        return _exact(value) * DAY
+
+    return nanoseconds, nanoseconds
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, Moment) and value.is_date
+
+
+def _exact(value: Any) -> Any:
+    return Fraction(value) if isinstance(value, Decimal) else value
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, Decimal):
+        scale = -int(value.as_tuple().exponent)
+        return float(int(value.scaleb(scale))) / 10.0**scale
+    return float(value)
+
+
+# --- Expressions --------------------------------------------------------------------------------
+
+
+def evaluate(node: Expression, rows: Mapping[Side, Row]) -> Any:
+    """The value of an expression, as its SQL text says; three-valued logic, None for NULL."""
+    if isinstance(node, Column):
+        return rows[node.side][node.name]
+    if isinstance(node, Literal):
+        return float(node.value) if isinstance(node.value, Decimal) else node.value
+    assert isinstance(node, Call)
+    function = node.function
+    values = [evaluate(arg, rows) for arg in node.args]
+    if any(isinstance(value, Decimal) for value in values):  # 1.5 that meets a decimal is exact
+        pairs = zip(node.args, values, strict=True)
+        values = [arg.value if isinstance(arg, Literal) else value for arg, value in pairs]
+    if function in (Function.AND, Function.OR):
+        decisive = function is Function.OR
+        seen = any(value is decisive for value in values)
+        return decisive if seen else None if None in values else not decisive
+    if function is Function.IS_NULL:
+        return values[0] is None
+    if function is Function.IF:
+        return values[1] if values[0] is True else values[2]
+    if function in (Function.COALESCE, Function.LEAST, Function.GREATEST):
+        known = [value for value in values if value is not None]
+        best = known[0] if known else None
+        better = Function.LT if function is Function.LEAST else Function.GT
+        for value in [] if function is Function.COALESCE else known:
+            cast, _ = _common(best, value)
+            best = value if _compare(better, cast(value), cast(best)) else best
+        return best
+    if None in values:
+        return None
+    if function.compares:
+        cast, _ = _common(*values)
+        return _compare(function, cast(values[0]), cast(values[1]))
+    return _OTHERS[function](*values)
+
+
+def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def apply(a: Any, b: Any) -> Any:
+        if isinstance(a, Moment | Interval) or isinstance(b, Moment | Interval):
+            cast, _ = _common(a, b)
+            return Moment(operate(cast(a), cast(b)), _is_date(a) or _is_date(b))
+        if isinstance(a, float) or isinstance(b, float):
+            return operate(_float(a), _float(b))
+        with localcontext() as context:
+            context.prec = 100
+            return _fits(operate(a, b))
+
+    return apply
+
+
+def _unary(operate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def apply(a: Any) -> Any:
+        if isinstance(a, Moment | Interval):
+            return Moment(operate(a.nanoseconds), _is_date(a))
+        return _fits(operate(a))
+
+    return apply
+
+
+def _fits(value: Any) -> Any:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise DataError(f"{value} does not fit into 64 bits")
+    return value
+
+
+def _divide(a: Any, b: Any) -> float:
+    x, y = _float(a), _float(b)
+    if y != 0:
+        return x / y
+    return math.nan if x == 0 or math.isnan(x) else math.copysign(math.inf, x) * math.copysign(1, y)
+
+
+def _modulo(a: int, b: int) -> int | None:
+    return None if b == 0 else int(math.copysign(1, a)) * (abs(a) % abs(b))
+
+
+def _like(text: str, pattern: str) -> bool:
+    wild = {"%": ".*", "_": "."}
+    parts = (wild.get(p) or re.escape(p[-1]) for p in re.findall(r"\\.|.", pattern, re.DOTALL))
+    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+
+
+def _rounded(function: Any, value: Any) -> Any:
+    if not isinstance(value, float):
+        return function(value)
+    return float(function(value)) if math.isfinite(value) else value
+
+
+_OTHERS: dict[Function, Callable[..., Any]] = {
+    Function.NOT: operator.not_,
+    Function.ADD: _arithmetic(operator.add),
+    Function.SUB: _arithmetic(operator.sub),
+    Function.MUL: _arithmetic(operator.mul),
+    Function.DIV: _divide,
+    Function.MOD: _modulo,
+    Function.NEG: _unary(operator.neg),
+    Function.ABS: _unary(abs),
+    Function.FLOOR: lambda a: _rounded(math.floor, a),
+    Function.CEIL: lambda a: _rounded(math.ceil, a),
+    Function.SQRT: lambda a: math.sqrt(a) if a >= 0 or math.isnan(a) else math.nan,
+    Function.LOWER: str.lower,
+    Function.UPPER: str.upper,
+    Function.LENGTH: len,
+    Function.CONCAT: operator.add,
+    Function.LIKE: _like,
+}
+
+
+# --- Reading ------------------------------------------------------------------------------------
+
+
+def read(table: Any, names: Iterable[str] | None = None) -> list[Row]:
+    """Rows of an Arrow table or batch as Python values, times as whole nanoseconds."""
+    wanted = list(table.schema.names if names is None else names)
+    columns = {name: _column(table.column(name)) for name in wanted}
+    return [{name: columns[name][at] for name in wanted} for at in range(table.num_rows)]
+
+
+def _column(column: Any) -> list[Any]:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _column(column.cast(kind.value_type))
+    if pa.types.is_floating(kind):
+        return list(column.cast(pa.float64()).to_pylist())
+    if not pa.types.is_temporal(kind) or pa.types.is_interval(kind):
+        return list(column.to_pylist())
+    is_date = pa.types.is_date(kind)
+    unit = _NANOSECONDS[kind.unit] if not is_date else DAY if kind == pa.date32() else 10**6
+    whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()
+    return [None if value is None else Moment(value * unit, is_date) for value in whole]

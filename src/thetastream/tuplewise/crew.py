@@ -1,0 +1,279 @@
+"""Worker threads of the parallel index-based window join (``kernels/crew.py`` is what they run).
+
+A ``Crew`` runs feeds: it puts tuples into the shared queue, starts the threads, and gives pairs out
+in arrival order. Threads stop when the queue is empty, when they are told to leave, or when
+something is too small; then all come back, it is made larger here, and they go on where they were.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit import prepare
+from thetastream.errors import RegistryError
+from thetastream.index.trees.kernels import forest
+from thetastream.index.trees.kernels import store as layout
+from thetastream.index.trees.pool import Pool
+from thetastream.tuplewise.kernels import crew as shared
+from thetastream.tuplewise.kernels.crew import Team, finish, work
+from thetastream.tuplewise.kernels.ibwj import Feed
+
+__all__ = ["Crew", "Merge"]
+
+Array = NDArray[np.int64]
+Pairs = tuple[Array, Array]
+_MOST_THREADS = 64
+_OUT = 1 << 20
+_BUFFER = 1 << 14
+_LOG = 4096
+
+
+class Merge(enum.Enum):
+    """Whether other threads wait while one merges."""
+
+    BLOCKING = "blocking"
+    NON_BLOCKING = "non-blocking"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Merge:
+        raise RegistryError(f"merge must be 'blocking' or 'non-blocking'; got {value!r}")
+
+
+class Crew:
+    """Threads that join one feed after the other. Their number may be changed while they work."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        sides: int,
+        threads: int,
+        task_size: int,
+        merge: Merge,
+        record: bool = False,
+        perturb: int = 0,
+    ) -> None:
+        prepare("parallel")
+        self._pool = pool
+        self._task = task_size
+        self._blocking = merge is Merge.BLOCKING
+        self._record = record
+        self._perturb = perturb
+        self._wanted = _checked(threads)
+        self._guard = threading.Lock()
+        self._edges = [0] * sides
+        self._spare = len(pool.recipes) - 1  # its only run is the free one
+        self._buffer, self._out = _BUFFER, _OUT
+        self._starts: list[Array] = []
+        self._ends: list[Array] = []
+        self._team: Team | None = None
+        self._feed: Feed | None = None
+        self._ring = np.zeros((1, 1), np.int64)
+        self._running: dict[int, threading.Thread] = {}
+        self._errors: list[BaseException] = []
+        self.merges: list[tuple[int, int, int]] = []
+        self.merge_count = 0
+
+    @property
+    def threads(self) -> int:
+        """How many threads work. May be set at any time, by any thread."""
+        return self._wanted
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        with self._guard:
+            self._wanted = _checked(count)
+            if self._team is not None and self._running:
+                self._adjust(self._team)
+
+    @property
+    def tasks(self) -> dict[str, Array]:
+        """When every recorded task was asked for and when it was done, in nanoseconds."""
+        if not self._starts:
+            return {"start": np.empty(0, np.int64), "end": np.empty(0, np.int64)}
+        return {"start": np.concatenate(self._starts), "end": np.concatenate(self._ends)}
+
+    def forget(self) -> None:
+        """Drop what was recorded."""
+        self._starts, self._ends, self.merges = [], [], []
+
+    # --- A feed ---------------------------------------------------------------------------------
+
+    def run(self, feed: Feed, ring: Array) -> Iterator[Pairs]:
+        """Join the tuples of a feed; pairs come in arrival order."""
+        if not feed.sides.size:
+            return
+        self._feed, self._ring = feed, ring
+        self._team = team = self._made(feed, ring)
+        while True:
+            self._work()
+            status = finish(self._pool.store, ring, team)
+            yield from self._taken(team)
+            if status == 0 and self._over(team, feed):
+                break
+            team.control[shared.STOP] = 0
+            team = self._mended(team, int(status), int(team.control[shared.STOP_SIDE]))
+        self._note(team, feed)
+        self._team = self._feed = None
+
+    def _over(self, team: Team, feed: Feed) -> bool:
+        """Whether all results are out, and no merge has anything left to do."""
+        mergers = team.control[shared.SIDES + shared.MERGER :: shared.SIDE_STEP]
+        left = mergers[: len(self._edges)] != shared.IDLE
+        return bool(team.control[shared.DONE_TO] == feed.sides.size and not left.any())
+
+    def _made(self, feed: Feed, ring: Array) -> Team:
+        count, sides = feed.sides.size, ring.shape[0]
+        control = np.zeros(shared.CONTROL_SIZE, np.int64)
+        for side in range(sides):
+            at = shared.SIDES + side * shared.SIDE_STEP
+            control[at + shared.EDGE] = self._edges[side]
+            control[at + shared.DELETE_AT] = self._pool.side(side)[layout.DELETED]
+        workers = np.zeros(_MOST_THREADS * shared.WORKER_SIZE, np.int64)
+        rows = workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
+        rows[:, shared.SEED] = np.arange(1, _MOST_THREADS + 1) * 0x9E3779B97F4A7C1 + count
+        rows[:, shared.LAST] = -1
+        control[shared.SPARE] = self._spare
+        tasks = -(-count // self._task) if self._record else 0
+        return Team(
+            control,
+            workers,
+            np.zeros(ring.size, np.int64),
+            np.empty(count, np.int64),
+            np.empty(count, np.int64),
+            np.zeros(count, np.int64),
+            np.empty(_MOST_THREADS * self._buffer, np.int64),
+            np.empty(_MOST_THREADS * self._buffer, np.int64),
+            np.empty(self._out, np.int64),
+            np.empty(self._out, np.int64),
+            np.zeros(2 * tasks, np.int64),
+            np.zeros(3 * _LOG if self._record else 0, np.int64),
+        )
+
+    # --- Threads --------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Have threads work until they all have come back."""
+        team = self._team
+        assert team is not None
+        with self._guard:
+            self._adjust(team)
+        while True:
+            with self._guard:
+                current = list(self._running.values())
+            if not current:
+                break
+            for thread in current:
+                thread.join()
+        if self._errors:
+            raise self._errors.pop()
+
+    def _adjust(self, team: Team) -> None:
+        """Start or dismiss threads until as many work as are wanted. Under the guard."""
+        # Said before any thread is started: inserts leave nodes for as many.
+        most = max(int(team.control[shared.THREADS]), self._wanted)
+        team.control[shared.THREADS] = most
+        leave = team.workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)[:, shared.LEAVE]
+        held = self._holders(team)
+        # Whoever holds a task must finish it, wanted or not.
+        keep = sorted(set(held) | set(range(self._wanted)))
+        for me in range(_MOST_THREADS):
+            leave[me] = me >= self._wanted
+        for me in keep:
+            if me not in self._running:
+                thread = threading.Thread(target=self._one, args=(me,), daemon=True)
+                thread.name = f"thetastream-worker-{me}"
+                self._running[me] = thread
+                thread.start()
+
+    @staticmethod
+    def _holders(team: Team) -> list[int]:
+        rows = team.workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
+        return np.flatnonzero(rows[:, shared.TASK_AT] < rows[:, shared.TASK_END]).tolist()
+
+    def _one(self, me: int) -> None:
+        path, spot = np.zeros(2 * forest.MOST_LEVELS, np.int64), np.zeros(3, np.int64)
+        feed, team = self._feed, self._team
+        assert feed is not None and team is not None
+        try:
+            work(
+                self._pool.store, feed, self._ring, team, me, self._task, path, spot,
+                int(self._blocking), self._perturb,
+            )  # fmt: skip
+        except BaseException as error:
+            self._errors.append(error)
+        finally:
+            with self._guard:
+                self._running.pop(me, None)
+
+    # --- Between two rounds ---------------------------------------------------------------------
+
+    def _taken(self, team: Team) -> Iterator[Pairs]:
+        """Give out what is in the output."""
+        fill = int(team.control[shared.OUT_FILL])
+        if fill:
+            yield team.out_positions[:fill].copy(), team.out_numbers[:fill].copy()
+            team.control[shared.OUT_FILL] = 0
+
+    def _mended(self, team: Team, status: int, side: int) -> Team:
+        """Make larger what was too small, and give back the team to go on with."""
+        pool, threads = self._pool, int(team.control[shared.THREADS]) + 1
+        if status in (layout.NO_NODES, layout.NO_ROOM):
+            pool.enlarge(side, status, threads)
+        elif status == shared.BUFFER_SMALL:
+            team = self._wider(team)
+        elif status == layout.FULL:
+            ahead = int(team.counts[team.control[shared.DONE_TO]])
+            if ahead > self._out:
+                self._out = 2 * ahead
+                out = np.empty(self._out, np.int64), np.empty(self._out, np.int64)
+                team = team._replace(out_positions=out[0], out_numbers=out[1])
+        for number in range(len(self._edges)):
+            merger = shared.SIDES + number * shared.SIDE_STEP + shared.MERGER
+            if team.control[merger] == shared.RESET:
+                pool.enlarge(number, layout.NO_HEADS, threads)
+                team.control[merger] = shared.IDLE if self._blocking else shared.PENDING
+                team.control[shared.GATE] = 0
+        self._team = team
+        return team
+
+    def _wider(self, team: Team) -> Team:
+        """A buffer of twice the size for every thread; results not handed out move along."""
+        old, self._buffer = self._buffer, 2 * self._buffer
+        held = [team.held_positions, team.held_numbers]
+        wide = [np.empty(_MOST_THREADS * self._buffer, np.int64) for _ in held]
+        for new, was in zip(wide, held, strict=True):
+            new.reshape(_MOST_THREADS, -1)[:, :old] = was.reshape(_MOST_THREADS, -1)
+        owner, within = np.divmod(team.where, old)
+        return team._replace(
+            held_positions=wide[0], held_numbers=wide[1], where=owner * self._buffer + within
+        )
+
+    def _note(self, team: Team, feed: Feed) -> None:
+        """After a feed: every row is indexed; keep what was recorded."""
+        for side in range(len(self._edges)):
+            at = shared.SIDES + side * shared.SIDE_STEP
+            own = feed.own[feed.sides == side]
+            self._edges[side] = int(team.control[at + shared.EDGE])
+            if self._pool.side(side)[layout.DELETED] >= 0:
+                self._pool.side(side)[layout.DELETED] = team.control[at + shared.DELETE_AT]
+            assert not own.size or self._edges[side] == own[-1] + 1, "all rows are indexed"
+        self._spare = int(team.control[shared.SPARE])
+        logged = int(team.control[shared.LOGGED])
+        self.merge_count += logged
+        if self._record:
+            tasks = team.times.size // 2
+            self._starts.append(team.times[:tasks])
+            self._ends.append(team.times[tasks:])
+            log = team.log.reshape(-1, 3)[: min(logged, _LOG)]
+            self.merges += [(int(side), int(start), int(end)) for side, start, end in log]
+
+
+def _checked(threads: int) -> int:
+    if not 1 <= threads <= _MOST_THREADS:
+        raise RegistryError(f"threads must be from 1 to {_MOST_THREADS}; got {threads}")
+    return threads

@@ -1,0 +1,273 @@
+"""The index-based window join over plain arrays: tuple by tuple, in one thread or in several.
+
+    join = IndexJoin("pim-tree", windows=(1 << 20, 1 << 20), threads=2)
+    for positions, numbers in join.run(sides, keys, lows, highs):
+        …      tuple positions[j] of this run meets row numbers[j] of the side it looks at
+
+``threads=0`` is the join without concurrency control, for every structure. With threads, workers
+take tasks from a shared queue (PIM-Tree, Section 4; ``crew.py``). The round-robin index and the
+nested loop divide the window among threads instead, as the low-latency handshake join does
+(Section 2.2.3): every thread sees every tuple and looks it up in its share of the window.
+
+Pairs come in arrival order for any number of threads; among the pairs of one tuple the order is the
+structure's own. Keys and boxes are order-preserving int64 keys, as everywhere below ``StreamJoin``;
+``ParallelJoin`` (``parallel.py``) is the join of Arrow batches on top of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit import prepare
+from thetastream.errors import DataError, RegistryError, suggest
+from thetastream.index.base import check_parameters, names
+from thetastream.index.base import structure as kind_of
+from thetastream.index.trees.bplus_tree import BPlusTree
+from thetastream.index.trees.kernels import store as layout
+from thetastream.index.trees.pool import Pool, Recipe
+from thetastream.index.trees.tree_index import TreeIndex
+from thetastream.tuplewise.crew import Crew, Merge
+from thetastream.tuplewise.kernels.ibwj import Feed, join_alone
+
+__all__ = ["STEPS", "IndexJoin", "joinable"]
+
+Array = NDArray[np.int64]
+Pairs = tuple[Array, Array]
+_STEP = 1 << 20  # tuples that are queued at a time
+_CHUNK = 1 << 16
+STEPS = ("search", "delete", "insert", "merge")
+
+
+def joinable() -> list[str]:
+    """Names of the structures that this join can use: all that take rows one by one."""
+    found = [name for name in names() if getattr(kind_of(name), "per_tuple", False)]
+    return [*found, "nested-loop"]
+
+
+class IndexJoin:
+    """Joins tuples in arrival order, each with the rows of the other side's window in its box.
+
+    ``windows`` are the sizes of the two windows in rows. ``parameters`` are those of the structure.
+    ``merge`` says whether other threads go on while one merges. ``record`` keeps the times of
+    tasks; ``steps`` those of the steps of each tuple (one thread). ``perturb`` makes threads give
+    way at random, every so many chances, to provoke rare interleavings.
+    """
+
+    def __init__(
+        self,
+        structure: str = "pim-tree",
+        windows: tuple[int, int] = (1 << 20, 1 << 20),
+        *,
+        self_join: bool = False,
+        threads: int = 0,
+        task_size: int = 8,
+        merge: str = "non-blocking",
+        parameters: Mapping[str, Any] | None = None,
+        record: bool = False,
+        steps: bool = False,
+        perturb: int = 0,
+    ) -> None:
+        if structure not in joinable():
+            raise RegistryError(
+                f"structure must be one of {', '.join(joinable())}; got {structure!r}."
+                f"{suggest(structure, joinable())}"
+            )
+        if min(windows) < 1 or threads < 0 or task_size < 1:
+            raise RegistryError(
+                "windows and task_size must be at least 1 and threads at least 0; got "
+                f"{windows}, {task_size} and {threads}"
+            )
+        kind = kind_of(structure)
+        if threads > 0 and not getattr(kind, "concurrent", structure == "nested-loop"):
+            able = [name for name in joinable() if getattr(kind_of(name), "concurrent", True)]
+            raise RegistryError(
+                f"{structure} serves one thread: threads must be 0; got {threads}. With several "
+                f"threads use {', '.join(able)}"
+            )
+        check_parameters(structure, parameters or {})
+        prepare("trees")
+        self.structure = structure
+        self.windows = windows
+        self.self_join = self_join
+        self.threads = threads
+        self._divides = structure in ("round-robin", "nested-loop")
+        self._deletes = getattr(kind, "deletes", False)
+        merging = Merge(merge)
+        crew = threads > 0 and not self._divides
+        sides = windows[:1] if self_join else windows
+        settings = dict(parameters or {})
+        spare = crew and merging is Merge.NON_BLOCKING
+        shares = max(1, threads) if self._divides else 1
+        self._pools = [_pool(structure, sides, settings, shares, spare) for _ in range(shares)]
+        self._pool = self._pools[0]
+        self._ring = np.zeros((len(sides), 1), np.int64)
+        self._next = [0] * len(sides)
+        self._costs = np.zeros(len(STEPS) if steps else 0, np.int64)
+        self._tuples = 0
+        self._executor: ThreadPoolExecutor | None = None
+        self._crew: Crew | None = None
+        if crew:
+            self._crew = Crew(self._pool, len(sides), threads, task_size, merging, record, perturb)
+
+    # --- Tuples in ------------------------------------------------------------------------------
+
+    def run(self, sides: Array, keys: Array, lows: Array, highs: Array) -> Iterator[Pairs]:
+        """Join the next tuples: read to the end before the next run.
+
+        ``sides`` holds 0 or 1 per tuple, ``keys`` what is stored of it, ``lows`` and ``highs`` the
+        inclusive interval it asks the other side for.
+        """
+        arrays = [np.ascontiguousarray(part, np.int64) for part in (sides, keys, lows, highs)]
+        if len({part.shape for part in arrays}) > 1 or arrays[0].ndim != 1:
+            raise DataError(f"arrays of one length expected; got {[a.shape for a in arrays]}")
+        if not self.self_join and not np.isin(arrays[0], (0, 1)).all():
+            raise DataError("sides must be 0 or 1 for every tuple")
+        for start in range(0, arrays[0].size, _STEP):
+            part = [array[start : start + _STEP] for array in arrays]
+            feed = self.feed(*part)
+            for positions, numbers in self.join(feed):
+                yield positions + start, numbers
+
+    def feed(self, sides: Array, keys: Array, lows: Array, highs: Array) -> Feed:
+        """Queue tuples of count windows: number them, and see which rows each may meet."""
+        if self.self_join:
+            own = self._next[0] + np.arange(sides.size)
+            floors = np.maximum(own - self.windows[0], 0).reshape(1, -1)
+            return Feed(
+                np.zeros_like(sides), keys, lows, highs, own, own, floors, np.zeros(1, np.int64)
+            )
+        right = sides == 1
+        before = np.cumsum(right) - right
+        counts = np.stack([self._next[0] + np.arange(sides.size) - before, self._next[1] + before])
+        own = np.where(right, counts[1], counts[0])
+        until = np.where(right, counts[0], counts[1])
+        floors = np.maximum(counts - np.array(self.windows)[:, None], 0)
+        return Feed(sides, keys, lows, highs, own, until, floors, np.array([1, 0]))
+
+    def join(self, feed: Feed) -> Iterator[Pairs]:
+        """Join queued tuples: numbers of each side must go on where the last feed ended."""
+        self._remember(feed)
+        self._tuples += feed.sides.size
+        if self._crew is not None:
+            yield from self._crew.run(feed, self._ring)
+        elif self._divides and self.threads > 1:
+            yield from self._shared(feed)
+        else:
+            yield from self._alone(feed, self._pool, 0, 1)
+
+    def _remember(self, feed: Feed) -> None:
+        """Put keys into the ring: by number, for as long as any tuple may look at them."""
+        for side in range(len(self._next)):
+            own = feed.sides == side
+            first = self._next[side]
+            low = int(feed.floors[side].min(initial=first))
+            if self._deletes:  # rows are deleted a little after they have left the window
+                low = min(low, *(int(pool.side(side)[layout.DELETED]) for pool in self._pools))
+            span = first - low + int(np.count_nonzero(own))
+            if span > self._ring.shape[1]:
+                self._widen(span)
+            numbers, mask = feed.own[own], self._ring.shape[1] - 1
+            self._ring[side, numbers & mask] = feed.keys[own]
+            self._next[side] = first + numbers.size
+
+    def _widen(self, span: int) -> None:
+        old, mask = self._ring, self._ring.shape[1] - 1
+        ring = np.zeros((len(old), 1 << (span + span // 4).bit_length()), np.int64)
+        for side, end in enumerate(self._next):
+            numbers = np.arange(max(0, end - old.shape[1]), end)
+            ring[side, numbers & (ring.shape[1] - 1)] = old[side, numbers & mask]
+        self._ring = ring
+
+    # --- Pairs out ------------------------------------------------------------------------------
+
+    def _alone(self, feed: Feed, pool: Pool, share: int, shares: int) -> Iterator[Pairs]:
+        cursor, room = np.zeros(6, np.int64), _CHUNK
+        status = layout.FULL
+        while status != layout.DONE:
+            positions, numbers = np.empty(room, np.int64), np.empty(room, np.int64)
+            status = join_alone(
+                pool.store, feed, self._ring, cursor, pool.path, positions, numbers,
+                share, shares, self._costs,
+            )  # fmt: skip
+            filled, cursor[1] = int(cursor[1]), 0
+            if filled:
+                yield positions[:filled], numbers[:filled]
+            elif status == layout.FULL:
+                room *= 2  # one tuple has more pairs than that
+            if status not in (layout.DONE, layout.FULL):
+                pool.enlarge(int(cursor[2]), status)
+
+    def _shared(self, feed: Feed) -> Iterator[Pairs]:
+        """Every thread does its share of every tuple; pairs are put in arrival order after."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.threads, "thetastream-share")
+
+        def work(share: int) -> list[Pairs]:
+            return list(self._alone(feed, self._pools[share], share, self.threads))
+
+        found = list(self._executor.map(work, range(self.threads)))
+        chunks = [chunk for part in found for chunk in part]
+        if chunks:
+            positions = np.concatenate([chunk[0] for chunk in chunks])
+            order = np.argsort(positions, kind="stable")
+            yield positions[order], np.concatenate([chunk[1] for chunk in chunks])[order]
+
+    # --- Facts ----------------------------------------------------------------------------------
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the indexes of both sides."""
+        return sum(pool.nbytes for pool in self._pools)
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Nanoseconds per tuple and step, looking at the clock included; with ``steps=True``."""
+        if not self._costs.size:
+            return {}
+        return {
+            step: float(cost) / max(1, self._tuples)
+            for step, cost in zip(STEPS, self._costs, strict=True)
+        }
+
+    @property
+    def crew(self) -> Crew | None:
+        """The workers, when there are any: their number can be changed, and what they recorded."""
+        return self._crew
+
+    def check(self) -> None:
+        """Assert every invariant of the indexes. For tests."""
+        from thetastream.index.trees.invariants import check_pool
+
+        for side in range(len(self._next)):
+            for pool in self._pools if self.structure != "nested-loop" else []:
+                check_pool(pool, side)
+
+
+def _pool(
+    name: str, windows: Sequence[int], settings: Mapping[str, Any], shares: int, spare: bool
+) -> Pool:
+    """An empty store for both sides: of a divided window, one thread's share.
+
+    ``spare`` adds a run into which either side is merged: the runs of all change places, so they
+    are of one size. One is enough, as one side is merged at a time.
+    """
+    kind = kind_of(name)
+    if not issubclass(kind, TreeIndex):
+        return Pool([Recipe(layout.SCAN) for _ in windows])
+    if shares > 1:
+        kind, settings = BPlusTree, {k: v for k, v in settings.items() if k != "partitions"}
+    recipes = [kind.recipe(-(-window // shares), **settings) for window in windows]
+    if spare and recipes[0].runs:
+        rows = max(recipe.run_rows for recipe in recipes)
+        recipes = [replace(recipe, run_rows=rows) for recipe in recipes]
+        recipes.append(replace(recipes[0], mode=layout.SCAN, trees=0))
+    pool = Pool(recipes)
+    for side in range(len(windows)):
+        pool.side(side)[layout.DELETED] = 0 if kind.deletes else -1
+    return pool

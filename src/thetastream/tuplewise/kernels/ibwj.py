@@ -1,0 +1,194 @@
+"""The index-based window join, tuple by tuple, in one thread (PIM-Tree, Sections 2 and 3).
+
+A *feed* holds tuples of both streams in the order of their arrival. Per tuple: its side, its own
+key and number, the box it asks the other side for, and which numbers of that side it may meet:
+``[floors, until)``, the paper's t_e and t_l. Arrival order alone decides them, so they are known
+when a tuple is queued. The numbers of a side are consecutive; keys by number are kept in a ring.
+
+    search the other index   (1)   →   delete what has expired   (2)   →   insert into the own   (3)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.atomics import now
+from thetastream._jit.compiling import inlined, kernel, named
+from thetastream.index.runs.kernels.search import any_inside
+from thetastream.index.trees.kernels.rows_in_trees import GROUP
+from thetastream.index.trees.kernels.store import (
+    ACTIVE,
+    BEFORE,
+    CHAIN,
+    DELETED,
+    DONE,
+    FULL,
+    LIMIT,
+    MODE,
+    NO_HEADS,
+    NO_NODES,
+    PARTED,
+    RUNS_FIRST,
+    SCAN,
+    SIDE_SIZE,
+    STORE,
+    YOUNG,
+    M,
+    N,
+    Store,
+    V,
+    collect,
+    merge_rows,
+    put,
+    put_parted,
+    ready,
+    remove,
+    reset_young,
+    roll,
+)
+
+__all__ = ["DELETING", "FEED", "INSERTING", "MERGING", "SEARCHING", "Feed", "join_alone",
+           "scan_ring"]  # fmt: skip
+
+Array = NDArray[np.int64]
+_BLOCK = 64
+SEARCHING, DELETING, INSERTING, MERGING = 0, 1, 2, 3
+
+
+class Feed(NamedTuple):
+    """Tuples in arrival order."""
+
+    sides: Array
+    keys: Array  # own key, to be stored
+    lows: Array  # the box asked of the other side
+    highs: Array
+    own: Array  # own number
+    until: Array  # numbers of the other side from here on came later
+    floors: Array  # side × tuple: numbers below have left the window of that side
+    others: Array  # the side that each side looks at: (1, 0), or (0, 0) for a self-join
+
+
+FEED = named(Feed, V, V, V, V, V, V, M, V)
+
+
+@inlined
+def scan_ring(
+    ring: Array, side: int, low: int, high: int, first: int, last: int, own: int, filled: int,
+    positions: Array, rows: Array,
+) -> int:  # fmt: skip
+    """Append ``(own, number)`` of all numbers in ``[first, last)`` whose key lies in the box.
+
+    Blocks without a hit are passed over by vector code. Gives the new fill, or FULL.
+    """
+    if low > high:
+        return filled
+    size = ring.shape[1]
+    at = first
+    while at < last:
+        slot = at & (size - 1)
+        stop = min(last - at, size - slot)  # to the end, or to where the ring begins anew
+        i = 0
+        while i < stop:
+            block = min(_BLOCK, stop - i)
+            if block == _BLOCK and not any_inside(ring[side], np.uint64(slot + i), low, high):
+                i += _BLOCK
+                continue
+            if filled + block > positions.size:
+                return FULL
+            for j in range(i, i + block):
+                key = ring[side, slot + j]
+                positions[filled] = own
+                rows[filled] = at + j
+                filled += key >= low and key <= high
+            i += block
+        at += stop
+    return filled
+
+
+@kernel((STORE, FEED, M, V, V, V, V, N, N, V), group=GROUP)
+def join_alone(
+    st: Store, feed: Feed, ring: Array, cursor: Array, path: Array, positions: Array, rows: Array,
+    share: int, shares: int, costs: Array,
+) -> int:  # fmt: skip
+    """Join tuples from ``cursor[0]`` on; pairs are appended from ``cursor[1]`` on.
+
+    Gives DONE, FULL when the pairs of a tuple may not fit, or what the store lacks; ``cursor[0]``
+    is then the tuple to go on with, ``cursor[2]`` its side. Of a round-robin index in several
+    threads each does its ``share`` of the trees, and of a nested loop its share of the window, for
+    all tuples. ``costs``, when not empty, receives nanoseconds per step.
+    """
+    spot = cursor[3:6]
+    timed = costs.size > 0
+    clock = now() if timed else 0
+    while cursor[0] < feed.sides.size:
+        i = cursor[0]
+        side = feed.sides[i]
+        other = feed.others[side]
+        at = side * SIDE_SIZE
+        cursor[2] = side
+        key, number = feed.keys[i], feed.own[i]
+        first, last = feed.floors[other, i], feed.until[i]
+        mode = st.sides[at + MODE]
+        mine = shares == 1 or number % shares == share
+        if mode != SCAN and mine and not ready(st, side, number, 1):
+            return NO_NODES
+        if mode != SCAN and st.sides[at + YOUNG] >= st.sides[at + LIMIT]:
+            st.sides[at + BEFORE] = feed.floors[side, i]
+            if mode == CHAIN:
+                status = roll(st, side)
+            else:
+                run = st.sides[at + RUNS_FIRST]
+                status = merge_rows(st, side, run, run)
+                if status == DONE and reset_young(st, side) != DONE:
+                    status = NO_HEADS
+            if status != DONE:
+                return status
+            if timed:
+                costs[MERGING] += now() - clock
+                clock = now()
+        filled = cursor[1]
+        if mode == SCAN:
+            part = (last - first + shares - 1) // shares
+            begin = first + share * part
+            filled = scan_ring(
+                ring, other, feed.lows[i], feed.highs[i], begin, min(last, begin + part), i,
+                filled, positions, rows,
+            )  # fmt: skip
+        elif feed.lows[i] <= feed.highs[i]:
+            spot[0] = 0
+            spot[1] = -1
+            spot[2] = 0
+            filled = collect(
+                st, other, feed.lows[i], feed.highs[i], first, last, spot, i, filled,
+                positions, rows, False,
+            )  # fmt: skip
+        if filled < 0:
+            return FULL
+        cursor[1] = filled
+        if timed:
+            costs[SEARCHING] += now() - clock
+            clock = now()
+        if mode != SCAN and st.sides[at + DELETED] >= 0:
+            while st.sides[at + DELETED] < feed.floors[side, i]:
+                old = st.sides[at + DELETED]
+                if shares == 1 or old % shares == share:
+                    remove(st, side, ring[side, old & (ring.shape[1] - 1)], old, path)
+                st.sides[at + DELETED] = old + 1
+            if timed:
+                costs[DELETING] += now() - clock
+                clock = now()
+        if mode != SCAN and mine:
+            if mode == PARTED:
+                put_parted(st, side, key, number, path, False)
+            else:
+                put(st, side, key, number, path)
+            st.sides[at + YOUNG] += 1
+            st.sides[at + ACTIVE] = number
+        if timed:
+            costs[INSERTING] += now() - clock
+            clock = now()
+        cursor[0] = i + 1
+    return DONE

@@ -1,0 +1,471 @@
+"""The parallel index-based window join of Arrow streams: exact, and in arrival order.
+
+    join = ParallelJoin("abs(l.x - r.x) <= 5", window=CountWindow(1 << 20), threads=2)
+    for batch in join.push(left=…, right=…, arrival=…):
+        …                      rows in the order in which the later row of a pair arrived
+
+``StreamJoin`` takes rows in by the batch: it probes with all of them, then stores all of them,
+which is the fastest way when batches are large. Here tuples are processed one by one, in the order
+of their arrival over both sides, by threads that share the indexes (PIM-Tree, Section 4). So a pair
+is given in the order in which it came to be, and the rows of one push may be interleaved as they
+were seen.
+
+What it serves: inner joins of two streams or of one with itself, count windows (not by rank) and
+time windows, and any predicate with a term that gives each row one interval. That term drives the
+index; all others are checked on the pairs found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from thetastream.boxes.binding import Binding, Field, Fresh
+from thetastream.condition.expression import Column, Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.data.rows import Ring, RowsView
+from thetastream.engine.engine import Engine, Rows
+from thetastream.engine.output.answer import Output
+from thetastream.engine.output.batches import Batches, Flow, Part, gathered, rechunked
+from thetastream.engine.query import Query
+from thetastream.engine.stream import Stored
+from thetastream.errors import DataError, PredicateError, StateError
+from thetastream.join import StreamJoin
+from thetastream.metrics import Counters, SideCounters
+from thetastream.plan.choice import choose
+from thetastream.side import Side
+from thetastream.tuplewise.crew import Crew
+from thetastream.tuplewise.ibwj import IndexJoin
+from thetastream.tuplewise.kernels.ibwj import Feed
+from thetastream.window import CountWindow, Window
+
+__all__ = ["ParallelJoin"]
+
+Array = NDArray[np.int64]
+_UNKNOWN = 1 << 16  # rows that a time window is first made for; indexes grow
+
+
+class ParallelJoin(StreamJoin):
+    """Join two streams tuple by tuple, in arrival order, with several threads.
+
+    Options are those of ``StreamJoin`` (``output`` is rows or pairs), and: ``structure``, pim-tree
+    or any other that ``thetastream.tuplewise.ibwj.joinable()`` names, with its ``parameters``; ``threads``,
+    which may be changed while a push runs; ``task_size``, the tuples a thread takes at a time;
+    ``merge``, whether other threads wait for a merge. Pairs of a push are found before it returns
+    and held as numbers; payload is gathered while the result is read.
+
+    >>> import pyarrow as pa
+    >>> from thetastream import CountWindow
+    >>> join = ParallelJoin("abs(l.x - r.x) <= 1", window=CountWindow(100))
+    >>> left, right = pa.record_batch({"x": [1, 5]}), pa.record_batch({"x": [4, 2]})
+    >>> [batch.to_pylist() for batch in join.push(left=left, right=right, arrival=[0, 1, 1, 0])]
+    [[{'x': 1, 'x_right': 2}, {'x': 5, 'x_right': 4}]]
+    """
+
+    def __init__(
+        self,
+        on: str | Predicate | Expression,
+        *,
+        window: Window,
+        structure: str = "pim-tree",
+        threads: int = 2,
+        task_size: int = 8,
+        merge: str = "non-blocking",
+        parameters: Mapping[str, Any] | None = None,
+        suffix: str = "_right",
+        self_join: bool = False,
+        batch_rows: int = 65_536,
+        columns: Sequence[str] | None = None,
+        schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        output: str | Output = "rows",
+        perturb: int = 0,
+    ) -> None:
+        if isinstance(window, CountWindow) and window.order is not None:
+            raise StateError(
+                "ParallelJoin takes arrival from the order of rows, not from ranks; leave order "
+                "out of the window, or use StreamJoin"
+            )
+        output = Output.of(output)
+        if output.bounded:
+            raise StateError(
+                f"ParallelJoin finds pairs one by one, so it has no output={output.value!r}; use "
+                "output='rows' or output='pairs', or StreamJoin"
+            )
+        self._structure = structure
+        self._options: dict[str, Any] = {
+            "threads": threads,
+            "task_size": task_size,
+            "merge": merge,
+            "parameters": parameters,
+            "perturb": perturb,
+        }
+        IndexJoin(structure, (1, 1), **self._options)  # says what is wrong with them, if anything
+        super().__init__(
+            on,
+            window=window,
+            tactic=f"ibwj/{structure}",
+            suffix=suffix,
+            self_join=self_join,
+            batch_rows=batch_rows,
+            columns=columns,
+            schemas=schemas,
+            output=output,
+        )
+
+    def push(
+        self,
+        left: pa.RecordBatch | pa.Table | None = None,
+        right: pa.RecordBatch | pa.Table | None = None,
+        arrival: ArrayLike | None = None,
+    ) -> Batches:
+        """Take fresh rows in and give the rows of the join that follow from them, in arrival order.
+
+        ``arrival`` says which side each row came on: one 0 (left) or 1 (right) per row of the push,
+        in the order of arrival. Without it all left rows come before all right rows.
+        """
+        self._arrival = None if arrival is None else _read_arrival(arrival, left, right)
+        return super().push(left, right)
+
+    @property
+    def threads(self) -> int:
+        """How many threads work. May be changed at any time, also while a push runs."""
+        crew = self._crew
+        return int(self._options["threads"]) if crew is None else crew.threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._options["threads"] = count
+        if self._crew is not None:
+            self._crew.threads = count
+
+    @property
+    def _crew(self) -> Crew | None:
+        engine = self._engine
+        return engine.joined.crew if isinstance(engine, _Engine) else None
+
+    _arrival: Array | None = None
+
+    def _made_engine(self, query: Query, binding: Binding) -> Engine:
+        return _Engine(
+            query,
+            binding,
+            self._counters,
+            self._side_counters,
+            self._skipped,
+            self._structure,
+            self._options,
+        )
+
+    def _steps(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[Rows]:
+        """The arrival of rows is kept as their positions."""
+        steps = super()._steps(engine, batches)
+        for fresh in steps:
+            last = fresh is steps[-1]
+            for side, rows in fresh.items():
+                if self._query.self_join:
+                    rows.positions = np.arange(len(rows))
+                elif last and self._arrival is not None and len(fresh) == len(batches):
+                    rows.positions = np.flatnonzero(self._arrival == side.position)
+                else:
+                    before = len(fresh[Side.LEFT]) if side is Side.RIGHT and len(fresh) > 1 else 0
+                    rows.positions = np.arange(len(rows)) + before
+        return steps
+
+
+def _read_arrival(arrival: ArrayLike, left: Any, right: Any) -> Array:
+    order = np.asarray(arrival)
+    counts = [0 if rows is None else rows.num_rows for rows in (left, right)]
+    if order.ndim != 1 or order.dtype.kind not in "biu" or not np.isin(order, (0, 1)).all():
+        raise DataError("arrival must be one 0 (left) or 1 (right) per row, in order of arrival")
+    given = [int(np.count_nonzero(order == side)) for side in (0, 1)]
+    if given != counts:
+        raise DataError(
+            f"arrival names {given[0]} left and {given[1]} right rows; the push has {counts[0]} "
+            f"and {counts[1]}"
+        )
+    return order.astype(np.int64)
+
+
+class _Store:
+    """What is known of the rows of one role: ids and the keys to check, by number."""
+
+    def __init__(self, driver: Field, checks: Sequence[Field]) -> None:
+        self.driver = driver
+        self.checks = list(checks)
+        self.ids = Ring(np.int64)
+        self.keys = [Ring(np.int64) for _ in checks]
+
+    def rings(self) -> list[Ring]:
+        return [self.ids, *self.keys]
+
+
+class _Engine(Engine):
+    """The state of a parallel join: streams without indexes of their own, and the shared join."""
+
+    def __init__(
+        self,
+        query: Query,
+        binding: Binding,
+        counters: Counters,
+        side_counters: dict[Side, SideCounters],
+        skipped: Mapping[Side, int],
+        structure: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        super().__init__(query, binding, counters, side_counters, skipped)
+        for stream in self.streams.values():
+            stream.sweeps = False  # rows keep their ids
+        self._mirrored = query.mirrored
+        self._roles = [Side.LEFT] if self._mirrored else list(Side)
+        sizes = [_UNKNOWN, _UNKNOWN]
+        if isinstance(query.window, CountWindow):
+            sizes = [query.window.size(side) for side in Side]
+        self.joined = IndexJoin(
+            structure, (sizes[0], sizes[1]), self_join=self._mirrored, **options
+        )
+        self._stores = {role: _Store(*self._driver(role)) for role in self._roles}
+
+    def _indexes(self, side: Side) -> dict[Side, Stored]:
+        return {}
+
+    def _driver(self, role: Side) -> tuple[Field, list[Field]]:
+        """The field that the index of a role is built on, and those that are checked."""
+        fields = self.binding.fields(role)
+        keys = [np.zeros(1, np.int64) for _ in self.binding.terms]
+        none = pa.RecordBatch.from_pylist([], self.binding.schemas[role.other])
+        asking = Fresh(role.other, none, keys, None, np.zeros(1, np.int64))
+        ways = [field for field in fields if len(field.pieces(asking)) == 1]
+        if not ways:
+            raise PredicateError(
+                "ParallelJoin needs a term that gives each row one interval, as =, <, BETWEEN or a "
+                f"band do; {self.binding.predicate} has none. Use StreamJoin",
+                self.binding.predicate.text,
+            )
+        driver = ways[0]
+        if len(ways) > 1:
+            rows = self._expected_rows(role)
+            best = choose(self.binding, role, self.query.tactic, rows).layout
+            chosen = getattr(best, "driver", driver)
+            driver = chosen if chosen in ways else driver
+        return driver, [field for field in fields if field is not driver]
+
+    def _expected_rows(self, role: Side) -> float:
+        window = self.query.window
+        return float(window.size(role)) if isinstance(window, CountWindow) else float(_UNKNOWN)
+
+    # --- One push -------------------------------------------------------------------------------
+
+    def _arrive_all(self, fresh: Rows) -> list[Part]:
+        if not any(len(rows) for rows in fresh.values()):
+            return []
+        firsts = {
+            side: self._stored(self.streams[side], fresh[side])
+            for side in self.query.streams
+            if side in fresh
+        }
+        if self.query.self_join:
+            firsts = dict.fromkeys(Side, firsts[Side.LEFT])
+        with self._counters.timed("keys"):
+            queue = _Queue(self, fresh, firsts)
+        with self._counters.timed("probe"):
+            pairs = list(queue.pairs())
+        for first, _ in pairs:
+            self._counters.matches += first.size * (2 if self._mirrored else 1)
+        parts = self._given(pairs)
+        self._forget(queue)
+        return parts
+
+    def _given(self, pairs: list[tuple[Array, Array]]) -> list[Part]:
+        if not pairs:
+            return []
+        numbered = self.query.output.numbered
+        views: dict[Side, RowsView] = {
+            side: self._by_role[side].number_view() if numbered else self._by_role[side].rows.view()
+            for side in Side
+        }
+
+        def flow() -> Iterator[pa.RecordBatch]:
+            for left, right in rechunked(pairs, self.query.batch_rows):
+                with self._counters.timed("gather"):
+                    yield gathered(
+                        self._source, views, {Side.LEFT: left, Side.RIGHT: right}, left.size
+                    )
+
+        return [Flow(flow)]
+
+    def _forget(self, queue: _Queue) -> None:
+        """Rows that no later tuple meets leave: of count windows here, of time windows later."""
+        window = self.query.window
+        if isinstance(window, CountWindow):
+            for side in self.query.streams:
+                oldest = min(
+                    window.oldest(self.streams[side].rows.next, role)
+                    for role in self.query.roles(side)
+                )
+                self._expire(side, oldest)
+        for role, store in self._stores.items():
+            floor = queue.floor(role)
+            for ring in store.rings():
+                ring.expire(floor)
+
+
+class _Queue:
+    """The tuples of a push in arrival order, and what is needed to make pairs of ids of them."""
+
+    def __init__(self, engine: _Engine, fresh: Rows, firsts: Mapping[Side, int]) -> None:
+        self._engine = engine
+        self._mirrored = engine._mirrored
+        self._rows: dict[Side, Fresh] = {}
+        self._at: dict[Side, Array] = {}
+        self._firsts = firsts
+        for role in engine._roles:
+            if role in fresh:
+                self._at[role], self._rows[role] = fresh[role].able()
+        if self._mirrored:
+            # Rows are stored in one role and ask in the other; keys of both are the same.
+            asking = Side.RIGHT if Side.RIGHT in fresh else Side.LEFT
+            self._asking = {Side.LEFT: fresh[asking].able()[1]}
+        else:
+            self._asking = self._rows
+        self._fresh = fresh
+        self._numbers = {role: self._remember(role) for role in engine._roles}
+        self.feed = self._feed()
+
+    def _remember(self, role: Side) -> int:
+        """Keep ids and keys of the rows of a role; gives the number of the first."""
+        store = self._engine._stores[role]
+        first = store.ids.first + store.ids.size
+        if role in self._rows:
+            store.ids.append(self._at[role] + self._firsts[role])
+            for field, ring in zip(store.checks, store.keys, strict=True):
+                ring.append(field.keys(self._rows[role]))
+        return first
+
+    @cached_property
+    def _order(self) -> tuple[Array, Array, Array]:
+        """Side, row among the able ones, and arrival of every tuple, in arrival order."""
+        sides, rows, places = [], [], []
+        for role, at in self._at.items():
+            positions = self._fresh[role].positions
+            assert positions is not None
+            sides.append(np.full(at.size, role.position))
+            rows.append(np.arange(at.size))
+            places.append(positions[at])
+        side, row, place = (np.concatenate(part) for part in (sides, rows, places))
+        order = np.lexsort((side, place))
+        return side[order], row[order], place[order]
+
+    def _feed(self) -> Feed:
+        engine = self._engine
+        sides, rows, places = self._order
+        count = sides.size
+        keys, lows, highs = (np.empty(count, np.int64) for _ in range(3))
+        own, until = np.empty(count, np.int64), np.empty(count, np.int64)
+        floors = np.empty((len(engine._roles), count), np.int64)
+        for role in engine._roles:
+            other = role if self._mirrored else role.other
+            mine = np.flatnonzero(sides == role.position)
+            if role in self._rows:
+                keys[mine] = engine._stores[role].driver.keys(self._rows[role])[rows[mine]]
+                ((low, high),) = engine._stores[other].driver.pieces(self._asking[role])
+                lows[mine], highs[mine] = low[rows[mine]], high[rows[mine]]
+                own[mine] = self._numbers[role] + rows[mine]
+            others = np.sort(self._arrivals(other))
+            until[mine] = self._numbers[other] + np.searchsorted(others, places[mine])
+            floors[role.position] = self._floors(role, places)
+        looks_at = np.array([0] if self._mirrored else [1, 0])
+        return Feed(sides, keys, lows, highs, own, until, floors, looks_at)
+
+    def _arrivals(self, role: Side) -> Array:
+        """When the able rows of a role arrived."""
+        if role not in self._at:
+            return np.empty(0, np.int64)
+        positions = self._fresh[role].positions
+        assert positions is not None
+        return positions[self._at[role]]
+
+    def _floors(self, role: Side, places: Array) -> Array:
+        """Numbers below have left the window when the tuple of each place arrives."""
+        engine = self._engine
+        stream, ids = engine._by_role[role], engine._stores[role].ids
+        window = engine.query.window
+        if not isinstance(window, CountWindow):
+            oldest = np.full(places.size, stream.rows.first)
+        else:
+            fresh = self._fresh.get(role)
+            came = np.empty(0, np.int64) if fresh is None else fresh.positions
+            assert came is not None
+            counts = stream.rows.next - came.size + np.searchsorted(came, places)
+            oldest = np.asarray(window.oldest(counts, role))
+        return ids.first + np.searchsorted(ids.values, oldest)
+
+    def floor(self, role: Side) -> int:
+        """Numbers of a role below this meet nothing after this push."""
+        engine = self._engine
+        stream, ids = engine._by_role[role], engine._stores[role].ids
+        return ids.first + int(np.searchsorted(ids.values, stream.rows.first))
+
+    # --- Pairs ----------------------------------------------------------------------------------
+
+    def pairs(self) -> Iterator[tuple[Array, Array]]:
+        """Pairs of ids, left and right, in arrival order."""
+        engine = self._engine
+        for at, numbers in engine.joined.join(self.feed):
+            engine._counters.candidates += at.size
+            sides, rows = self.feed.sides[at], self._order[1][at]
+            keep = self._kept(sides, rows, numbers)
+            sides, rows, numbers = sides[keep], rows[keep], numbers[keep]
+            left, right = self._ids(sides, rows, numbers)
+            if self._mirrored:
+                left, right = (
+                    np.stack([left, right], axis=1).ravel(),
+                    np.stack([right, left], axis=1).ravel(),
+                )
+            mask = self._residual(left, right)
+            if mask is not None:
+                left, right = left[mask], right[mask]
+            if left.size:
+                yield left, right
+
+    def _kept(self, sides: Array, rows: Array, numbers: Array) -> NDArray[np.bool_]:
+        """Which pairs lie in the boxes of all other fields, too."""
+        keep = np.ones(sides.size, np.bool_)
+        for role in self._rows:
+            other = role if self._mirrored else role.other
+            store = self._engine._stores[other]
+            mine = np.flatnonzero(sides == role.position)
+            for field, ring in zip(store.checks, store.keys, strict=True):
+                keys = ring.values[numbers[mine] - ring.first]
+                inside = np.zeros(mine.size, np.bool_)
+                for low, high in field.pieces(self._asking[role]):
+                    inside |= (low[rows[mine]] <= keys) & (keys <= high[rows[mine]])
+                keep[mine] &= inside
+        return keep
+
+    def _ids(self, sides: Array, rows: Array, numbers: Array) -> tuple[Array, Array]:
+        """The ids of both rows of each pair."""
+        found = np.empty((2, sides.size), np.int64)
+        for role, at in self._at.items():
+            other = role if self._mirrored else role.other
+            ids = self._engine._stores[other].ids
+            mine = np.flatnonzero(sides == role.position)
+            found[role.position, mine] = at[rows[mine]] + self._firsts[role]
+            found[1 - role.position, mine] = ids.values[numbers[mine] - ids.first]
+        return found[0], found[1]
+
+    def _residual(self, left: Array, right: Array) -> NDArray[np.bool_] | None:
+        engine = self._engine
+        if not engine.binding.residuals or not left.size:
+            return None
+        views = {side: engine._by_role[side].rows.view() for side in Side}
+        ids = {Side.LEFT: left, Side.RIGHT: right}
+
+        def lookup(column: Column) -> pa.Array:
+            return views[column.side].take(column.name, ids[column.side])
+
+        return engine.binding.residual_mask(lookup, left.size)

@@ -1,0 +1,226 @@
+"""A streaming query in a process of its own, to be killed: ``python drill.py orders.json``.
+
+The orders say what to join, where the files are, when to stop and start again in this process, and
+what shall go wrong inside Spark's workers. The query takes one file per side and micro-batch,
+writes Parquet files, and ends when all files have been read; then the sink is read through Spark's
+own log of it, and written down beside the metrics. Nothing here may import the tests: workers get
+classes and functions of this script by value.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import thetastream.spark.theta.operator
+from thetastream.spark import configure, query_metrics, theta_join
+from thetastream.spark.theta.worker import JoinProcessor
+from thetastream.window import CountWindow, TimeWindow
+
+FAILED = 3
+
+
+# --- What goes wrong in workers -----------------------------------------------------------------
+
+
+def once(marker: str) -> bool:
+    """Whether this is the first call of all processes under this marker."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+class TrippedProcessor(JoinProcessor):
+    """Fails once: after its first frame, or after the last, when all has been saved.
+
+    ``skip`` frames or steps are let through before, so that there is state to spoil.
+    """
+
+    trip: ClassVar[dict[str, Any]] = {}
+
+    def _step(self, *args: Any, **options: Any) -> Iterator[Any]:
+        trip = self.trip
+        frames = super()._step(*args, **options)
+        packets = args[2]
+        due = bool(packets) and self._steps_done() >= trip["skip"]
+        for frame in frames:
+            yield frame
+            if due and trip["moment"] == "first" and once(trip["marker"]):
+                raise RuntimeError("tripped after the first frame")
+        if due and trip["moment"] == "last" and once(trip["marker"]):
+            raise RuntimeError("tripped after the last frame")
+
+    def _steps_done(self) -> int:
+        """Micro-batches behind this partition, as its state tells."""
+        found = self._meta.get()
+        return 0 if found is None else int(json.loads(found[0])["commits"])
+
+
+class _Flipped:
+    """The blobs of a state store, one bit of each run turned on reading."""
+
+    def __init__(self, blobs: Any) -> None:
+        self._blobs = blobs
+
+    def getValue(self, key: tuple[str]) -> Any:
+        found = self._blobs.getValue(key)
+        if found is None or key[0].startswith(("flags", "ranks", "waiting")):
+            return found
+        data = bytearray(found[0])
+        data[len(data) // 2] ^= 1
+        return (bytes(data),)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._blobs, name)
+
+
+class CorruptProcessor(JoinProcessor):
+    """Reads damaged runs."""
+
+    def init(self, handle: Any) -> None:
+        super().init(handle)
+        self._blobs = _Flipped(self._blobs)
+
+
+def tripped(trip: dict[str, Any]) -> Any:
+    """A function for Spark that gives its argument back, and fails once, at one row."""
+    number, marker = trip["row"], trip["marker"]
+
+    def pass_on(value: float | None, row: int) -> float | None:
+        if row == number and once(marker):
+            raise RuntimeError("tripped while packing")
+        return value
+
+    return pass_on
+
+
+# --- The query ----------------------------------------------------------------------------------
+
+
+def session(orders: dict[str, Any]) -> SparkSession:
+    home = Path(orders["home"])
+    brief = "-XX:-UsePerfData -XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # it will not live long
+    java = f"-Djava.io.tmpdir={home / 'tmp'} {brief}"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "spark.local.dir": str(home / "local"),
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "200",
+        **orders.get("settings", {}),
+    }
+    builder = configure(SparkSession.builder.master(orders["master"]), partitions=2)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def joined(spark: SparkSession, orders: dict[str, Any]) -> Any:
+    sides = []
+    for name in ("left", "right"):
+        folder = str(Path(orders["source"]) / name)
+        source = spark.readStream.schema(orders["schema"]).option("maxFilesPerTrigger", 1)
+        sides.append(source.parquet(folder))
+    shape = dict(orders["window"])
+    kind = {"time": TimeWindow, "count": CountWindow}[shape.pop("kind")]
+    trip = orders.get("trip")
+    if trip is not None and trip["stage"] == "pack":
+        spark.udf.register("trip", tripped(trip), "double")
+    return theta_join(
+        *sides,
+        orders["on"],
+        window=kind(**shape),
+        how=orders["how"],
+        **orders["options"],
+    )
+
+
+def choose_processor(orders: dict[str, Any]) -> None:
+    """Put the processor that goes wrong in the place of the real one, in this process."""
+    trip = orders.get("trip")
+    chosen: Any = JoinProcessor
+    if orders.get("corrupt"):
+        chosen = CorruptProcessor
+    elif trip is not None and trip["stage"] == "join":
+        TrippedProcessor.trip = trip
+        chosen = TrippedProcessor
+    thetastream.spark.theta.operator.JoinProcessor = chosen  # type: ignore[misc]
+
+
+def start(spark: SparkSession, orders: dict[str, Any]) -> Any:
+    sink = joined(spark, orders).writeStream.format("parquet")
+    return (
+        sink.option("checkpointLocation", orders["checkpoint"])
+        .trigger(availableNow=True)
+        .start(orders["sink"])
+    )
+
+
+def run(spark: SparkSession, orders: dict[str, Any]) -> None:
+    """Run to the end, or to the last stop if that was ordered, stopping on the way."""
+    commits = Path(orders["checkpoint"]) / "commits"
+    end = [] if orders.get("leave") else [None]
+    for stop in [*orders.get("stops", []), *end]:
+        query = start(spark, orders)
+        if stop is None:
+            query.awaitTermination()
+        else:
+            while query.isActive and not (commits / str(stop)).exists():
+                time.sleep(0.02)
+            query.stop()
+            if (error := query.exception()) is not None:
+                raise error
+        note(orders, query)
+
+
+def note(orders: dict[str, Any], query: Any) -> None:
+    with open(orders["metrics"], "a") as out:
+        for metrics in query_metrics(query):
+            out.write(json.dumps(asdict(metrics)) + "\n")
+
+
+def main(path: str) -> int:
+    orders = json.loads(Path(path).read_text())
+    choose_processor(orders)
+    spark = session(orders)
+    errors = []
+    try:
+        for changed in orders.get("variants", [{}]):
+            try:
+                run(spark, {**orders, **changed})
+                errors.append("")
+            except StreamingQueryException as error:
+                errors.append(str(error))
+        Path(orders["errors"]).write_text(json.dumps(errors))
+        if any(errors):
+            return FAILED
+        if orders.get("leave"):
+            return 0
+        pq.write_table(spark.read.parquet(orders["sink"]).toArrow(), orders["answer"])
+    finally:
+        spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

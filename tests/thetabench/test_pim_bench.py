@@ -1,0 +1,531 @@
+"""The experiments of the PIM-Tree paper: what is measured, how it is checked and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import thetabench.pim as package
+from thetabench.contestant import MissingPackage
+from thetabench.digest import Digest, mix
+from thetabench.figure_plots import plot
+from thetabench.figure_table import SCORES, filled, marks
+from thetabench.pim import contestant as contestants
+from thetabench.pim import run as runs
+from thetabench.pim.contestant import Contestant, Indexed, Joiner, make
+from thetabench.pim.figures import FIGURES, cells, chosen
+from thetabench.pim.inserts import landed, spread
+from thetabench.pim.measure import MEASURES
+from thetabench.pim.ordered import KINDS, OrderedSetJoin
+from thetabench.pim.paper import PAPER
+from thetabench.pim.plan import Cell, Sizes
+from thetabench.pim.reference import pairs, truths
+from thetabench.pim.result import PimResult
+from thetabench.pim.score import scores
+from thetabench.pim.stream import Shape, Stream
+from thetabench.pim.table import main
+from thetabench.runner import VerificationError
+
+from thetastream.errors import DataError, RegistryError
+from thetastream.index.trees.kernels import store as layout
+
+from .bench_command import check_examples, check_listed, command, modules, small
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = Sizes(scale=2.0**-13, seconds=0.002)
+SHAPES = {
+    "two-way": Shape(40),
+    "uneven": Shape(30, 70, share=0.8, match_rate=5.0),
+    "self-join": Shape(50, self_join=True, match_rate=4.0),
+    "drift": Shape(32, drift=1.0, self_join=True),
+    "many": Shape(64, match_rate=20.0, seed=3),
+}
+
+# --- Tuples --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_the_reference_agrees_with_a_nested_loop(shape: Shape) -> None:
+    stream, stop = Stream(shape), 300
+    found = sorted(
+        pair
+        for positions, numbers in pairs(stream, stop)
+        for pair in zip(positions.tolist(), numbers.tolist(), strict=True)
+    )
+    assert found == nested_loop(stream, stop)
+    assert len(found) > 100
+    right = truths(stream, [100, 300])
+    assert right[300] == digest_of(found)
+    assert right[100] == digest_of([pair for pair in found if pair[0] < 100])
+
+
+def nested_loop(stream: Stream, stop: int) -> list[tuple[int, int]]:
+    seen: list[list[int]] = [[] for _ in stream.windows]
+    for side, key in zip(*(part.tolist() for part in stream.fill()), strict=True):
+        seen[side].append(key)
+    found = []
+    arriving = zip(*(part.tolist() for part in stream.tuples(0, stop)), strict=True)
+    for at, (side, key) in enumerate(arriving):
+        other = side if stream.shape.self_join else 1 - side
+        first = max(0, len(seen[other]) - stream.windows[other])
+        for number in range(first, len(seen[other])):
+            if abs(seen[other][number] - key) <= stream.width:
+                found.append((at, number))
+        seen[side].append(key)
+    return found
+
+
+def digest_of(found: list[tuple[int, int]]) -> Digest:
+    both = np.array(found, np.int64).reshape(-1, 2)
+    return Digest(len(both), int(mix(both[:, 0], both[:, 1]).sum(dtype=np.uint64)))
+
+
+def test_tuples_are_the_same_however_they_are_asked_for() -> None:
+    stream, again = Stream(Shape(100)), Stream(Shape(100))
+    long = stream.tuples(0, 600_000)
+    again.tuples(0, 5)
+    for start, stop in ((0, 10), (262_140, 262_150), (300_000, 600_000), (7, 7)):
+        for part, whole in zip(again.tuples(start, stop), long, strict=True):
+            assert part.tolist() == whole[start:stop].tolist()
+    other = Stream(Shape(100, seed=1)).tuples(0, 100)
+    assert other[1].tolist() != long[1][:100].tolist()
+
+
+def test_the_fill_is_exactly_the_windows_and_shares_are_kept() -> None:
+    stream = Stream(Shape(300, 700, share=0.9))
+    sides, keys = stream.fill()
+    assert np.bincount(sides).tolist() == [300, 700]
+    assert not np.any(keys & 1), "keys are even"
+    assert np.mean(stream.tuples(0, 20_000)[0] == 0) == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape(4096),
+        Shape(4096, self_join=True),
+        Shape(2048, 8192, share=0.3),
+        Shape(4096, match_rate=64.0),
+        *(Shape(4096, distribution=name) for name in ("gaussian", "gamma")),
+        Shape(4096, drift=0.0, self_join=True),
+    ],
+    ids=str,
+)
+def test_the_match_rate_is_what_was_asked_for(shape: Shape) -> None:
+    rate = truths(Stream(shape), [20_000])[20_000].matches / 20_000
+    assert rate == pytest.approx(shape.match_rate, rel=0.08)
+
+
+def test_a_drift_has_three_phases() -> None:
+    shape = Shape(1000, drift=1.0, self_join=True)
+    _, keys = Stream(shape).tuples(0, shape.legs[-1])
+    first, second, third = np.split(keys, shape.legs[:2])
+    assert [len(part) for part in (first, second, third)] == [2000, 6000, 3000]
+    assert first.mean() == pytest.approx(0.5 * 2**31, rel=0.02)
+    assert third.mean() == pytest.approx(1.1 * 2**31, rel=0.02)
+    assert second[:500].mean() < second[-500:].mean()
+
+
+# --- Contestants ---------------------------------------------------------------------------------
+
+
+def answer(joiner: Joiner, stream: Stream, stop: int, chunk: int) -> list[tuple[int, int]]:
+    joiner.fill(*stream.fill())
+    found = []
+    for start in range(0, stop, chunk):
+        sides, keys = stream.tuples(start, min(start + chunk, stop))
+        for positions, numbers in joiner.run(sides, keys, *stream.boxes(keys)):
+            found += zip((positions + start).tolist(), numbers.tolist(), strict=True)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["two-way", "uneven", "many"])
+def test_joins_on_ordered_sets_are_right_at_the_ends_of_the_domain_too(
+    kind: str, name: str
+) -> None:
+    stream = Stream(SHAPES[name])
+    assert stream.width > 2**20, "boxes reach beyond the domain"
+    found = answer(OrderedSetJoin(kind, stream.shape.windows), stream, 300, 77)
+    assert found == nested_loop(stream, 300)
+
+
+def test_a_contestant_that_cannot_be_had_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(contestants.Unavailable, match="no structure bw-tree"):
+        make(Contestant("", "bw-tree", 0), Shape(8))
+
+    def missing(*given: Any) -> None:
+        raise MissingPackage("BTrees is not installed")
+
+    monkeypatch.setattr(contestants, "OrderedSetJoin", missing)
+    cell = Cell("peers", Shape(64), tuple(Contestant(n, n, 64) for n in ("btrees", "pim-tree")))
+    (results,) = runs.run([cell], TINY)
+    assert [(r.contestant, r.status) for r in results] == [
+        ("btrees", "not run"),
+        ("pim-tree", "ok"),
+    ]
+    assert "not installed" in results[0].reason
+    assert results[0].tuples == 0
+
+
+def test_merges_are_counted_and_times_hold_whole_cycles() -> None:
+    stream = Stream(Shape(64, 128))
+    who = Contestant("", "pim-tree", 0, parameters=(("merge_ratio", 0.25),))
+    assert (who.limit(64), who.limit(128), who.cycle(stream.shape)) == (16, 32, 64)
+    rows, merges = [64, 128], 0
+    for at, side in enumerate(stream.tuples(0, 500)[0].tolist()):
+        merges += at >= 100 and rows[side] % (16, 32)[side] == 0
+        rows[side] += 1
+    assert who.merges(stream, 100, 500) == merges > 10
+    chain = Contestant("", "chained", 0, parameters=(("length", 5),))
+    assert chain.cycle(Shape(64)) == 32
+    assert chain.cycle(Shape(64, self_join=True)) == 16
+    assert Contestant("", "b+tree", 0).merges(stream, 0, 500) == 0
+
+
+def test_inserts_land_where_a_real_tree_puts_them() -> None:
+    stream = Stream(Shape(4096, drift=1.0, self_join=True))
+    who = Contestant("", "pim-tree", 0, parameters=(("merge_ratio", 0.5),))
+    joiner = Indexed(who, stream.shape)
+    joiner.fill(*stream.fill())
+    moved = 2 * 4096 + 3000
+    sides, keys = stream.tuples(0, moved)
+    list(joiner.run(sides, keys, *stream.boxes(keys, empty=True)))
+    everything = np.concatenate([stream.fill()[1], keys])
+    merged = everything.size // 2048 * 2048
+    expected = landed(everything[merged - 4096 : merged], everything[merged:])
+    assert occupied(joiner).tolist() == expected.tolist()
+    assert expected.size == 4096 // (32 * 16)
+    assert spread(stream, who).sum() == 6 * 4096
+
+
+def occupied(joiner: Indexed) -> np.ndarray:
+    """Rows of each subindex of the left side, by walking its leaves."""
+    pool = joiner.join._pool
+    facts, forest = pool.side(0), pool.store.forest
+    heads = int(pool.arena(pool.arenas_of(0)[0])[layout.LEAF_FIRST])
+    run = pool.run(int(facts[layout.RUNS_FIRST]))
+    parts = int(run[layout.NODES + int(facts[layout.DEPTH])])
+    counts, part, leaf = np.zeros(parts, np.int64), -1, heads
+    while leaf >= 0:
+        part += heads <= leaf < heads + parts
+        counts[part] += forest.sizes[leaf]
+        leaf = int(forest.nexts[leaf])
+    return counts
+
+
+# --- Plans ---------------------------------------------------------------------------------------
+
+
+def test_the_figures_are_those_that_were_asked_for() -> None:
+    assert [name for name in FIGURES if name[0].isdigit()] == [
+        *("8a", "8b", "8c", "8d", "9a", "9b", "9c", "9d", "10a", "10b", "10c", "10d"),
+        *("11a", "11b", "11c", "12a", "12b", "12c", "13a", "13b", "13c", "14"),
+    ]
+    assert {"peers", "merge", "cost"} < set(FIGURES)
+    plan = cells((), Sizes())
+    windows = [cell.shape.window for cell in plan if cell.figure == "10a"]
+    assert windows == [2**e for e in range(16, 24)]
+    for figure, place in (("peers", 0), ("merge", 0), ("8b", 0), ("12a", 0), ("10c", -1)):
+        own = [cell for cell in plan if cell.figure == figure]
+        assert own[place].shape.window == 2**20
+    assert {who.task_size for c in plan if c.figure == "10c" for who in c.contestants} >= {8, 64}
+    assert {who.threads for c in plan if c.figure == "12a" for who in c.contestants} == set(
+        range(5)
+    )
+    for figure in FIGURES.values():
+        assert set(figure.measures) <= set(MEASURES)
+        assert {cell.figure for cell in figure.cells(Sizes())} == {figure.name}
+
+
+def test_figures_can_be_chosen() -> None:
+    assert [figure.name for figure in chosen(["12"])] == ["12a", "12b", "12c"]
+    assert [figure.name for figure in chosen(["peers", "9c"])] == ["9c", "peers"]
+    with pytest.raises(RegistryError, match="Did you mean 'peers'"):
+        chosen(["pers"])
+    with pytest.raises(RegistryError, match="memory bandwidth"):
+        chosen(["11d"])
+
+
+def test_a_smaller_scale_has_smaller_windows_and_shorter_times() -> None:
+    assert Sizes.of(0.25, None).seconds == pytest.approx(0.375)
+    assert Sizes.of(0.25, 2.0).seconds == 2.0
+    assert Sizes.of(4.0, None).windows(16) == [2**18]
+    small = cells((), Sizes(0.01))
+    assert max(max(cell.shape.windows) for cell in small) == 2**16
+    assert min(min(cell.shape.windows) for cell in small) == 2**8
+
+
+# --- Runs ----------------------------------------------------------------------------------------
+
+
+def test_a_small_run_of_some_figures_is_verified() -> None:
+    steps: list[str] = []
+    plan = cells(["8a", "8b", "8c", "9b", "9c", "10a", "11a", "13a", "14", "peers", "cost"], TINY)
+    results = [line for lines in runs.run(plan, TINY, progress=steps.append) for line in lines]
+    assert any("checking answers" in step for step in steps)
+    for result in results:
+        if result.structure == "optimistic-tree" and not result.ran:
+            continue
+        assert result.ran, result.reason
+        assert result.figure == "13a" or result.verified
+        assert result.figure == "13a" or result.pairs > 0
+        for column in FIGURES[result.figure].measures[:1]:
+            assert getattr(result, column) > 0, column
+    steps_of = {r.contestant: r for r in results if r.figure == "9b"}
+    assert steps_of["b+tree"].ns_delete > 0 == steps_of["b+tree"].ns_merge
+    assert steps_of["pim-tree"].ns_merge > 0 == steps_of["pim-tree"].ns_delete
+    for line in steps_of.values():
+        assert line.ns_descend + line.ns_scan == pytest.approx(line.ns_search)
+    memory = {r.contestant: r.bytes_per_row for r in results if r.figure == "11a"}
+    assert memory["pim-tree, m = 1, with merge buffer"] > memory["pim-tree, m = 1"] + 15
+    assert all(r.predicted_ns > 0 for r in results if r.figure == "cost")
+
+
+def test_parallel_joins_are_measured_with_their_tasks_and_phases() -> None:
+    shape = Shape(256, match_rate=2.0)
+    who = [
+        Contestant(f"{merge} merge", "pim-tree", 1.0, 2, merge=merge, record=True)
+        for merge in ("non-blocking", "blocking")
+    ]
+    drifting = Cell("13b", Shape(256, drift=0.6, self_join=True), (replace(who[0], label="r"),))
+    plan = [Cell("10d", shape, tuple(who)), drifting]
+    results = [line for lines in runs.run(plan, TINY) for line in lines]
+    for line in results[:2]:
+        assert line.verified
+        assert line.tasks >= line.tuples // 8
+        assert 0 < line.p50_us <= line.p99_us <= line.p999_us <= line.max_us
+        assert line.merges > 0
+    assert [(line.place, line.verified) for line in results[2:]] == [(n, True) for n in (1, 2, 3)]
+    assert [line.tuples for line in results[3:]] == [6 * 256, 3 * 256]
+
+
+class Wrong:
+    """A join that changes what it hands out."""
+
+    def __init__(self, joiner: Joiner, change: str) -> None:
+        self._joiner = joiner
+        self._change = change
+        self.fill = joiner.fill
+        self._turn = 0
+
+    def run(self, *arrays: Any) -> Iterator[tuple[Any, Any]]:
+        for positions, numbers in self._joiner.run(*arrays):
+            self._turn += 1
+            if self._turn == 2 and self._change == "drop":
+                yield positions[:-1], numbers[:-1]
+            elif self._turn == 2 and self._change == "shift":
+                yield positions, np.concatenate([numbers[:-1], numbers[-1:] + 1])
+            elif self._turn == 2 and self._change == "double":
+                yield positions, numbers
+                yield positions[:1], numbers[:1]
+            else:
+                yield positions, numbers
+
+
+@pytest.mark.parametrize("change", ["drop", "shift", "double"])
+def test_a_wrong_answer_ends_the_run(change: str) -> None:
+    def wrong(who: Contestant, shape: Shape) -> Joiner:
+        made = make(who, shape)
+        return Wrong(made, change) if who.structure == "im-tree" else made  # type: ignore[return-value]
+
+    plan = cells(["10a"], TINY)
+    with pytest.raises(VerificationError, match="im-tree .* gave a wrong answer"):
+        list(runs.run(plan, TINY, make=wrong))
+
+
+def test_a_pair_in_an_empty_box_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Indexed.run
+
+    def wrong(self: Indexed, sides: Any, keys: Any, lows: Any, highs: Any) -> Iterator[Any]:
+        yield from honest(self, sides, keys, lows, highs)
+        if lows[0] == highs[0]:
+            yield np.zeros(1, np.int64), np.zeros(1, np.int64)
+
+    monkeypatch.setattr(Indexed, "run", wrong)
+    with pytest.raises(VerificationError, match="boxes that hold no key"):
+        list(runs.run(cells(["9b"], TINY), TINY))
+
+
+# --- Results -------------------------------------------------------------------------------------
+
+
+def line(figure: str, contestant: str, place: float, **more: Any) -> PimResult:
+    about: dict[str, Any] = {
+        "axis": FIGURES[figure].axis, "structure": contestant, "window": 1 << 20,
+        "window_right": 1 << 20, "self_join": False, "threads": 0, "task_size": 8,
+        "merge": "non-blocking", "parameters": "", "distribution": "uniform",
+        "match_rate": 2.0, "share": 0.5, "status": "ok", "cpu": "A Processor", "cores": 2,
+    }  # fmt: skip
+    return PimResult(figure, contestant, place=place, **{**about, **more})
+
+
+def sample() -> list[PimResult]:
+    return [
+        line("8b", "B-chain", 2, tuples_per_s=1e6),
+        line("8b", "IB-chain", 2, tuples_per_s=1.2e6),
+        line("8b", "B-chain", 4, tuples_per_s=1e6),
+        line("8b", "IB-chain", 4, tuples_per_s=1.3e6),
+        *(
+            line("10a", name, 2.0**e, tuples_per_s=speed * 1e6)
+            for e in (16, 23)
+            for name, speed in (("b+tree", 1), ("im-tree", 1.4 + (e == 23)), ("pim-tree", 2.6))
+        ),
+        *(
+            line("10c", f"{n} threads", s, threads=n, task_size=s, tuples_per_s=1e6 * (1 + n))
+            for s in (4, 8, 64)
+            for n in (1, 2)
+        ),
+        line("11a", "b+tree", 2.0**20, bytes_per_row=20.0),
+        line("11a", "pim-tree, m = 1", 2.0**20, bytes_per_row=25.0),
+        line("11a", "pim-tree, m = 1, with merge buffer", 2.0**20, bytes_per_row=44.0),
+        *(
+            line("12a", "self-join", n, threads=n, tuples_per_s=1e6 * (5, 3, 6)[n])
+            for n in range(3)
+        ),
+        line("12b", "pim-tree", 0, tuples_per_s=1e6),
+        line("12b", "pim-tree", 1, tuples_per_s=0.8e6, distribution="gamma"),
+        *(line("13b", "r = 1, one thread", n, tuples_per_s=(2, 1, 1.96)[n - 1]) for n in (1, 2, 3)),
+        line("peers", "pim-tree", 2.0**20, tuples_per_s=3e6),
+        line("peers", "btrees", 2.0**20, tuples_per_s=0.5e6),
+        line("peers", "sortedcontainers", 2.0**20, status="not run", reason="not installed"),
+        line("merge", "non-blocking merge", 1 / 16, p999_us=10.0, tuples_per_s=0.95e6),
+        line("merge", "blocking merge", 1 / 16, merge="blocking", p999_us=80.0, tuples_per_s=1e6),
+        line("cost", "b+tree", 2.0**20, ns_per_tuple=900.0, predicted_ns=800.0),
+        line("9b", "b+tree", 2.0**17, ns_descend=3.0, ns_scan=1.0, ns_insert=5.0),
+    ]
+
+
+def test_scores_stand_beside_their_limits() -> None:
+    found = {score.measure: (score.value, score.verdict) for score in scores(sample())}
+    expected = {
+        "im-tree over b+tree": (1.9, "reached"),
+        "pim-tree over b+tree": (2.6, "aim reached"),
+        "IB-chain over B-chain": (1.25, "MISSED"),
+        "pim-tree over btrees": (6.0, "reached"),
+        "pim-tree over sortedcontainers": (None, "not measured"),
+        "two threads over one": (1.5, "reached"),
+        "cost of concurrency control, self-join": (40.0, "reported"),
+        "p99.9 of a task during a merge": (8.0, "reached"),
+        "throughput, non-blocking over blocking": (0.95, "reached"),
+        "memory of pim-tree, m = 1, with": (2.2, "MISSED"),
+        "memory of pim-tree, m = 1, over": (1.25, "aim reached"),
+        "skewed over uniform keys": (0.8, "MISSED"),
+        "after a drift over before": (0.98, "reached"),
+    }
+    assert len(found) == len(expected)
+    for start, (value, verdict) in expected.items():
+        (measure,) = [name for name in found if name.startswith(start)]
+        assert found[measure][1] == verdict, measure
+        assert found[measure][0] == (None if value is None else pytest.approx(value)), measure
+
+
+def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "pim.csv"
+    PAPER.write(path, sample())
+    assert PAPER.read(path) == sample()
+    again = [line("8b", "IB-chain", 2, tuples_per_s=9.0), line("8a", "b+tree", 1.0)]
+    both = PAPER.together(PAPER.read(path), again)
+    assert [r.figure for r in both[:2]] == ["8a", "8b"]
+    assert len([r for r in both if r.figure == "8b"]) == 1
+    assert len(both) == len(sample()) - 4 + 2
+    with pytest.raises(DataError, match="thetastream bench pim"):
+        PAPER.read(tmp_path / "absent.csv")
+
+
+def test_every_figure_has_its_place_in_the_page() -> None:
+    page = (ROOT / "docs/pim-benchmarks.md").read_text(encoding="utf-8")
+    for name in (SCORES, *FIGURES):
+        begin, end = marks(PAPER.name, name)
+        assert page.count(begin) == page.count(end) == 1, name
+        assert page.index(begin) < page.index(end)
+
+
+def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
+    file, page = tmp_path / "pim.csv", tmp_path / "page.md"
+    PAPER.write(file, sample())
+    (tmp_path / "pim-8b.png").touch()
+    text = "".join(
+        f"# {name}\n{'|'.join(marks(PAPER.name, name))}\n" for name in (SCORES, *FIGURES)
+    )
+    page.write_text(text, encoding="utf-8")
+    main(file, page)
+    written = page.read_text(encoding="utf-8")
+    assert "| chain length | B-chain | IB-chain |\n| --: | --: | --: |\n| 2 | 1 | 1.2 |" in written
+    assert "![chain length](pim-8b.png)" in written
+    assert "pim-10a.png" not in written, "there is no such file"
+    assert "Not run: sortedcontainers: not installed." in written
+    assert "| 2^17 | b+tree | 3 | 1 | – | 5 | – |" in written
+    assert "| gamma | 0.8 |" in written
+    assert "MISSED" in written
+    assert "A Processor, 2 cores" in written
+    assert filled(PAPER, written, sample(), {"8b": "pim-8b.png"}) == written
+    with pytest.raises(DataError, match="needs the marks"):
+        filled(PAPER, "no marks", sample(), {})
+
+
+def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
+    files = plot(PAPER, sample(), tmp_path, "sample")
+    drawn = ["8b", "9b", "10a", "10c", "11a", "12a", "12b", "13b", "peers", "merge", "cost"]
+    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
+    done = small("pim", "8b", tmp_path, "--plots")
+    assert done.exit_code == 0, done.output
+    assert "what must be reached" in done.output
+    assert "8b: IB-chain, chain length 2: million tuples per second" in done.output
+    path = tmp_path / "pim-scale-0.0001.csv"
+    assert (tmp_path / "pim-scale-0.0001-8b.png").exists()
+    before = PAPER.read(path)
+    assert {(r.figure, r.verified, r.scale) for r in before} == {("8b", True, 0.0001)}
+    assert before[0].cores >= 1
+    assert "numba" in before[0].versions
+    assert small("pim", "9c", tmp_path).exit_code == 0
+    after = PAPER.read(path)
+    assert [r for r in after if r.figure == "8b"] == before
+    assert {r.figure for r in after} == {"8b", "9c"}
+
+
+def test_the_command_fails_on_a_wrong_answer_and_keeps_earlier_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert small("pim", "8b", tmp_path).exit_code == 0
+    honest = Indexed.run
+    monkeypatch.setattr(Indexed, "run", lambda *given: without_last(honest(*given)))
+    done = small("pim", "9c", tmp_path)
+    assert done.exit_code == 1
+    assert "gave a wrong answer" in done.output
+    assert {r.figure for r in PAPER.read(tmp_path / "pim-scale-0.0001.csv")} == {"8b"}
+
+
+def without_last(answer: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    for positions, numbers in answer:
+        yield positions[:-1], numbers[:-1]
+
+
+def test_the_command_lists_the_figures() -> None:
+    check_listed(FIGURES)
+
+
+@pytest.mark.parametrize("name", modules(package))
+def test_examples_in_docstrings_are_right(name: str) -> None:
+    check_examples(package, name)
+
+
+@pytest.mark.slow
+def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
+    done = command("pim", "--scale", "0.01", "--output", str(tmp_path), "--plots")
+    assert done.exit_code == 0, done.output
+    results = PAPER.read(tmp_path / "pim-scale-0.01.csv")
+    assert {result.figure for result in results} == set(FIGURES)
+    for name in FIGURES:
+        assert (tmp_path / f"pim-scale-0.01-{name}.png").exists()

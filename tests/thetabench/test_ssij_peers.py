@@ -1,0 +1,359 @@
+"""Databases as contestants: each gives what a nested loop gives, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from thetabench.contestant import Unavailable
+from thetabench.ssij.peers import (
+    PEERS,
+    Peer,
+    batches,
+    checksum,
+    enter,
+    forget,
+    proof,
+    schema_of,
+)
+from thetabench.ssij.peers import server as servers
+from thetabench.ssij.peers.server import Server
+from thetabench.ssij.peers.spark import join_stream
+
+import thetastream as ts
+from thetastream.errors import RegistryError
+
+BUDGET = 4 << 20
+CONDITIONS: dict[str, tuple[str | None, Callable[[Any, Any], bool]]] = {
+    "equal": (None, lambda one, two: one["k"] == two["k"]),
+    "range": (
+        "r.k BETWEEN l.k AND l.k + l.width",
+        lambda one, two: one["k"] <= two["k"] <= one["k"] + one["width"],
+    ),
+}
+
+
+def table(rows: int = 300, seed: int = 1) -> pa.Table:
+    """Keys that occur several times or not at all, one NULL, payload of several types."""
+    rng = random.Random(seed)
+    keys = [None, *(rng.randrange(60) * 2 for _ in range(rows - 1))]
+    return pa.table(
+        {
+            "k": pa.array(keys, pa.int64()),
+            "id": pa.array(range(5000, 5000 + rows), pa.int32()),
+            "name": pa.array([None if n % 7 == 0 else f'"{n}", é' for n in range(rows)]),
+            "raw": pa.array([bytes([n % 256, 0, 92]) for n in range(rows)], pa.binary()),
+            "price": pa.array([n / 4 for n in range(rows)]),
+            "t": pa.array(range(rows), pa.timestamp("us")),
+        }
+    )
+
+
+def stream(number: int, rows: int = 80) -> pa.RecordBatch:
+    rng = random.Random(number)
+    return pa.record_batch(
+        {
+            "id": pa.array(range(number * rows, (number + 1) * rows), pa.int64()),
+            "k": pa.array([None if n % 9 == 0 else rng.randrange(125) for n in range(rows)]),
+            "width": pa.array([rng.randrange(4) for _ in range(rows)]),
+        }
+    )
+
+
+def truth(batch: pa.RecordBatch, rows: pa.Table, holds: Callable[[Any, Any], bool]) -> list[Any]:
+    return [
+        (one["id"], two["id"])
+        for one in batch.to_pylist()
+        for two in rows.to_pylist()
+        if one["k"] is not None and two["k"] is not None and holds(one, two)
+    ]
+
+
+def told(pairs: list[tuple[int, int]]) -> tuple[int, int]:
+    left, right = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
+    return len(pairs), checksum(left, right)
+
+
+def entered(name: str, *arguments: Any, **options: Any) -> Peer:
+    try:
+        return enter(name, *arguments, **options)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+CASES = [(name, condition, "table") for name in PEERS for condition in CONDITIONS]
+CASES += [(name, "equal", "folder") for name in ("postgresql", "sqlite", "duckdb")]
+CASES += [(name, "range", "file") for name in ("postgresql", "sqlite", "duckdb")]
+
+
+@pytest.mark.parametrize(("name", "condition", "shape"), CASES)
+def test_a_database_gives_what_a_nested_loop_gives(
+    name: str, condition: str, shape: str, tmp_path: Path
+) -> None:
+    rows = table()
+    source: Any = rows
+    if shape != "table":
+        (tmp_path / "rows").mkdir()
+        pq.write_table(rows.slice(0, 100), tmp_path / "rows" / "a.parquet")
+        pq.write_table(rows.slice(100), tmp_path / "rows" / "b.parquet")
+        source = tmp_path / "rows"
+    if shape == "file":
+        source = tmp_path / "rows" / "b.parquet"
+        rows = rows.slice(100)
+    on, holds = CONDITIONS[condition]
+    work = tmp_path / "work"
+    work.mkdir()
+    peer = entered(name, source, "k", BUDGET, work, on=on)
+    try:
+        assert peer.name == name
+        for number in range(3):
+            batch = stream(number)
+            expected = truth(batch, rows, holds)
+            assert expected, "a batch without matches proves nothing"
+            answer = peer.join(batch)
+            assert answer[:2] == told(expected), f"batch {number}"
+            assert answer.seconds > 0
+        nothing = peer.join(stream(0).slice(0, 0))
+        assert nothing[:2] == (0, 0)
+        assert peer.remark
+        assert peer.folder.is_dir()
+        forget(peer.folder)
+        assert peer.join(stream(1))[:2] == told(truth(stream(1), rows, holds))
+    finally:
+        peer.close()
+    assert not list(work.iterdir()), "files are left"
+
+
+def test_the_forms_of_postgresql_are_what_they_say(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = pa.table({"k": rng.permutation(20_000), "id": np.arange(20_000)})
+    batch = pa.record_batch({"id": np.arange(8000), "k": rng.integers(0, 20_000, 8000)})
+    used = {}
+    for name in ("postgresql", "postgresql-sorted", "postgresql-free"):
+        peer: Any = entered(name, rows, "k", BUDGET, tmp_path)
+        try:
+            answer = peer.join(batch)
+            used[name] = peer.used
+            assert answer.matches == 8000
+            assert peer.choice in peer.remark
+            assert "Hash Join" in peer.choice, "nearly half of the table is asked for"
+        finally:
+            peer.close()
+    assert "Nested Loop" in used["postgresql"]
+    assert "Index Scan using r_key on r" in used["postgresql"]
+    assert "Sort" not in used["postgresql"]
+    assert "Sort" in used["postgresql-sorted"]
+    assert "Index Scan using r_key on r" in used["postgresql-sorted"]
+    assert "Hash Join" in used["postgresql-free"]
+
+
+def test_sqlite_looks_up_every_stream_row(tmp_path: Path) -> None:
+    peer: Any = enter("sqlite", table(), "k", BUDGET, tmp_path)
+    try:
+        peer.join(stream(0))
+        outer, inner = peer.plan.split(" > ")
+        assert "SCAN l" in outer
+        assert "SEARCH r USING PRIMARY KEY" in inner
+    finally:
+        peer.close()
+
+
+def test_duckdb_says_how_much_memory_it_took(tmp_path: Path) -> None:
+    peer = entered("duckdb", table(), "k", 1 << 10, tmp_path)
+    try:
+        answer = peer.join(stream(0))
+        assert answer.matches == len(truth(stream(0), table(), CONDITIONS["equal"][1]))
+        assert "too few" in peer.remark
+    finally:
+        peer.close()
+
+
+def test_an_unknown_database_or_plan_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="Did you mean 'sqlite'"):
+        enter("sqlit", table(), "k", BUDGET, tmp_path)
+    with pytest.raises(RegistryError, match="plan must be one of"):
+        enter("postgresql", table(), "k", BUDGET, tmp_path, plan="quick")
+
+
+@pytest.mark.parametrize("name", ["postgresql", "sqlite"])
+def test_a_column_that_a_database_cannot_hold_is_named(name: str, tmp_path: Path) -> None:
+    rows = table(5).append_column("list", pa.array([[1]] * 5))
+    with pytest.raises(Unavailable, match="'list' of type|not installed|refuses to run as root"):
+        enter(name, rows, "k", BUDGET, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_condition_that_is_wrong_leaves_nothing(name: str, tmp_path: Path) -> None:
+    peer = entered(name, table(), "k", BUDGET, tmp_path, on="l.nothing = r.k")
+    with pytest.raises(Exception, match="nothing"):
+        peer.join(stream(0))
+    peer.close()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["spark-static", "spark-broadcast", "relation_join"])
+def test_spark_gives_what_a_nested_loop_gives(name: str, tmp_path: Path) -> None:
+    given = [stream(0), stream(1).slice(0, 0), stream(2)]
+    path = tmp_path / "table.rel"
+    ts.Relation.build(path, table(), key="k").close()
+    work = tmp_path / "work"
+    work.mkdir()
+    answers = join_stream(
+        name, table(), "k", given, work, budget=BUDGET, relation=path, memory="1g"
+    )
+    holds = CONDITIONS["equal"][1]
+    assert [answer[:2] for answer in answers] == [told(truth(b, table(), holds)) for b in given]
+    assert [answer.seconds > 0 for answer in answers] == [True, False, True]
+    assert not list(work.iterdir())
+
+
+@pytest.mark.slow
+def test_spark_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="nothing"):
+        join_stream(
+            "spark-static", table(), "k", [stream(0)], tmp_path, budget=BUDGET, on="l.nothing = 1"
+        )
+    assert not list(tmp_path.iterdir())
+
+
+# --- What all of them share ---------------------------------------------------------------------
+
+
+def test_the_column_of_the_checksum() -> None:
+    integer, text = pa.int64(), pa.string()
+    assert proof(pa.schema({"k": integer, "n": integer, "id": integer}), "k") == "id"
+    assert proof(pa.schema({"id": integer, "n": integer}), "id") == "n"
+    assert proof(pa.schema({"k": integer, "name": text}), "k") == "k"
+    with pytest.raises(Unavailable, match="integer column"):
+        proof(pa.schema({"name": text}), "name")
+
+
+def test_the_checksum_sees_swapped_missing_and_doubled_pairs() -> None:
+    pairs = [(1, 10), (2, 20), (3, 30)]
+    others = [
+        [(1, 20), (2, 10), (3, 30)],
+        [(1, 10), (2, 20)],
+        [*pairs, (3, 30)],
+        [(0, 10), (2, 20), (3, 30)],
+    ]
+    assert told(pairs) == told(pairs[::-1])
+    assert all(told(other) != told(pairs) for other in others)
+
+
+def test_a_source_is_read_whole(tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "rows.parquet")
+    for source in (table(), tmp_path, tmp_path / "rows.parquet"):
+        assert pa.Table.from_batches(batches(source)) == table()
+        assert schema_of(source) == table().schema
+
+
+def test_forgetting_keeps_the_files(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "file").write_bytes(b"x" * 10_000)
+    forget(tmp_path)
+    assert (tmp_path / "below" / "file").read_bytes() == b"x" * 10_000
+
+
+# --- The server ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def aside(tmp_path: Path) -> Iterator[Path]:
+    """A folder that any account can enter, unlike those of pytest, and with a short path."""
+    with tempfile.TemporaryDirectory(prefix="ssij-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def available() -> None:
+    try:
+        servers.programs()
+        servers._account()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def test_without_postgresql_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(servers, "_PLACES", (str(tmp_path),))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match="PostgreSQL is not installed"):
+        enter("postgresql", table(), "k", BUDGET, tmp_path)
+
+
+def test_a_server_that_does_not_start_says_why_and_leaves_nothing(aside: Path) -> None:
+    available()
+    with pytest.raises(Unavailable, match="shared_buffers"):
+        Server(aside, {"shared_buffers": "lots"})
+    assert not list(aside.iterdir())
+
+
+def test_the_server_listens_on_no_port_and_ends_with_close(aside: Path) -> None:
+    available()
+    server = Server(aside, {})
+    try:
+        session = server.session()
+        assert session.ask("SHOW listen_addresses;") == [""]
+        assert session.ask("SHOW fsync;") == ["off"]
+        assert server.folder.parent == aside
+        assert not server.moved
+        session.close()
+        assert server.running
+    finally:
+        server.close()
+    server.close()
+    assert not server.running
+    assert not list(aside.iterdir())
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_the_server_ends_with_the_process_that_started_it(aside: Path, end: int) -> None:
+    available()
+    text = (
+        "import sys, time, pathlib\n"
+        "from thetabench.ssij.peers.server import Server\n"
+        f"server = Server(pathlib.Path({str(aside)!r}), {{}})\n"
+        "print(open(server.folder / 'data' / 'postmaster.pid').readline().strip(), flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    source = str(Path(servers.__file__).parents[4])
+    process = subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": source},
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        postmaster = int(process.stdout.readline())
+        process.send_signal(end)
+        process.wait()
+        limit = time.monotonic() + 60
+        while _alive(postmaster) and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert not _alive(postmaster)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,238 @@
+"""Results of the SSIJ benchmark: verdicts, files, tables, plots, command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import thetabench.ssij as package
+from thetabench.figure_plots import plot
+from thetabench.figure_table import SCORES, filled, marks
+from thetabench.ssij import readplans
+from thetabench.ssij.figures import FIGURES
+from thetabench.ssij.paper import PAPER
+from thetabench.ssij.result import SsijResult
+from thetabench.ssij.score import verdicts
+from thetabench.ssij.table import main
+
+from thetastream.errors import DataError
+
+from .bench_command import check_examples, check_listed, command, modules, small
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = (SCORES, *FIGURES, *PAPER.derived)
+SSIJ, MESH = "ssij", "mesh-join"
+
+
+def line(figure: str, contestant: str, place: float, **more: Any) -> SsijResult:
+    about: dict[str, Any] = {
+        "axis": FIGURES[figure].axis, "work": "service", "method": contestant.partition(",")[0],
+        "parameters": "", "distribution": "zipf", "skew": 1.0, "device": "disk",
+        "table_rows": 1_250_000, "keys": 250_000, "fill": 0.8, "stream_rows": 1_000_000,
+        "status": "ok", "cpu": "A Processor", "cores": 2,
+    }  # fmt: skip
+    return SsijResult(figure, contestant, place=place, **{**about, **more})
+
+
+def rates(figure: str, place: float, **values: float) -> list[SsijResult]:
+    """Lines of one place, in thousand rows per second; ``mesh_join__skew_0`` is a label."""
+    found = []
+    for name, value in values.items():
+        label = name.replace("mesh_join", MESH).replace("__", ", ").replace("to_", "1:")
+        found.append(line(figure, label.replace("_", " "), place, rows_per_s=value * 1e3))
+    return found
+
+
+def sample() -> list[SsijResult]:
+    found = []
+    for figure in ("3", "4", "3-direct"):
+        found += rates(figure, 0.0, ssij=50, mesh_join=40)
+        found += rates(figure, 1.0, ssij=200, mesh_join=40)
+    for figure in ("5", "6", "5-direct"):
+        found += rates(figure, 1.0, ssij__skew_0=9, ssij__skew_1=20, mesh_join__skew_0=10)
+        found += rates(figure, 10.0, ssij__skew_0=90, ssij__skew_1=630, mesh_join__skew_0=90)
+    found += rates(
+        "7", 1.0, ssij__to_1=20, mesh_join__to_1=10, ssij__to_400=20, mesh_join__to_400=10
+    )
+    found += rates(
+        "7", 10.0, ssij__to_1=31, mesh_join__to_1=10, ssij__to_400=80, mesh_join__to_400=10
+    )
+    found += [
+        *(line("8", f"{who}, TPC-H", 5.0, rows_per_s=r) for who, r in ((SSIJ, 6e4), (MESH, 2e4))),
+        line("8", f"{SSIJ}, taxi zones", 100.0, status="not run", reason="no data"),
+        *rates("9", 0.5, ssij=400, mesh_join=100, postgresql=100, sqlite=50),
+        *rates("9", 1.5, ssij=200, mesh_join=100, postgresql=80),
+        *rates("11", 1.0, utility=30, lru=20),
+        *rates("11", 10.0, utility=30, lru=31),
+    ]
+    for place, dynamic in ((2.5, 120), (10.0, 300)):
+        for label, rate in (("dynamic", dynamic), ("20 % cache", 80), ("70 % cache", 100)):
+            found.append(line("10", label, place, rows_per_s=rate * 1e3))
+        found.append(line("10", "no cache", place, rows_per_s=500e3))
+    for place, met in ((0.1, 0.9999), (2.0, 1.0)):
+        found.append(line("16", SSIJ, place, rows_per_s=3e4, met_share=met, latency_p99=0.08))
+    for column, name in (("input threshold", "12"), ("stream threshold", "13"), ("maxScan", "15")):
+        more = {"cpu_us": 1.0, "hit_share": 0.5}
+        found += [line(name, column, n, rows_per_s=1e4 / n, **more) for n in (8.0, 4.0)]
+    found += rates("14", 5.0, filling_factor=9)
+    found += [
+        line("table3", "dynamic", n, burst_ms=ms, nominal_per_s=4e5)
+        for n, ms in ((10.0, 900.0), (25.0, 562.0), (50.0, 300.0), (70.0, 230.0))
+    ]
+    for label, cost, share in (("optimal", 80.0, 0.02), ("greedy", 90.0, 0.01)):
+        own = {"plan_cost_ms": cost, "plan_share": share, "plan_ms": 2.0}
+        found.append(line("plan", label, 0.05, **own))
+    found += rates("worst", 1.0, ssij=11, mesh_join=10)
+    found += [
+        line("spark", n, 1.0, rows_per_s=r)
+        for n, r in (("relation_join", 6e4), ("spark-static", 1e4))
+    ]
+    found += [line("index", "fences", 1.0, index_bytes=200_000, index_mb_10gb=9.9)]
+    return found
+
+
+def test_verdicts_stand_beside_their_limits() -> None:
+    found = {score.measure: score for score in verdicts(sample())}
+    expected = {
+        "ssij over mesh-join, zipf, disk, 7.5 % memory, least over skew": (1.25, "reached"),
+        "ssij over mesh-join, permuted zipf, disk, 7.5 % memory, least over skew": (
+            1.25,
+            "reached",
+        ),
+        "ssij over mesh-join, zipf, real device, 7.5 % memory, least over skew": (1.25, "reached"),
+        "ssij over mesh-join, zipf, disk, skew 0, 1 % memory": (0.9, "MISSED"),
+        "ssij over mesh-join, zipf, disk, skew 1, most over memory": (7.0, "reached"),
+        "ssij over mesh-join, zipf, real device, skew 1, most over memory": (7.0, "reached"),
+        "ssij over mesh-join, 1:1, zipf, disk, most over memory": (3.1, "reached"),
+        "ssij over mesh-join, 1:400, zipf, disk, most over memory": (8.0, "MISSED"),
+        "ssij over mesh-join, TPC-H, least over memory": (3.0, "reported"),
+        "ssij over postgresql, real device, 10 % memory, least over sizes": (2.5, "MISSED"),
+        "ssij over sqlite, real device, 10 % memory, least over sizes": (8.0, "reported"),
+        "dynamic memory over the best fixed split, least over memory": (1.2, "reached"),
+        "the same, at the most memory over the least": (2.5, "reached"),
+        "utility cache over LRU, skew 1, least over memory": (30 / 31, "MISSED"),
+        "utility cache over LRU, skew 1, least memory": (1.5, "reached"),
+        "deadlines met at 0.8 of the sustainable rate, least over deadlines": (99.99, "reached"),
+        "burst of 25 % is borne": (562.0, "reached"),
+        "burst of 50 % is borne": (300.0, "MISSED"),
+        "read plan: cost over greedy, most": (80 / 90, "reached"),
+        "read plan: planning, share of the phase, most": (2.0, "reached"),
+        "worst case (Section V): ssij over mesh-join, least over memory": (1.1, "reached"),
+        "relation_join over Spark's stream-static join, 1 GB": (6.0, "reached"),
+        "index in memory per 10 GB (paper: 13 MB), most over rows per key": (9.9, "reported"),
+    }
+    for measure, (value, verdict) in expected.items():
+        assert found[measure].value == pytest.approx(value), measure
+        assert found[measure].verdict == verdict, measure
+    ratio = found["worst case (Section V): ssij over mesh-join, least over memory"]
+    assert ratio.remark == "1: 1.1"
+
+
+def test_the_limits_are_those_that_were_asked_for() -> None:
+    limits = {score.must for score in verdicts(sample())} - {None}
+    assert limits == {1.0, 1.2, 3.0, 5.0, 6.0, 9.0, 99.9, 700.0, 562.0, 400.0, 225.0}
+
+
+def test_a_claim_without_its_lines_is_not_measured() -> None:
+    rest = [result for result in sample() if MESH not in result.contestant]
+    found = {score.measure: score.verdict for score in verdicts(rest)}
+    assert found["ssij over mesh-join, zipf, disk, skew 1, most over memory"] == "not measured"
+    assert verdicts([]) == []
+
+
+def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "ssij.csv"
+    PAPER.write(path, sample())
+    assert PAPER.read(path) == sample()
+    again = [line("worst", SSIJ, 1.0, rows_per_s=9.0)]
+    both = PAPER.together(PAPER.read(path), again)
+    assert [r.rows_per_s for r in both if r.figure == "worst"] == [9.0]
+    assert [r.figure for r in both].index("worst") < [r.figure for r in both].index("spark")
+    with pytest.raises(DataError, match="thetastream bench ssij"):
+        PAPER.read(tmp_path / "absent.csv")
+
+
+def test_every_figure_has_its_place_in_the_page() -> None:
+    page = (ROOT / "docs/ssij-benchmarks.md").read_text(encoding="utf-8")
+    for name in PLACES:
+        begin, end = marks(PAPER.name, name)
+        assert page.count(begin) == page.count(end) == 1, name
+        assert page.index(begin) < page.index(end)
+
+
+def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
+    file, page = tmp_path / "ssij.csv", tmp_path / "page.md"
+    PAPER.write(file, sample())
+    (tmp_path / "ssij-3.png").touch()
+    places = {name: "|".join(marks(PAPER.name, name)) for name in PLACES}
+    page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
+    main(file, page)
+    written = page.read_text(encoding="utf-8")
+    assert "| skew | ssij | mesh-join |" in written
+    assert "| 1 | 200 | 40 |" in written
+    assert "![skew, plain zipf, 7.5 % memory](ssij-3.png)" in written
+    assert "Not run: ssij, taxi zones: no data." in written
+    assert "MISSED" in written
+    assert (
+        "*Here:* thousand stream rows per second; skew 0: ssij 50, mesh-join 40; "
+        "skew 1: ssij 200, mesh-join 40." in written
+    )
+    assert "most at 4 blocks, 2.5; 2.5 at 4 and 1.25 at 8." in written
+    assert filled(PAPER, written, sample(), {"3": "ssij-3.png"}) == written
+
+
+def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
+    files = plot(PAPER, sample(), tmp_path, "sample")
+    drawn = [name for name in FIGURES if name not in ("7-direct", "devices")]
+    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+
+
+# --- The command ---------------------------------------------------------------------------------
+
+
+def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
+    done = small("ssij", "plan", tmp_path, "--plots")
+    assert done.exit_code == 0, done.output
+    assert "what must be reached" in done.output
+    assert "plan: optimal, share of blocks wanted 0.5: milliseconds to read" in done.output
+    path = tmp_path / "ssij-scale-0.0001.csv"
+    assert (tmp_path / "ssij-scale-0.0001-plan.png").exists()
+    before = PAPER.read(path)
+    assert {(r.figure, r.verified) for r in before} == {("plan", True)}
+    again = small("ssij", "index", tmp_path)
+    assert again.exit_code == 0, again.output
+    after = PAPER.read(path)
+    assert [r for r in after if r.figure == "plan"] == before
+    assert {r.figure for r in after} == {"plan", "index"}
+
+
+def test_the_command_fails_on_a_wrong_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = readplans.wanted
+    monkeypatch.setattr(readplans, "_covers", lambda name, own, made: None)
+    monkeypatch.setattr(readplans, "wanted", lambda *given: honest(*given)[::-1])
+    done = small("ssij", "plan", tmp_path)
+    assert done.exit_code == 1
+    assert not (tmp_path / "ssij-scale-0.0001.csv").exists()
+
+
+def test_the_command_lists_the_figures() -> None:
+    check_listed(FIGURES)
+
+
+@pytest.mark.parametrize("name", [name for name in modules(package) if name != "peers"])
+def test_examples_in_docstrings_are_right(name: str) -> None:
+    check_examples(package, name)
+
+
+@pytest.mark.slow
+def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
+    done = command("ssij", "--scale", "0.01", "--output", str(tmp_path), "--plots")
+    assert done.exit_code == 0, done.output
+    results = PAPER.read(tmp_path / "ssij-scale-0.01.csv")
+    assert {result.figure for result in results} == set(FIGURES)
+    systems = ("8", "9", "spark")
+    assert [r.reason for r in results if not r.ran and r.figure not in systems] == []

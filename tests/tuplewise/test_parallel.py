@@ -1,0 +1,196 @@
+"""The parallel join of Arrow streams: pairs and their order, against a join fed row by row."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thetastream import CountWindow, StreamJoin, TimeWindow
+from thetastream.errors import DataError, PredicateError, RegistryError, StateError
+from thetastream.tuplewise.ibwj import joinable
+from thetastream.tuplewise.parallel import ParallelJoin
+
+Row = tuple[int | None, int, int]  # x, y, time
+SCHEMA = pa.schema({"x": pa.int64(), "y": pa.int64(), "t": pa.int64(), "n": pa.int64()})
+PREDICATES = [
+    "abs(l.x - r.x) <= 1",
+    "l.x < r.x",
+    "l.x >= r.x",
+    "l.x = r.x",
+    "l.x = r.x AND l.y <= r.y",
+    "l.x BETWEEN r.x AND r.y",
+    "abs(l.x - r.x) <= 1 AND l.y <> r.y",
+    "l.x <= r.x AND (l.y + r.y) % 2 = 0",
+    "l.x > r.x AND abs(l.y - r.y) <= 1 AND l.y * r.x < 4",
+]
+WINDOWS = [
+    CountWindow(1),
+    CountWindow(3),
+    CountWindow((2, 5)),
+    CountWindow(20),
+    CountWindow(6, slide=3),
+    TimeWindow(2, time="t"),
+    TimeWindow((3, 1), time="t", lateness=2),
+]
+ROWS = st.lists(
+    st.tuples(st.one_of(st.none(), st.integers(0, 4)), st.integers(0, 3), st.integers(0, 9)),
+    max_size=30,
+)
+
+
+def batch(rows: list[Row], first: int) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) if rows else [[], [], []]
+    numbers = list(range(first, first + len(rows)))
+    arrays = [pa.array(column, pa.int64()) for column in (*columns, numbers)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def pairs(batches: Any) -> list[tuple[int, int]]:
+    return [(row["n"], row["n_right"]) for found in batches for row in found.to_pylist()]
+
+
+def options(draw: Any) -> dict[str, Any]:
+    small = {"slots": 2, "fanout": 4}
+    structure = draw(st.sampled_from(["pim-tree", "pim-tree", *joinable()]))
+    if structure in ("pim-tree", "im-tree"):
+        small |= {"leaf": 2, "run_fanout": 2, "merge_ratio": draw(st.sampled_from([0.2, 0.5, 1.0]))}
+    return {
+        "structure": structure,
+        "parameters": {} if structure == "nested-loop" else small,
+        "threads": 0 if structure in ("b+tree", "chained", "im-tree") else draw(st.integers(1, 4)),
+        "task_size": draw(st.sampled_from([1, 2, 8])),
+        "merge": draw(st.sampled_from(["blocking", "non-blocking"])),
+        "perturb": draw(st.sampled_from([0, 1, 3])),
+    }
+
+
+@given(st.data())
+def test_pairs_come_in_arrival_order(data: st.DataObject) -> None:
+    on, window = data.draw(st.sampled_from(PREDICATES)), data.draw(st.sampled_from(WINDOWS))
+    join = ParallelJoin(on, window=window, schemas=(SCHEMA, SCHEMA), **options(data.draw))
+    plain = StreamJoin(on, window=window, schemas=(SCHEMA, SCHEMA), tactic="auto")
+    count = [0, 0]
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = data.draw(ROWS)
+        sides = data.draw(st.lists(st.integers(0, 1), min_size=len(rows), max_size=len(rows)))
+        split = [[row for row, side in zip(rows, sides, strict=True) if side == s] for s in (0, 1)]
+        fresh = [batch(split[s], count[s]) for s in (0, 1)]
+        found = pairs(join.push(left=fresh[0], right=fresh[1], arrival=np.array(sides, np.int64)))
+        join.check()
+        if isinstance(window, TimeWindow):
+            # Lateness is decided push by push, so the plain join must get the same pushes.
+            expected = [pairs(plain.push(left=fresh[0], right=fresh[1]))]
+        else:
+            taken, expected = [0, 0], []
+            for side in sides:
+                row = fresh[side].slice(taken[side], 1)
+                taken[side] += 1
+                expected.append(pairs(plain.push(**{("left", "right")[side]: row})))
+        at = 0
+        for group in expected:
+            assert Counter(found[at : at + len(group)]) == Counter(group)
+            at += len(group)
+        assert at == len(found)
+        count = [count[s] + len(split[s]) for s in (0, 1)]
+    assert pairs(join.flush()) == []
+
+
+@given(st.data())
+def test_one_stream_with_itself(data: st.DataObject) -> None:
+    on, window = data.draw(st.sampled_from(PREDICATES)), data.draw(st.sampled_from(WINDOWS))
+    join = ParallelJoin(on, window=window, self_join=True, **options(data.draw))
+    plain = StreamJoin(on, window=window, self_join=True)
+    count = 0
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = data.draw(ROWS)
+        fresh = batch(rows, count)
+        count += len(rows)
+        found, expected = pairs(join.push(fresh)), pairs(plain.push(fresh))
+        assert Counter(found) == Counter(expected)
+        later = [max(pair) for pair in found]
+        assert later == sorted(later), "pairs come in the order of their later row"
+
+
+def test_without_arrival_left_rows_come_first() -> None:
+    join = ParallelJoin("l.x = r.x", window=CountWindow(10))
+    left, right = batch([(1, 0, 0), (2, 0, 0)], 0), batch([(2, 0, 0), (1, 0, 0)], 0)
+    assert pairs(join.push(left=left, right=right)) == [(1, 0), (0, 1)]
+
+
+def test_rows_that_wait_for_the_other_sides_columns() -> None:
+    join = ParallelJoin("l.x = r.x", window=CountWindow(10))
+    assert pairs(join.push(left=batch([(1, 0, 0)], 0))) == []
+    assert pairs(join.push(right=batch([(1, 0, 0)], 0), arrival=[1])) == [(0, 0)]
+
+
+def test_threads_join_and_leave_while_a_push_runs() -> None:
+    rng = np.random.default_rng(1)
+    rows, window = 40_000, 2_000
+    keys = rng.integers(0, 10_000, (2, rows))
+    sides = rng.permutation(np.repeat([0, 1], rows))
+    fresh = [pa.record_batch({"x": key, "n": np.arange(rows)}) for key in keys]
+    join = ParallelJoin("abs(l.x - r.x) <= 3", window=CountWindow(window), threads=1, task_size=2)
+    ended = threading.Event()
+
+    def change() -> None:
+        for count in [3, 1, 4, 2, 1, 3] * 200:
+            join.threads = count
+            if ended.wait(0.0005):
+                break
+
+    other = threading.Thread(target=change)
+    other.start()
+    try:
+        found = pairs(join.push(left=fresh[0], right=fresh[1], arrival=sides))
+    finally:
+        ended.set()
+        other.join()
+    alone = ParallelJoin("abs(l.x - r.x) <= 3", window=CountWindow(window), threads=0)
+    expected = pairs(alone.push(left=fresh[0], right=fresh[1], arrival=sides))
+    assert Counter(found) == Counter(expected)
+    place = [np.flatnonzero(sides == side) for side in (0, 1)]
+    arrived = [max(place[0][a], place[1][b]) for a, b in found]
+    assert arrived == sorted(arrived)
+
+
+def test_metrics_and_explanation() -> None:
+    join = ParallelJoin("abs(l.x - r.x) <= 1", window=CountWindow(5))
+    list(join.push(left=batch([(1, 0, 0)], 0), right=batch([(2, 0, 0), (9, 0, 0)], 0)))
+    assert join.metrics().matches == 1
+    assert "ibwj/pim-tree" in join.explain()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: ParallelJoin("l.x <> r.x", window=CountWindow(5), schemas=(SCHEMA, SCHEMA)),
+         PredicateError, "one interval"),
+        (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5, order=("n", "n"))),
+         StateError, "not from ranks"),
+        (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="pim-tre"),
+         RegistryError, "Did you mean 'pim-tree'"),
+        (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), merge="never"),
+         RegistryError, "blocking"),
+        (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="b+tree", threads=2),
+         RegistryError, "threads"),
+    ],
+)  # fmt: skip
+def test_what_it_refuses(make: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize("arrival", [[0], [0, 1, 1], [0, 2], [[0, 1]], ["l", "r"]])
+def test_bad_arrival_changes_nothing(arrival: Any) -> None:
+    join = ParallelJoin("l.x = r.x", window=CountWindow(5))
+    rows = batch([(1, 0, 0)], 0)
+    with pytest.raises(DataError, match="arrival"):
+        join.push(left=rows, right=rows, arrival=arrival)
+    assert pairs(join.push(left=rows, right=rows, arrival=[1, 0])) == [(0, 0)]
