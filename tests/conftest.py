@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
-from thetabench.judy.libjudy import load
 
 from thetastream.errors import RegistryError
 from thetastream.index.subwindows.opencl import find
@@ -37,7 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
     _skip_without("opencl", find, items)  # PoCL comes with the packages, but needs a linker
-    _skip_without("judy", load, items)
 
 
 def _skip_without(word: str, look: Callable[[], object], items: list[pytest.Item]) -> None:

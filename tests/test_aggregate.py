@@ -24,9 +24,10 @@ from thetastream.aggregate import (
     result_type,
 )
 from thetastream.data.measure import Measured, number_dtype, numbers
+from thetastream.data.values import Values
 from thetastream.engine.aggregates.summarizer import combined
 from thetastream.errors import DataError, SchemaError
-from thetastream.index.folding import Fold, Values
+from thetastream.index.folding import Fold
 from thetastream.schema import kind_of
 from thetastream.testing.aggregates import alike
 from thetastream.testing.kinds import KINDS

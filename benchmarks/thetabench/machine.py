@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import resource
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Machine", "PeakMemory", "provenance", "thread_settings", "versions"]
+from thetastream.plan.machine import Machine
 
-
-@dataclass(frozen=True)
-class Machine:
-    """What a reader needs to know to judge a number."""
-
-    cpu: str
-    cores: int
-    memory_bytes: int
-    system: str
-    python: str
-
-    @classmethod
-    def here(cls) -> Machine:
-        """Describe this machine."""
-        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
-        system = f"{platform.system()} {platform.machine()}"
-        return cls(_cpu_model(), cores or 1, pages, system, platform.python_version())
+__all__ = ["PeakMemory", "provenance", "thread_settings", "versions"]
 
 
 def versions(packages: Iterable[str]) -> str:
@@ -105,14 +86,3 @@ def _status(field: str) -> int:
 def _lifetime_peak() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"

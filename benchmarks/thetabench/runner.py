@@ -25,11 +25,12 @@ from thetabench.contestant import PHASES, parse_spec
 from thetabench.digest import Digest
 from thetabench.experiment import Cell, Experiment
 from thetabench.feed import Feed
-from thetabench.machine import Machine, thread_settings
+from thetabench.machine import thread_settings
 from thetabench.reference import reference
 from thetabench.result import Result
 from thetastream.datasets.workloads import WORKLOADS
 from thetastream.errors import ThetastreamError
+from thetastream.plan.machine import Machine
 
 __all__ = ["VerificationError", "run", "run_cell", "verify"]
 

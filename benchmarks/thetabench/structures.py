@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from thetabench import judy
 from thetabench.contestant import Unavailable
 from thetabench.figure import Parameters
 from thetastream.errors import RegistryError
@@ -15,6 +16,7 @@ def made(name: str, capacity: int, parameters: Parameters = (), columns: int = 1
 
     ``name`` may say what is inside, as in ``ptwi/radix-trie``.
     """
+    judy.add()
     if any(part not in names() for part in name.split("/")):
         raise Unavailable(f"there is no structure {name}")
     try:

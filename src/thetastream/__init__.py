@@ -9,7 +9,12 @@ worker or ``--help`` loads no compiler.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,11 +26,18 @@ if TYPE_CHECKING:
     from thetastream.join import StreamJoin
     from thetastream.lookup.window_index import WindowIndex
     from thetastream.metrics import Metrics
+    from thetastream.plan import cost as cost
     from thetastream.plan.choice import Explanation
     from thetastream.plan.tactic import tactics
     from thetastream.relation.join.join import RelationJoin
     from thetastream.relation.store import Relation
     from thetastream.side import How, Side
+    from thetastream.truth import aggregate_oracle as aggregate_oracle
+    from thetastream.truth import oracle as oracle
+    from thetastream.tuplewise import ibwj as ibwj
+    from thetastream.tuplewise import parallel as parallel
+    from thetastream.tuplewise.ibwj import IndexJoin
+    from thetastream.tuplewise.parallel import ParallelJoin
     from thetastream.window import CountWindow, TimeWindow
 
 __version__ = "0.1.0"
@@ -34,8 +46,10 @@ __all__ = [
     "CountWindow",
     "Explanation",
     "How",
+    "IndexJoin",
     "Interval",
     "Metrics",
+    "ParallelJoin",
     "Predicate",
     "Relation",
     "RelationJoin",
@@ -55,8 +69,10 @@ _MODULES = {
     "CountWindow": "window",
     "Explanation": "plan.choice",
     "How": "side",
+    "IndexJoin": "tuplewise.ibwj",
     "Interval": "duration",
     "Metrics": "metrics",
+    "ParallelJoin": "tuplewise.parallel",
     "Predicate": "condition.predicate",
     "Relation": "relation.store",
     "RelationJoin": "relation.join.join",
@@ -71,10 +87,20 @@ _MODULES = {
 }
 
 
+_ADDRESSES = {
+    "aggregate_oracle": "truth.aggregate_oracle",
+    "cost": "plan.cost",
+    "ibwj": "tuplewise.ibwj",
+    "oracle": "truth.oracle",
+    "parallel": "tuplewise.parallel",
+}
+"""Modules under a short public address, and the rooms where they live."""
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         value = getattr(import_module(f"thetastream.{_MODULES[name]}"), name)
-    elif name in __all__:
+    elif name in __all__ or name in _ADDRESSES:
         value = import_module(f"thetastream.{name}")
     else:
         raise AttributeError(f"module 'thetastream' has no attribute {name!r}")
@@ -83,4 +109,27 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ADDRESSES})
+
+
+class _Addresses(MetaPathFinder, Loader):
+    """Lets ``import thetastream.oracle`` find the module in its room: the same one, not a copy."""
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        known = package == "thetastream" and name in _ADDRESSES
+        return spec_from_loader(fullname, self) if known else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(f"thetastream.{_ADDRESSES[spec.name.rpartition('.')[2]]}")
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None  # that of the address: the import system put it there
+        module.__spec__ = module.__spec__.loader_state
+
+
+sys.meta_path.append(_Addresses())

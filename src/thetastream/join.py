@@ -15,24 +15,28 @@ from time import monotonic
 import numpy as np
 import pyarrow as pa
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.aggregate import check_aggregates, of_right, read_aggregates
-from thetastream.boxes.binding import Binding, Fresh, bind, check_columns
+from thetastream.boxes import kernels as box_kernels
+from thetastream.boxes.binding import Binding, bind, check_columns
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
+from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import conform
 from thetastream.data.rows import NumberView, check_gatherable
 from thetastream.duration import Interval
 from thetastream.engine.aggregates.aggregating import Aggregating, unmatched_rows
 from thetastream.engine.collect import Collecting
 from thetastream.engine.engine import Engine
-from thetastream.engine.output.answer import Output
 from thetastream.engine.output.batches import NUMBERS, Batches, Flow, Part, gathered
 from thetastream.engine.query import Query, patience
 from thetastream.engine.report import explanation, snapshot
 from thetastream.errors import StateError
 from thetastream.interrupt import uninterrupted
 from thetastream.metrics import Counters, Metrics, SideCounters
+from thetastream.output_mode import Output
+from thetastream.plan import kernels as plan_kernels
 from thetastream.plan.choice import Explanation
 from thetastream.side import How, Side
 from thetastream.window import TimeWindow, Window
@@ -115,7 +119,7 @@ class StreamJoin:
         self._held: list[Part] = []
         self._flushed = False
         self._broken = False
-        prepare()
+        prepare(data_kernels, box_kernels, plan_kernels)
         if schemas is not None:
             self._learn({Side.LEFT: schemas[0], Side.RIGHT: schemas[1]})
 

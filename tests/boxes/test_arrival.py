@@ -11,14 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.boxes.arrival import Census, Waiting, concatenated, read_ranks, ready, sliced
-from thetastream.boxes.binding import Fresh
+from thetastream.boxes.fresh import Fresh
 from thetastream.errors import DataError
 from thetastream.schema import Domain, Kind
 from thetastream.side import Side
-
-prepare()
 
 INTEGER = Domain(Kind.INTEGER)
 

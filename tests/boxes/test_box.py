@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.boxes.box import band_width, intervals
 from thetastream.condition.expression import Function
 from thetastream.condition.predicate import Predicate
@@ -23,8 +22,6 @@ from thetastream.data.batch import float_keys
 from thetastream.duration import Interval
 from thetastream.schema import Domain, Kind
 from thetastream.side import Side
-
-prepare()
 
 INF, NAN = math.inf, math.nan
 LOW, HIGH = -(2**63), 2**63 - 1

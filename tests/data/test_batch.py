@@ -13,13 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.data.batch import conform, float_keys, keys_to_floats, plain, to_floats, to_keys
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import DataError, SchemaError
 from thetastream.schema import Domain, Kind, common_domain
-
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SECOND, DAY = 10**9, 86_400 * 10**9

@@ -13,13 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.condition.expression import Call, Expression, Function, Literal, left
 from thetastream.condition.sql import parse
 from thetastream.data.evaluate import evaluate, like_pattern, true_mask, type_of
 from thetastream.errors import DataError, SchemaError
-
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 NAN, INF = math.nan, math.inf

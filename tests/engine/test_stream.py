@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thetastream._jit import prepare
-from thetastream.boxes.binding import Binding, Fresh, bind
+from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.stream import Stored, Stream
 from thetastream.index import names, structure
@@ -17,8 +17,6 @@ from thetastream.index.trees.tree_index import TreeIndex
 from thetastream.plan.choice import Choice, choose
 from thetastream.side import Side
 from thetastream.window import CountWindow, TimeWindow
-
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("t", pa.int64())])

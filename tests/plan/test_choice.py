@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream._jit import prepare
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError
@@ -22,8 +21,6 @@ from thetastream.plan.constants import CALIBRATED, Constants
 from thetastream.plan.cost import Cost, predict
 from thetastream.plan.tactic import Ordered, Scan
 from thetastream.side import Side
-
-prepare()
 
 WINDOW = ts.CountWindow(100_000)
 NUMBERS = pa.schema([(name, pa.int64()) for name in "xyzk"] + [("s", pa.string())])

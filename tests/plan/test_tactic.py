@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream._jit import prepare
-from thetastream.boxes.binding import Binding, Field, Fresh, bind
+from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.field import Field
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError, RegistryError
 from thetastream.plan.cells import SUFFIX_BITS, Cells, Quantizer
@@ -34,8 +35,6 @@ from thetastream.side import Side
 from thetastream.truth import oracle
 from thetastream.tuplewise.ibwj import joinable
 from thetastream.window import CountWindow, TimeWindow, Window
-
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SCHEMA = pa.schema(

@@ -10,18 +10,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import typer
-from thetabench.cli.bench import register
 from typer.testing import CliRunner, Result
+
+from thetastream.cli import app
 
 __all__ = ["check_examples", "check_listed", "command", "modules", "small"]
 
 
 def command(*arguments: str) -> Result:
     """Call ``bench`` with arguments."""
-    app = typer.Typer()
-    register(app)
-    app.callback()(lambda: None)
     return CliRunner().invoke(app, ["bench", *arguments])
 
 

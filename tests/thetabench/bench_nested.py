@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-from thetabench.feed import Feed
 
+from thetabench.feed import Feed
 from thetastream.datasets.workloads import Workload
 from thetastream.side import Side
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from thetabench.ssij.drive import Watch
 from thetabench.ssij.joins import Entered
 from thetabench.ssij.plan import Contestant, Device
-
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock
 from thetastream.relation.store import Relation
 

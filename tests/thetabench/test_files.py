@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import typer
-from thetabench.cli.bench import register
+from typer.testing import CliRunner
+
 from thetabench.plots import plot
 from thetabench.result import Result, best_peer, cells, read, write
 from thetabench.table import BEGIN, END, insert, markdown
-from typer.testing import CliRunner
-
+from thetastream.cli import app
 from thetastream.errors import DataError
 
 
@@ -108,17 +107,10 @@ def test_plots_are_drawn_as_pictures_with_every_contestant(tmp_path: Path) -> No
     assert (tmp_path / "again-w1.svg").read_text(encoding="utf-8") == drawing, "reproducible"
 
 
-def command() -> typer.Typer:
-    app = typer.Typer()
-    register(app)
-    app.callback()(lambda: None)
-    return app
-
-
 def test_the_command_measures_and_writes(tmp_path: Path) -> None:
     arguments = ["bench", "quick", "--workload", "W1", "--window", "256", "--batch", "64"]
     arguments += ["--contestant", "thetastream", "--contestant", "numpy", "--seconds", "0.05"]
-    done = CliRunner().invoke(command(), [*arguments, "--output", str(tmp_path), "--plots"])
+    done = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path), "--plots"])
     assert done.exit_code == 0, done.output
     assert "all answers verified" in done.output
     results = read(tmp_path / "quick.csv")
@@ -130,7 +122,7 @@ def test_the_command_measures_and_writes(tmp_path: Path) -> None:
 
 
 def test_the_command_lists_what_there_is() -> None:
-    done = CliRunner().invoke(command(), ["bench", "--list"])
+    done = CliRunner().invoke(app, ["bench", "--list"])
     assert done.exit_code == 0
     for word in ("foundation", "quick", "duckdb-bucket", "thetastream"):
         assert word in done.output

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import thetabench.ordered as package
 from thetabench.figure_plots import plot
 from thetabench.figure_table import SCORES, filled, marks
@@ -16,7 +17,6 @@ from thetabench.ordered.result import OrderedResult
 from thetabench.ordered.score import verdicts
 from thetabench.ordered.summary import judged, table
 from thetabench.ordered.table import main
-
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from thetabench.digest import Digest
 from thetabench.figure import Sizes
 from thetabench.panjoin import run as runs
@@ -22,7 +23,6 @@ from thetabench.panjoin.reference import Truth, check_stored, pair_digest, weigh
 from thetabench.panjoin.stock import Stock
 from thetabench.panjoin.structures import BTreesSet, Structure, Unavailable, make
 from thetabench.runner import VerificationError
-
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.index.base import Ranges

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import thetabench.panjoin as package
 from thetabench.figure import Sizes
 from thetabench.figure_plots import plot
@@ -16,7 +17,6 @@ from thetabench.panjoin.result import PanResult
 from thetabench.panjoin.score import scores
 from thetabench.panjoin.structures import BTreesSet
 from thetabench.panjoin.table import main
-
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small

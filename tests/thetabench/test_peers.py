@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+
 from thetabench.contestant import MissingPackage, optional, parse_spec
 from thetabench.digest import digest
 from thetabench.peers import HOME, PEERS, contestant_class, create
 from thetabench.query import Query
 from thetabench.reference import reference
-
 from thetastream.errors import RegistryError
 
 from .bench_nested import CONDITIONS, answers, feed, pairs

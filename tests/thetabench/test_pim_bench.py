@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import thetabench.pim as package
 from thetabench.contestant import MissingPackage
 from thetabench.digest import Digest, mix
@@ -29,7 +30,6 @@ from thetabench.pim.score import scores
 from thetabench.pim.stream import Shape, Stream
 from thetabench.pim.table import main
 from thetabench.runner import VerificationError
-
 from thetastream.errors import DataError, RegistryError
 from thetastream.index.trees.kernels import store as layout
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+
 from thetabench.digest import Digest, digest
 from thetabench.experiment import EXPERIMENTS, Cell, Experiment, experiment
 from thetabench.feed import Feed
@@ -15,7 +16,6 @@ from thetabench.query import Query
 from thetabench.reference import reference
 from thetabench.runner import VerificationError, run_cell, verify
 from thetabench.worker import measure
-
 from thetastream.errors import DataError, PredicateError, RegistryError
 from thetastream.side import Side
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import typer
-from thetabench.cli.bench import register
+from typer.testing import CliRunner, Result
+
 from thetabench.digest import Digest
 from thetabench.score import Score
 from thetabench.spark import plan
@@ -30,8 +30,7 @@ from thetabench.spark.reference import echoes, reference, xxhash64
 from thetabench.spark.result import SparkResult, read, write
 from thetabench.spark.score import scores
 from thetabench.spark.table import main, markdown
-from typer.testing import CliRunner, Result
-
+from thetastream.cli import app
 from thetastream.errors import DataError
 from thetastream.side import Side
 
@@ -378,9 +377,7 @@ def command(monkeypatch: pytest.MonkeyPatch, launch: Any, *arguments: str) -> Re
     monkeypatch.setattr(runs, "run", partial(runs.run, launch=launch))
     monkeypatch.setattr(plan, "QUICK", TINY)
     monkeypatch.setenv("COLUMNS", "200")
-    app = typer.Typer()
-    register(app)
-    return CliRunner().invoke(app, ["spark", "--quick", *arguments])
+    return CliRunner().invoke(app, ["bench", "spark", "--quick", *arguments])
 
 
 def test_the_command_writes_results_scores_and_plots(
@@ -408,9 +405,7 @@ def test_the_command_keeps_what_it_has_when_a_contestant_fails(
 
 
 def test_the_command_lists_the_parts() -> None:
-    app = typer.Typer()
-    register(app)
-    done = CliRunner().invoke(app, ["--list"])
+    done = CliRunner().invoke(app, ["bench", "--list"])
     assert "spark" in done.output
     assert "partitions" in done.output
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
 from thetabench.spark import plan
 from thetabench.spark.plan import HOME, QUICK, measurements
 from thetabench.spark.result import SparkResult
 from thetabench.spark.score import scores
-
 from thetastream.errors import RegistryError
 
 TACTIC = "theta_join:tactic=ordered"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from thetabench.box_digest import pair_digest, row_hash
 from thetabench.digest import Digest, mix
 from thetabench.figure import Sizes
@@ -22,7 +23,6 @@ from thetabench.spo.measure import MEASURES
 from thetabench.spo.plan import TAXI, Cell, Contestant, Rows, Work
 from thetabench.spo.reference import Answers, Census, Step, moving
 from thetabench.spo.stock import make
-
 from thetastream.datasets.real import VARIABLE
 from thetastream.errors import RegistryError
 from thetastream.index import create

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import thetabench.spo as package
 from thetabench.figure_plots import plot
 from thetabench.figure_table import SCORES, filled, marks
@@ -15,7 +16,6 @@ from thetabench.spo.paper import PAPER
 from thetabench.spo.result import SpoResult
 from thetabench.spo.score import scores
 from thetabench.spo.table import main
-
 from thetastream.datasets.real import VARIABLE
 from thetastream.errors import DataError
 

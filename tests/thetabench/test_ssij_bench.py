@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from thetabench.contestant import Unavailable
 from thetabench.digest import Digest
 from thetabench.figure import Sizes
@@ -35,7 +36,6 @@ from thetabench.ssij.readplans import WAYS, planned, wanted
 from thetabench.ssij.stock import Stock
 from thetabench.ssij.systems import Pairs, asked
 from thetabench.ssij.trial import gone_through
-
 from thetastream.datasets.semi_stream import keyed_batches
 from thetastream.errors import RegistryError, RelationError
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock

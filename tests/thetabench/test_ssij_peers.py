@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import thetastream as ts
 from thetabench.contestant import Unavailable
 from thetabench.ssij.peers import (
     PEERS,
@@ -31,8 +33,6 @@ from thetabench.ssij.peers import (
 from thetabench.ssij.peers import server as servers
 from thetabench.ssij.peers.server import Server
 from thetabench.ssij.peers.spark import join_stream
-
-import thetastream as ts
 from thetastream.errors import RegistryError
 
 BUDGET = 4 << 20

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import thetabench.ssij as package
 from thetabench.figure_plots import plot
 from thetabench.figure_table import SCORES, filled, marks
@@ -15,7 +16,6 @@ from thetabench.ssij.paper import PAPER
 from thetabench.ssij.result import SsijResult
 from thetabench.ssij.score import verdicts
 from thetabench.ssij.table import main
-
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small

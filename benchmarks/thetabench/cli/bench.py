@@ -14,16 +14,11 @@ if TYPE_CHECKING:
     from thetabench.experiment import Experiment
     from thetabench.result import Result
 
-__all__ = ["bench", "register"]
+__all__ = ["bench", "main"]
 
 SPARK, PIM, PANJOIN, SPO = "spark", "pim", "panjoin", "spo"
 ORDERED, SSIJ = "ordered", "ssij"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
-    app.command("bench")(bench)
 
 
 def bench(
@@ -146,6 +141,17 @@ def bench(
         typer.echo(f"error: {result.contestant} failed: {result.reason}", err=True)
     if broken:
         raise typer.Exit(1)
+
+
+def main(arguments: list[str]) -> None:
+    """Run ``thetastream bench`` with these arguments; errors are those of the command line."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(bench)
+    code = typer.main.get_command(app).main(
+        arguments, prog_name="thetastream bench", standalone_mode=False
+    )
+    if code:
+        raise typer.Exit(code)
 
 
 def _list(console: Console) -> None:

@@ -102,7 +102,7 @@ def _speeds(results: Sequence[SparkResult]) -> Table:
 
 
 def _scores(results: Sequence[SparkResult]) -> Table:
+    from thetabench.cli.scores import score_table
     from thetabench.spark.score import scores
-    from thetastream.cli.tables import score_table
 
     return score_table("theta_join", scores(results), units=False)

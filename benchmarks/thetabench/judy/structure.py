@@ -22,11 +22,13 @@ Why not use it? It has to be installed beside this package, and ``radix-trie`` f
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import ClassVar
 from weakref import finalize
 
 import numpy as np
 
+from thetabench.judy import kernels
 from thetabench.judy.kernels import rows as layout
 from thetabench.judy.kernels.rows import (
     count_bytes,
@@ -39,7 +41,7 @@ from thetabench.judy.kernels.rows import (
     take_out_rows,
 )
 from thetabench.judy.libjudy import load
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 
@@ -48,13 +50,12 @@ __all__ = ["Judy"]
 _SPARE = 1.25  # words of a new pool for each that is in use
 
 
-@register
 class Judy(OrderedIndex):
     """A JudyL array of libJudy; RegistryError where the library is not installed."""
 
     name: ClassVar[str] = "judy"
     summary: ClassVar[str] = "the C library libJudy, where it is installed; for comparison"
-    group: ClassVar[str] = "judy"
+    kernels: ClassVar[ModuleType] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1) -> None:
         self._calls = np.array(load(), np.int64)

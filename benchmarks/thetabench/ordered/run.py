@@ -20,7 +20,7 @@ from thetabench.ordered.questions import answered
 from thetabench.ordered.result import OrderedResult
 from thetabench.ordered.stock import Maker, Stock, make
 from thetabench.ordered.windows import moved
-from thetastream._jit import prepare
+from thetastream._jit.compiling import warm
 
 __all__ = ["run"]
 
@@ -45,7 +45,7 @@ def run(
     for name, value in thread_settings(1).items():
         os.environ.setdefault(name, value)
     pa.set_cpu_count(1)
-    prepare()
+    warm("data", "index", "index.runs", "index.trees", "index.ordered")
     stock = Stock(_most(cells), sizes.seed, make)
     for cell in cells:
         progress(cell.label)

@@ -23,7 +23,7 @@ from thetabench.panjoin.stock import Stock
 from thetabench.panjoin.structures import BTREES, Maker, Unavailable, make
 from thetabench.panjoin.trial import Insertion, Probing, Trial
 from thetabench.trial import take_turns
-from thetastream._jit import prepare
+from thetastream._jit.compiling import warm
 
 __all__ = ["run"]
 
@@ -49,7 +49,7 @@ def run(
 ) -> Iterator[list[PanResult]]:
     """Yield the results of one cell after the other. ``progress`` hears of every step."""
     progress("compiling")
-    prepare()
+    warm("data", "index", "index.runs", "index.trees", "index.subwindows")
     stock = Stock(make)
     for cell in cells:
         progress(cell.label)

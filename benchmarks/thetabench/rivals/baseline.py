@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetabench.rivals import kernels
+from thetastream._jit.compiling import prepare
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import conform
@@ -69,8 +70,7 @@ class Baseline(ABC):
         clock: Clock | None = None,
         costs: Costs | None = None,
     ) -> None:
-        prepare()
-        prepare("relation")
+        prepare(kernels)
         self._relation = relation
         self._on = Predicate.of(on)
         self._how = How.of(how)

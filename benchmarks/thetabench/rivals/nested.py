@@ -26,9 +26,9 @@ from thetabench.rivals.baseline import Baseline, Phase, verified
 from thetabench.rivals.kernels.buffer_pool import admit, oldest_use, walk
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
+from thetastream.data.order import argsorted
 from thetastream.data.rows import BatchView
 from thetastream.errors import RelationError
-from thetastream.index.runs.run import argsorted
 from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.disk.device import aligned
 from thetastream.relation.disk.size import show_size

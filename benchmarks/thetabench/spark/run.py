@@ -23,13 +23,14 @@ from statistics import median
 from typing import Any
 
 from thetabench.digest import Digest
-from thetabench.machine import Machine, versions
+from thetabench.machine import versions
 from thetabench.runner import VerificationError, verify
 from thetabench.spark.feed import Feed, Shape, link
 from thetabench.spark.launch import Launch, Place, Report, launch
 from thetabench.spark.plan import EMPTY, KEPT, Measurement, Sizes
 from thetabench.spark.reference import echoes, reference
 from thetabench.spark.result import SparkResult
+from thetastream.plan.machine import Machine
 from thetastream.spark.state.cache import default_root
 
 __all__ = ["run"]

@@ -22,7 +22,7 @@ from thetabench.spo.result import SpoResult
 from thetabench.spo.stock import Maker, Stock, make
 from thetabench.spo.trial import Growing, Probing, Trial, Weighing
 from thetabench.trial import take_turns
-from thetastream._jit import prepare
+from thetastream._jit.compiling import warm
 
 __all__ = ["run"]
 
@@ -55,7 +55,7 @@ def run(
     for name, value in thread_settings(1).items():
         os.environ.setdefault(name, value)
     pa.set_cpu_count(1)
-    prepare()
+    warm("data", "index", "index.runs", "index.trees", "index.permuted")
     stock, figure = Stock(make), ""
     for cell in cells:
         if cell.figure != figure:

@@ -9,6 +9,7 @@ from typing import Any
 
 from thetabench.figure import Sizes
 from thetabench.machine import provenance
+from thetabench.rivals import kernels
 from thetabench.ssij.figures import FIGURES
 from thetabench.ssij.joins import Maker, enter
 from thetabench.ssij.plan import Cell, Contestant, Measured, Shape, Work
@@ -17,7 +18,7 @@ from thetabench.ssij.result import SsijResult
 from thetabench.ssij.stock import Stock
 from thetabench.ssij.systems import asked
 from thetabench.ssij.trial import about_table, gone_through
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare, warm
 
 __all__ = ["run"]
 
@@ -41,8 +42,8 @@ def run(
     Relations are in a temporary folder, in ``folder`` if one is given, until the run ends.
     """
     progress("compiling")
-    prepare()
-    prepare("relation")
+    warm("data", "boxes", "relation.disk", "relation.image", "relation.join")
+    prepare(kernels)
     with Stock(sizes.seed, make, folder) as stock:
         for cell in cells:
             progress(cell.label)

@@ -1,7 +1,6 @@
-"""Compile options, the cache of compiled kernels and atomics; what every kernel is made with."""
+"""What every kernel is made with: compile options, warm-up, the cache on disk, and instructions.
 
-from __future__ import annotations
-
-from thetastream._jit.compiling import cache_folder, cache_root, prepare
-
-__all__ = ["cache_folder", "cache_root", "prepare"]
+``compiling`` declares kernels and compiles them once, ``cache`` keeps them on disk, ``intrinsics``
+and ``atomics`` are instructions that numba has no name for. Outside the folders called ``kernels``
+nothing else imports numba. The room imports nothing of the library.
+"""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Fresh
+from thetastream.boxes.fresh import Fresh
 from thetastream.data.batch import to_keys
 from thetastream.errors import DataError
 from thetastream.schema import Domain

@@ -1,221 +1,36 @@
 """A predicate and a window bound to two schemas: the keys rows have, and the boxes they ask for.
 
-*Fields* are what an index of one side stores: one per distinct expression of that side that terms
-compare, and the event time of a time window. ``Field.pieces`` turns fresh rows of the other side
-into intervals of that field. Terms that share the stored expression share a field, so that
-``l.x >= r.low AND l.x <= r.high`` asks one interval of ``l.x``.
+``bind`` checks columns and types once; a ``Binding`` then turns batches into ``Fresh`` rows, and
+knows the fields of both sides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from functools import cached_property, reduce
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.boxes.box import Pieces, band_interval, band_width, intervals, plain_band
-from thetastream.condition.expression import Call, Column, Expression, Function
+from thetastream.boxes.field import BoundTerm, Field
+from thetastream.boxes.fresh import Fresh
+from thetastream.condition.expression import Call, Column, Expression
 from thetastream.condition.predicate import Predicate
-from thetastream.condition.term import Compare, Difference, Term
+from thetastream.condition.term import Compare, Term
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import PredicateError, SchemaError, suggest
-from thetastream.index.runs.run import argsorted
 from thetastream.schema import Domain, Kind, common_domain, kind_of, tick, value_type
 from thetastream.side import Side
 from thetastream.window import BoundTime, CountWindow, TimeWindow, Window
 
-__all__ = ["Binding", "BoundTerm", "Field", "Fresh", "bind", "check_time_type"]
+__all__ = ["Binding", "bind", "check_time_type"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class BoundTerm:
-    """A term and the domain in which its two expressions are compared."""
-
-    term: Term
-    domain: Domain
-
-    @cached_property
-    def _bands(self) -> dict[Side, tuple[int, int] | None]:
-        return {side: plain_band(self.term, self.domain, side) for side in Side}
-
-    def intervals(self, fresh: Side, keys: Array) -> Pieces:
-        """Disjoint intervals of stored keys that match fresh keys."""
-        band = self._bands[fresh]
-        if band is not None:
-            return band_interval(band, keys)
-        return intervals(self.term, self.domain, fresh, keys)
-
-    @cached_property
-    def names(self) -> dict[Side, str]:
-        """What the sides' expressions are called in messages."""
-        return {side: str(self.term.expression(side)) for side in Side}
-
-
-@dataclass(slots=True)
-class Fresh:
-    """Rows arriving now on one side, as keys. ``valid`` marks rows that can match at all.
-
-    In a join that runs in several partitions, ``positions`` are the rows' places among all rows of
-    their side, and ``copies`` marks rows whose home is another partition: they are here to be met.
-    ``numbers`` are arrival numbers, where they are asked for and ids are others.
-    """
-
-    side: Side
-    batch: pa.RecordBatch
-    keys: list[Array]
-    valid: Mask | None
-    times: Array | None
-    null_keys: int = 0
-    nan_keys: int = 0
-    timed: Mask | None = None
-    ranks: Array | None = None
-    positions: Array | None = None
-    copies: Mask | None = None
-    numbers: Array | None = None
-    selected: int | None = None
-    _sorted: dict[int, tuple[Array, Fresh]] = dataclass_field(default_factory=dict)
-
-    def able(self) -> tuple[Array, Fresh]:
-        """The rows that can match: their positions, and their keys."""
-        if self.valid is None:
-            return np.arange(len(self)), self
-        at = np.flatnonzero(self.valid)
-        return at, self._at(at)
-
-    def by_key(self, term: int) -> tuple[Array, Fresh]:
-        """``able``, in the order of the key of a term; sorted once for probe and insert."""
-        if term not in self._sorted:
-            at, rows = self.able()
-            order, keys = argsorted(rows.keys[term])
-            moved = rows._at(order, term, keys)
-            self._sorted[term] = (order if rows is self else at[order], moved)
-        return self._sorted[term]
-
-    def _at(self, at: Array, term: int = -1, known: Array | None = None) -> Fresh:
-        """Keys and times of some rows; no payload."""
-        keys = [
-            known if i == term and known is not None else key[at] for i, key in enumerate(self.keys)
-        ]
-        times = None if self.times is None else self.times[at]
-        return Fresh(self.side, self.batch, keys, None, times, selected=at.size)
-
-    def __len__(self) -> int:
-        return int(self.batch.num_rows)
-
-    @property
-    def count(self) -> int:
-        """How many rows have keys here; a selection of rows keeps the whole batch."""
-        return len(self) if self.selected is None else self.selected
-
-    def filter(self, keep: Mask) -> Fresh:
-        """Only the marked rows."""
-        return Fresh(
-            self.side,
-            self.batch.filter(pa.array(keep)),
-            [key[keep] for key in self.keys],
-            None if self.valid is None else self.valid[keep],
-            None if self.times is None else self.times[keep],
-            timed=None if self.timed is None else self.timed[keep],
-            ranks=None if self.ranks is None else self.ranks[keep],
-            positions=None if self.positions is None else self.positions[keep],
-            copies=None if self.copies is None else self.copies[keep],
-            numbers=None if self.numbers is None else self.numbers[keep],
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Field:
-    """One key column of the stored side: the terms that read it, or the event time."""
-
-    binding: Binding
-    stored: Side
-    members: tuple[int, ...]
-
-    @property
-    def is_time(self) -> bool:
-        """Whether this is the event time of the window."""
-        return not self.members
-
-    @cached_property
-    def terms(self) -> list[BoundTerm]:
-        """The terms that this field decides."""
-        return [self.binding.terms[i] for i in self.members]
-
-    @property
-    def domain(self) -> Domain:
-        """How values became keys."""
-        return self.terms[0].domain if self.members else self.binding.time_domain
-
-    @cached_property
-    def is_point(self) -> bool:
-        """Whether a fresh row asks for exactly one key."""
-        if len(self.members) != 1:
-            return False
-        arms = self.terms[0].term.arms
-        if len(arms) != 1 or len(arms[0]) != 1:
-            return False
-        (condition,) = arms[0]
-        if not isinstance(condition, Compare) or condition.op is not Function.EQ:
-            return False
-        return self.domain.kind is not Kind.FLOAT or condition.shift(self.stored) is None
-
-    @cached_property
-    def width(self) -> float | None:
-        """Width of a bounded band, in values (floats) or key units."""
-        if len(self.members) != 1:
-            return None
-        return band_width(self.terms[0].term, self.domain)
-
-    @property
-    def has_cells(self) -> bool:
-        """Whether a box of this field touches few cells as wide as its band.
-
-        Not so for floats with constants added: rounding can make their intervals much wider.
-        """
-        if self.width is None or self.width <= 0:
-            return False
-        conditions = self.terms[0].term.arms[0]
-        return self.domain.kind is not Kind.FLOAT or all(
-            isinstance(condition, Difference) for condition in conditions
-        )
-
-    def keys(self, rows: Fresh) -> Array:
-        """The stored keys of rows of the stored side."""
-        if self.is_time:
-            assert rows.times is not None
-            return rows.times
-        return rows.keys[self.members[0]]
-
-    def pieces(self, fresh: Fresh) -> Pieces:
-        """Disjoint intervals of this field that fresh rows of the other side ask for."""
-        if self.is_time:
-            assert self.binding.time is not None and fresh.times is not None
-            return [self.binding.time.interval(fresh.times, fresh.side)]
-        parts = [
-            bound.intervals(fresh.side, fresh.keys[i])
-            for i, bound in zip(self.members, self.terms, strict=True)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return [
-            reduce(lambda a, b: (np.maximum(a[0], b[0]), np.minimum(a[1], b[1])), combination)
-            for combination in product(*parts)
-        ]
-
-    def __str__(self) -> str:
-        if self.is_time:
-            return f"event time {self.stored.alias}.{self.binding.time_columns[self.stored]}"
-        return " AND ".join(str(bound.term) for bound in self.terms)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from thetabench.cli import bench
 from typer.core import TyperGroup
 
 from thetastream import __version__
-from thetastream.cli import demo, explain, index, join
+from thetastream.cli import bench, demo, explain, index, join
 from thetastream.cli.relation import verbs as relation
 from thetastream.errors import ThetastreamError
 

@@ -36,7 +36,7 @@ _NEEDED = ("pyspark", "pandas", "google.protobuf")
 def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
     """Join the streams in a Spark session of its own; whether the oracle agrees."""
     _check_packages()
-    from thetastream._jit import prepare
+    from thetastream._jit.compiling import warm
     from thetastream.spark.demo import ON, WINDOW, Demo, Interrupt, Streams, session
 
     console = Console()
@@ -44,7 +44,8 @@ def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
     console.print(f"  where {ON}\n  in a {WINDOW}", highlight=False, soft_wrap=True)
     with _room(folder) as place, _log_shown(console, place / "spark.log"):
         streams = Streams.generated(rows, seed)
-        prepare()  # here, so that a first run's compilation is seen
+        # Here, so that a first run's compilation is seen.
+        warm("data", "boxes", "plan", "index.runs", "engine.partition")
         _say(console, "starting Spark …")
         with Interrupt() as interrupt, session(place) as spark:
             demo = Demo(spark, place, streams)

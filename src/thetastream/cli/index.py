@@ -76,8 +76,7 @@ def calibrate(
     """
     from dataclasses import asdict
 
-    from thetabench.machine import Machine
-
+    from thetastream.plan.machine import Machine
     from thetastream.tuplewise.calibration import calibrate as measure
 
     machine = asdict(Machine.here())

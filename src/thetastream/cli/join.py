@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from thetastream import StreamJoin
     from thetastream.cli.feed import Push
     from thetastream.cli.files import Source
-    from thetastream.engine.output.answer import Output
+    from thetastream.output_mode import Output
     from thetastream.side import Side
 
 __all__ = ["join", "register"]
@@ -99,8 +99,8 @@ def join(
     """Join two files as streams, in the order in which their rows would have come."""
     import thetastream as ts
     from thetastream.cli.files import Source, Target
-    from thetastream.engine.output.answer import Output
     from thetastream.errors import StateError
+    from thetastream.output_mode import Output
     from thetastream.side import Side
 
     asked = read_options(aggregate)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +13,10 @@ from thetastream.cli.progress import ProgressLine, count
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from thetabench.score import Score
 
     from thetastream import Metrics
 
-__all__ = ["bytes_text", "preview", "score_table", "summary"]
+__all__ = ["bytes_text", "preview", "summary"]
 
 
 def preview(rows: pa.Table | pa.RecordBatch, title: str | None = None) -> Table:
@@ -81,24 +78,3 @@ def _texts(column: pa.Array | pa.ChunkedArray) -> list[str]:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.string())  # nanoseconds have no Python value
     return ["" if value is None else str(value) for value in column.to_pylist()]
-
-
-def score_table(title: str, scores: Iterable[Score], *, units: bool = True) -> Table:
-    """Measures beside what they must reach; ``units``: limits are shown with theirs."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("measure")
-    for name in ("measured", "must", "aim"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
-    table.add_column("remark", overflow="fold")
-    for score in scores:
-        limit = score if units else replace(score, unit="")
-        table.add_row(
-            score.measure,
-            score.text(score.value),
-            limit.text(score.must),
-            limit.text(score.aim),
-            score.verdict,
-            score.remark,
-        )
-    return table

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from thetastream.data.batch import plain, to_floats, to_keys
 from thetastream.data.rows import Ring
-from thetastream.index.folding import Values
+from thetastream.data.values import Values
 from thetastream.schema import Domain, Kind, kind_of, tick, value_type
 
 __all__ = ["Measured", "number_dtype", "numbers"]

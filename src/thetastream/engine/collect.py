@@ -53,7 +53,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.boxes.arrival import concatenated
-from thetastream.boxes.binding import Binding, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import Ring
 from thetastream.engine.engine import Engine, Rows
 from thetastream.engine.output.batches import Part

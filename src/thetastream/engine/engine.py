@@ -19,15 +19,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.boxes.arrival import Census, Waiting, read_ranks, ready
-from thetastream.boxes.binding import Binding, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh
 from thetastream.engine.matcher import Matcher
-from thetastream.engine.output.answer import Output, check_ranges
+from thetastream.engine.output.answer import check_ranges
 from thetastream.engine.output.batches import NUMBERS, Part, Source
 from thetastream.engine.planner import Planner
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stored, Stream
 from thetastream.errors import SchemaError
 from thetastream.metrics import Counters, SideCounters
+from thetastream.output_mode import Output
 from thetastream.schema import Domain, common_domain, output_schema, select
 from thetastream.side import Side
 from thetastream.window import CountWindow

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Binding, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import BatchView, NumberView, RowsView
-from thetastream.engine.output.answer import Output
 from thetastream.engine.output.batches import (
     Flow,
     Part,
@@ -30,6 +30,7 @@ from thetastream.engine.probe import Matches, Probe, collect
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
 from thetastream.metrics import Counters
+from thetastream.output_mode import Output
 from thetastream.side import How, Side
 
 __all__ = ["Matcher"]

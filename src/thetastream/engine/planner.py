@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from thetastream.boxes.binding import Binding, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh
 from thetastream.engine.output.answer import settled
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stored, Stream

@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Binding, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.expression import Column
 from thetastream.data.kernels.pairs import keep_within
+from thetastream.data.order import argsorted
 from thetastream.data.rows import RowsView
 from thetastream.engine.output.answer import opposite
 from thetastream.index.base import Index, Ranges
-from thetastream.index.runs.run import argsorted
 from thetastream.metrics import Counters
 from thetastream.plan.tactic import Boxes, Layout
 from thetastream.side import Side

@@ -9,10 +9,11 @@ from functools import cached_property
 from thetastream.aggregate import Aggregate
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
-from thetastream.engine.output.answer import Output, refuse_ranges
+from thetastream.engine.output.answer import refuse_ranges
 from thetastream.errors import SchemaError, StateError
-from thetastream.index.base import defaults
-from thetastream.index.base import names as index_names
+from thetastream.index.registry import defaults
+from thetastream.index.registry import names as index_names
+from thetastream.output_mode import Output
 from thetastream.plan.tactic import SPO, SUBWINDOWS, read_tactic
 from thetastream.side import How, Side
 from thetastream.window import CountWindow, TimeWindow, Window

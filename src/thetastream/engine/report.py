@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thetastream.boxes.binding import Binding
-from thetastream.engine.aggregates.summarizer import folds_itself
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
-from thetastream.index.base import structure
+from thetastream.index.base import folds_itself
+from thetastream.index.registry import structure
 from thetastream.metrics import Counters, Metrics, SideCounters, SideMetrics
 from thetastream.plan.choice import Choice, Explanation
 from thetastream.side import Side

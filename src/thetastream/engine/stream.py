@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Fresh
+from thetastream.boxes.fresh import Fresh
 from thetastream.data.measure import Measured
 from thetastream.data.rows import NumberView, Ring, Rows
-from thetastream.index.base import Index, create
+from thetastream.index.base import Index
+from thetastream.index.registry import create
 from thetastream.plan.choice import Choice
 from thetastream.side import Side
 

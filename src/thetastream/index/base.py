@@ -1,4 +1,4 @@
-"""What every window index can do, and the list of those that exist.
+"""What every window index can do.
 
 An index stores rows as ``(keys, id)`` and answers boxes: one inclusive int64 interval per key
 column. Ids are arrival numbers of one side, each inserted once, in any order within an insert and
@@ -27,34 +27,21 @@ those arrays the rows of a box lie, whatever their number. The rules above hold 
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.errors import DataError, RegistryError, suggest
+from thetastream.errors import DataError, RegistryError
 from thetastream.index.folding import Fold
+from thetastream.index.kernels.ranges import record
 from thetastream.index.mapper import map_boxes, rows_in_order
-from thetastream.index.subwindows.kernels.bisort import record
+from thetastream.index.registry import names, structure
 
-__all__ = [
-    "CHUNK",
-    "Answer",
-    "Array",
-    "Index",
-    "Ranges",
-    "check_parameters",
-    "checked",
-    "create",
-    "defaults",
-    "names",
-    "register",
-    "structure",
-]
+__all__ = ["CHUNK", "Answer", "Array", "Index", "Ranges", "folds_itself"]
 
 Array = NDArray[np.int64]
 CHUNK = 65_536
@@ -289,93 +276,6 @@ class Index(ABC):
         return matrix
 
 
-_STRUCTURES: dict[str, type[Index]] = {}
-S = TypeVar("S", bound=type[Index])
-
-
-def register(cls: S) -> S:
-    """Add a structure to the registry: that is what makes it tested and benchmarked."""
-    assert cls.name and cls.name not in _STRUCTURES, cls
-    _STRUCTURES[cls.name] = cls
-    return cls
-
-
-def names() -> list[str]:
-    """Names of all registered structures."""
-    return sorted(_STRUCTURES)
-
-
-def structure(name: str) -> type[Index]:
-    """The class registered under a name; that of ``ptwi`` for ``ptwi/b+tree``.
-
-    What follows the stroke is the structure inside (parameter ``inner``), which is checked, too.
-    """
-    outer, stroke, inner = name.partition("/")
-    if outer not in _STRUCTURES:
-        raise RegistryError(
-            f"there is no index {outer!r}; there are {', '.join(names())}.{suggest(outer, names())}"
-        )
-    found = _STRUCTURES[outer]
-    if stroke:
-        if not _holds(found):
-            able = [known for known in names() if _holds(_STRUCTURES[known])]
-            raise RegistryError(
-                f"index {outer!r} holds no other structure, so {name!r} means nothing; those that "
-                f"do are {', '.join(able)}, as in '{able[0]}/{outer}'"
-            )
-        structure(inner)
-    return found
-
-
-def _holds(found: type[Index]) -> bool:
-    """Whether a structure is made of others."""
-    return "inner" in inspect.signature(found).parameters
-
-
-def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
-    """Create an index by name.
-
-    ``capacity`` is the expected number of rows in the window: a hint, not a limit. Structures that
-    hold others take the name of one after a stroke: ``per-term/css-tree`` is ``per-term`` with
-    ``inner="css-tree"``.
-
-    >>> create("sorted-runs", capacity=1 << 20).parameters["capacity"]
-    1048576
-    >>> create("per-term/css-tree").parameters["inner"]
-    'css-tree'
-    """
-    make: Callable[..., Index] = structure(name)
-    check_parameters(name, parameters)
-    _, stroke, inner = name.partition("/")
-    return make(capacity=capacity, **({"inner": inner} if stroke else {}), **parameters)
-
-
-def checked(name: str, **least: tuple[float, float]) -> None:
-    """Raise for settings below their least value: ``slots=(value, least)``."""
-    for word, (value, bound) in least.items():
-        if value < bound:
-            raise RegistryError(f"{name}: {word} must be at least {bound}; got {value}")
-
-
-def defaults(name: str) -> dict[str, Any]:
-    """The parameters of a structure besides capacity and columns, as they are unless given."""
-    known = inspect.signature(structure(name)).parameters
-    found = {w: p.default for w, p in known.items() if w not in ("capacity", "columns")}
-    _, stroke, inner = name.partition("/")
-    return {**found, "inner": inner} if stroke else found
-
-
-def check_parameters(name: str, parameters: Iterable[str]) -> None:
-    """Raise for words that are no parameters of a structure."""
-    known = inspect.signature(structure(name)).parameters
-    for word in parameters:
-        if word == "inner" and "/" in name:
-            raise RegistryError(
-                f"the structure inside was given twice: by the name {name!r} and by inner=; "
-                "give it once"
-            )
-        if word not in known:
-            raise RegistryError(
-                f"index {name!r} has no parameter {word!r}; it has {', '.join(known)}."
-                f"{suggest(word, known)}"
-            )
+def folds_itself(index: type[Index]) -> bool:
+    """Whether a structure folds boxes in its own arrays, and not over the pairs of a probe."""
+    return index.fold_boxes is not Index.fold_boxes

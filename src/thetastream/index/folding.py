@@ -8,53 +8,22 @@ fold.result("mean")                   one number per box, masked where there is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
+from thetastream.data.values import Values
 from thetastream.errors import DataError, suggest
-from thetastream.index.kernels.fold import GROUP, fold_pairs
+from thetastream.index.kernels import fold as kernels
+from thetastream.index.kernels.fold import fold_pairs
 
-__all__ = ["MAPPINGS", "Fold", "Values"]
+__all__ = ["MAPPINGS", "Fold"]
 
 Array = NDArray[np.int64]
 MAPPINGS = ("count", "sum", "min", "max", "mean")
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """A column of numbers by row: row ``id`` has ``array[id - first]``.
-
-    ``valid``, when given, is 0 where a row has no value (NULL): such rows do not count. ``owner``
-    stands for the column when it is given again: an index may keep some of its values in order.
-    """
-
-    array: NDArray[Any]
-    first: int = 0
-    valid: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
-    owner: object = None
-
-    def __post_init__(self) -> None:
-        if self.array.ndim != 1 or self.array.dtype not in (np.int64, np.float64):
-            raise DataError(
-                "values must be a one-dimensional array of int64 or float64; got "
-                f"{self.array.dtype} of shape {self.array.shape}. Convert it with astype"
-            )
-        if self.valid.size and self.valid.shape != self.array.shape:
-            raise DataError(
-                f"valid has {self.valid.size} entries for {self.array.size} values; give as many"
-            )
-
-    @classmethod
-    def of(cls, values: Any) -> Values | None:
-        """From an array, whose entry ``id`` is that of row ``id``; None stays None."""
-        if values is None or isinstance(values, Values):
-            return values
-        return cls(np.ascontiguousarray(values))
 
 
 class Fold:
@@ -64,7 +33,7 @@ class Fold:
 
     def __init__(self, values: Values | None, boxes: int, *, counting: bool = False) -> None:
         """``counting``: only the counts are wanted, so that a structure may spare the rest."""
-        prepare(GROUP)
+        prepare(kernels)
         self.counting = counting and (values is None or not values.valid.size)
         self.values = values or Values(np.empty(0, np.int64))
         kind = self.values.array.dtype

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thetastream._jit.compiling import COMPILE_ERROR
+from thetastream.data.values import Values
 from thetastream.errors import DataError
-from thetastream.index.folding import Fold, Values
+from thetastream.index.folding import Fold
 from thetastream.index.kernels.mapping import Mapping, applied
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.index.base import Index, create
+from thetastream.index.base import Index
+from thetastream.index.registry import create
 from thetastream.index.slotted.ptwi import Ptwi
 
 __all__ = ["Part", "Parts", "parts_of"]

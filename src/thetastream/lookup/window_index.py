@@ -33,8 +33,9 @@ from thetastream.data.batch import conform
 from thetastream.data.key_packing import Key, KeyPacker
 from thetastream.data.measure import Measured, numbers
 from thetastream.data.rows import Ring, Rows, check_gatherable
+from thetastream.data.values import Values
 from thetastream.errors import DataError, SchemaError, StateError, suggest
-from thetastream.index.folding import Fold, Values
+from thetastream.index.folding import Fold
 from thetastream.lookup.clock import Clock, Length, clock_of
 from thetastream.lookup.parts import Part, Parts, parts_of
 from thetastream.window import Window

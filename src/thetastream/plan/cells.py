@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thetastream.boxes.binding import Field
+from thetastream.boxes.field import Field
 from thetastream.plan.kernels.cells import cell_ranges, cells_of_floats, cells_of_integers, quantize
 from thetastream.plan.tactic import Array, Boxes, Layout, hashed
 from thetastream.schema import Kind

@@ -25,11 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Binding, Field, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.field import Field
+from thetastream.boxes.fresh import Fresh
 from thetastream.errors import PredicateError
-from thetastream.index.base import defaults, structure
-from thetastream.index.base import names as index_names
 from thetastream.index.permuted.permuted import BIT_NS, SORT_NS, WORD_NS
+from thetastream.index.registry import defaults, structure
+from thetastream.index.registry import names as index_names
 from thetastream.index.subwindows.subwindow import SUBWINDOWS as CHAIN
 from thetastream.plan.cells import Cells, Quantizer
 from thetastream.plan.constants import Constants

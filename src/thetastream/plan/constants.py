@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from thetastream._jit import cache_root
+from thetastream._jit.cache import cache_root
 from thetastream.errors import DataError
 
 __all__ = ["CALIBRATED", "Constants", "Table", "at", "calibration_file"]

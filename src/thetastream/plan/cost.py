@@ -41,7 +41,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from thetastream.errors import RegistryError, suggest
-from thetastream.index.base import defaults
+from thetastream.index.registry import defaults
 from thetastream.plan.constants import Constants, Table, at
 
 __all__ = [

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Field, Fresh
+from thetastream.boxes.field import Field
+from thetastream.boxes.fresh import Fresh
 
 __all__ = ["ZONE", "Selectivity"]
 

@@ -33,10 +33,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Field, Fresh
+from thetastream.boxes.field import Field
+from thetastream.boxes.fresh import Fresh
 from thetastream.data.kernels.hashing import mix, mix_into, unmix
 from thetastream.errors import RegistryError, suggest
-from thetastream.index.base import defaults, structure
+from thetastream.index.registry import defaults, structure
 
 __all__ = [
     "Boxes",

@@ -1,6 +1,12 @@
-"""A stream joined to a table on disk: SSIJ, the Semi-Streamed Index Join (Bornea et al.).
+"""A table on disk, and a stream joined with it: ``Relation`` and ``RelationJoin`` (the SSIJ paper).
 
-The table (*relation*) lies sorted by key in blocks of a fixed size; the first key of every block is
-in memory. Stream rows are looked up in batches, answered from a cache of blocks where that is
-possible, and wait otherwise until a read pays off for many of them.
+A ladder of rooms; each imports only those before it:
+
+    disk     devices, clocks, what a read costs, read plans
+    image    how rows lie in the image of a leaf
+    files    fences, generations, the journal: a relation as a folder of files
+    change   insert, update, delete, fold
+    store    ``Relation``
+    pacing   when to begin a phase: popularity of leaves, thresholds, deadlines
+    join     ``RelationJoin``: cache, waiting rows, the two phases
 """

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.errors import RegistryError
 from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels import store as layout
@@ -57,7 +57,7 @@ class Crew:
         record: bool = False,
         perturb: int = 0,
     ) -> None:
-        prepare("parallel")
+        prepare(shared)
         self._pool = pool
         self._task = task_size
         self._blocking = merge is Merge.BLOCKING

@@ -24,15 +24,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.errors import DataError, RegistryError, suggest
-from thetastream.index.base import check_parameters, names
-from thetastream.index.base import structure as kind_of
+from thetastream.index.registry import check_parameters, names
+from thetastream.index.registry import structure as kind_of
 from thetastream.index.trees.bplus_tree import BPlusTree
+from thetastream.index.trees.kernels import rows_in_trees
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool, Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 from thetastream.tuplewise.crew import Crew, Merge
+from thetastream.tuplewise.kernels import ibwj as kernels
 from thetastream.tuplewise.kernels.ibwj import Feed, join_alone
 
 __all__ = ["STEPS", "IndexJoin", "joinable"]
@@ -91,7 +93,7 @@ class IndexJoin:
                 f"threads use {', '.join(able)}"
             )
         check_parameters(structure, parameters or {})
-        prepare("trees")
+        prepare(rows_in_trees, kernels)
         self.structure = structure
         self.windows = windows
         self.self_join = self_join

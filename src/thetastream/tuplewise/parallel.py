@@ -25,18 +25,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from thetastream.boxes.binding import Binding, Field, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.field import Field
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.rows import Ring, RowsView
 from thetastream.engine.engine import Engine, Rows
-from thetastream.engine.output.answer import Output
 from thetastream.engine.output.batches import Batches, Flow, Part, gathered, rechunked
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stored
 from thetastream.errors import DataError, PredicateError, StateError
 from thetastream.join import StreamJoin
 from thetastream.metrics import Counters, SideCounters
+from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
 from thetastream.side import Side
 from thetastream.tuplewise.crew import Crew
@@ -54,7 +56,7 @@ class ParallelJoin(StreamJoin):
     """Join two streams tuple by tuple, in arrival order, with several threads.
 
     Options are those of ``StreamJoin`` (``output`` is rows or pairs), and: ``structure``, pim-tree
-    or any other that ``thetastream.tuplewise.ibwj.joinable()`` names, with its ``parameters``; ``threads``,
+    or any other that ``thetastream.ibwj.joinable()`` names, with its ``parameters``; ``threads``,
     which may be changed while a push runs; ``task_size``, the tuples a thread takes at a time;
     ``merge``, whether other threads wait for a merge. Pairs of a push are found before it returns
     and held as numbers; payload is gathered while the result is read.

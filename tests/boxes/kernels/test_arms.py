@@ -6,10 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.boxes.kernels.arms import make_disjoint
-
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 EDGE = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.data.batch import float_keys, keys_to_floats
 from thetastream.data.kernels.floats import (
     NAN_KEY,
@@ -22,7 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
 ]
-prepare()
 
 FINITE = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),

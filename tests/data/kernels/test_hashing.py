@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.data.kernels.hashing import hash_bytes, mix, mix_into, unmix
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.lists(st.one_of(st.integers(-5, 5), st.integers(LOW, HIGH)))

@@ -6,10 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.data.kernels.pairs import keep_inside, keep_within
-
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 VALUES = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.engine.output.answer import Output
 from thetastream.errors import PredicateError, StateError
+from thetastream.output_mode import Output
 from thetastream.tuplewise.parallel import ParallelJoin
 
 # --- Errors --------------------------------------------------------------------------------------

@@ -9,15 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thetastream._jit import prepare
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.routing import Routing, choose
 from thetastream.errors import SchemaError, StateError
 from thetastream.side import How, Side
 from thetastream.window import TimeWindow
-
-prepare()
 
 WINDOW = TimeWindow(100, time="t")
 TYPES = {"x": pa.int64(), "y": pa.float64(), "s": pa.string(), "small": pa.int8(), "t": pa.int64()}

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream._jit.compiling import ENABLED
+from thetastream.data.values import Values
 from thetastream.errors import RegistryError
 from thetastream.index import create
-from thetastream.index.folding import Values
 from thetastream.index.ordered.burst_trie import BurstTrie
 from thetastream.index.ordered.kernels.burst import nodes as layout
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thetastream.data.values import Values
 from thetastream.errors import DataError, RegistryError, StateError
 from thetastream.index import create, question
 from thetastream.index.base import Index
-from thetastream.index.folding import MAPPINGS, Fold, Values
+from thetastream.index.folding import MAPPINGS, Fold
 from thetastream.testing import INDEX_CHECKS, IndexCheck
 
 from ..index_plain import Plain

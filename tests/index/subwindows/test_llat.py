@@ -10,15 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.llat import LlatIndex
 from thetastream.index.subwindows.partitioned import Partitioned
-
-prepare()
-prepare("subwindows")
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

@@ -17,7 +17,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.engine.planner import Planner
 from thetastream.engine.query import Query
 from thetastream.errors import PredicateError, RegistryError, StateError
-from thetastream.index.base import defaults
+from thetastream.index.registry import defaults
 from thetastream.index.subwindows import subwindows
 from thetastream.metrics import Counters
 from thetastream.plan import choice as planning

@@ -9,24 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index import create
 from thetastream.index.subwindows import procedure
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.part import Part
-from thetastream.index.subwindows.procedure import (
-    Create,
-    Expire,
-    Found,
-    Insert,
-    Probe,
-    pool,
-    workers,
-)
-
-prepare()
-prepare("subwindows")
+from thetastream.index.subwindows.procedure import Create, Expire, Insert, Probe, workers
+from thetastream.index.threads import Found, pool
 
 Array = NDArray[np.int64]
 

@@ -10,15 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.wib_tree import WibTree
 from thetastream.index.subwindows.wide_tree import FILL, WideTree
-
-prepare()
-prepare("subwindows")
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

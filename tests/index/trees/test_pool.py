@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
@@ -22,9 +21,6 @@ from thetastream.index.trees.kernels.rows_in_trees import (
     merge_side,
 )
 from thetastream.index.trees.pool import Pool, Recipe
-
-prepare()
-prepare("trees")
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.data.batch import float_keys
 from thetastream.plan.kernels.cells import cell_ranges, cells_of_floats, cells_of_integers, quantize
 
@@ -17,7 +16,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
 ]
-prepare()
 
 LOW, HIGH = -(2**63), 2**63 - 1
 INTEGERS = st.one_of(st.integers(-50, 50), st.integers(LOW, HIGH), st.sampled_from([LOW, HIGH]))

@@ -7,12 +7,13 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from thetabench.contestant import Unavailable
-from thetabench.judy.libjudy import VARIABLE
-from thetabench.structures import made
 from typer.testing import CliRunner
 
 import thetastream as ts
+from thetabench import judy
+from thetabench.contestant import Unavailable
+from thetabench.judy.libjudy import VARIABLE
+from thetabench.structures import made
 from thetastream.cli import app
 from thetastream.errors import RegistryError
 
@@ -22,6 +23,7 @@ NAME = "judy"
 @pytest.fixture(autouse=True)
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/nowhere/lib-of-nobody.so")
+    judy.add()
 
 
 def test_creating_it_says_what_to_install() -> None:

@@ -10,14 +10,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from thetabench import judy
+from thetabench.judy import structure as module
 from thetabench.judy.kernels import rows as layout
 from thetabench.judy.kernels.rows import count_bytes
 from thetabench.judy.libjudy import load
 from thetabench.judy.structure import Judy
-
-from thetabench.judy import structure as module
-from thetastream._jit.compiling import ENABLED, call_address, compiled, load_word, store_word
+from thetastream._jit.compiling import ENABLED, compiled
+from thetastream._jit.intrinsics import call_address, load_word, store_word
+from thetastream.errors import RegistryError
 from thetastream.index import create
+from thetastream.testing import INDEX_CHECKS, IndexCheck, tiny
+
+try:
+    load()
+except RegistryError as absent:
+    pytest.skip(str(absent), allow_module_level=True)
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(st.integers(-2, 2), st.sampled_from([LOW, LOW + 1, 2**32, HIGH - 1, HIGH]))
@@ -178,3 +187,13 @@ def test_calls_by_address() -> None:
     *found, freed = compiled(story)(*addresses, words.ctypes.data)
     assert found == [30, 0, 50, 90, 9, 0]
     assert freed > 0 == words[0]
+
+
+@pytest.fixture(autouse=True)
+def added() -> None:
+    judy.add()
+
+
+@pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
+def test_the_battery(check: IndexCheck) -> None:
+    check.run(tiny("judy"), 1.0)

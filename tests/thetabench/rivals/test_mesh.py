@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, settings
 from hypothesis import given as over
 from hypothesis import strategies as st
+
 from thetabench.rivals.circle import Circle
 from thetabench.rivals.mesh import MeshJoin, best_shape
-
 from thetastream.errors import DataError, PredicateError, RelationError, StateError
 from thetastream.relation.disk.clock import PROFILES, Costs, SimulatedClock
 from thetastream.relation.files.fences import Fences

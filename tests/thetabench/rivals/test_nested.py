@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import given as over
 from hypothesis import strategies as st
-from thetabench.rivals.nested import IndexNestedLoop
 
+from thetabench.rivals.nested import IndexNestedLoop
 from thetastream.errors import RelationError, StateError
 from thetastream.relation.disk.clock import Costs, SimulatedClock
 from thetastream.relation.disk.device import BlockFile, Simulated

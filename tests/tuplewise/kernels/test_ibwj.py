@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool, Recipe
@@ -24,8 +23,6 @@ from thetastream.tuplewise.kernels.ibwj import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("trees")
 
 Array = NDArray[np.int64]
 Pair = tuple[int, int]

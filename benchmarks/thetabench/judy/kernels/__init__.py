@@ -1,0 +1,1 @@
+"""Loops that call libJudy by address."""

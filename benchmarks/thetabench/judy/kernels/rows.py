@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import call_address, inlined, kernel, load_word, store_word
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import call_address, load_word, store_word
 from thetastream.index.kernels.fold import FOLD, fold_rows
 
 __all__ = [
@@ -140,7 +141,7 @@ def give_back(heads: Array, facts: Array, which: int) -> None:
     facts[LIVE] -= room - smaller
 
 
-@kernel("void(i8[::1], i8[::1], i8[::1], i8[::1])", group="judy")
+@kernel("void(i8[::1], i8[::1], i8[::1], i8[::1])")
 def move_lists(heads: Array, pool: Array, target: Array, facts: Array) -> None:
     """Move all lists to another pool, without gaps and what is free; O(ids)."""
     top = 0
@@ -163,7 +164,7 @@ def move_lists(heads: Array, pool: Array, target: Array, facts: Array) -> None:
 # --- Changing ------------------------------------------------------------------------------------
 
 
-@kernel(f"i8(i8[::1], i8, {_LISTS}, i8[::1], i8[::1], i8[::1])", group="judy")
+@kernel(f"i8(i8[::1], i8, {_LISTS}, i8[::1], i8[::1], i8[::1])")
 def put_rows(
     calls: Array, root: int, heads: Array, pool: Array, facts: Array, keys: Array, ids: Array,
     cursor: Array,
@@ -191,7 +192,7 @@ def put_rows(
     return DONE
 
 
-@kernel(f"i8(i8[::1], i8, {_LISTS}, i8[::1], i8[::1])", group="judy")
+@kernel(f"i8(i8[::1], i8, {_LISTS}, i8[::1], i8[::1])")
 def take_out_rows(
     calls: Array, root: int, heads: Array, pool: Array, facts: Array, keys: Array, ids: Array
 ) -> int:
@@ -218,13 +219,13 @@ def take_out_rows(
     return found
 
 
-@kernel("i8(i8[::1], i8)", group="judy")
+@kernel("i8(i8[::1], i8)")
 def free_all(calls: Array, root: int) -> int:
     """Free everything the library holds; how many bytes."""
     return call_address(calls[FREE_ALL], root, 0, 0)
 
 
-@kernel("i8(i8[::1], i8)", group="judy")
+@kernel("i8(i8[::1], i8)")
 def count_bytes(calls: Array, root: int) -> int:
     """How many bytes the library holds. O(1)."""
     return call_address(calls[BYTES], load_word(root), 0, 0)
@@ -233,7 +234,7 @@ def count_bytes(calls: Array, root: int) -> int:
 # --- Asking --------------------------------------------------------------------------------------
 
 
-@kernel(f"void(i8[::1], i8, {_LISTS}, i8[::1], i8[::1])", group="judy")
+@kernel(f"void(i8[::1], i8, {_LISTS}, i8[::1], i8[::1])")
 def find_rows(
     calls: Array, root: int, heads: Array, pool: Array, facts: Array, keys: Array, found: Array
 ) -> None:
@@ -261,8 +262,7 @@ def ids_of(held: int, heads: Array, pool: Array, one: Array) -> tuple[Array, int
 
 @kernel(
     f"i8(i8[::1], i8, {_LISTS}, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8, i8[::1], i8[::1],"
-    " i8[::1])",
-    group="judy",
+    " i8[::1])"
 )
 def read_rows(
     calls: Array, root: int, heads: Array, pool: Array, facts: Array, lows: Array, highs: Array,
@@ -312,8 +312,7 @@ def read_rows(
 
 
 @kernel(
-    *(f"void(i8[::1], i8, {_LISTS}, i8[::1], i8[::1], i8, i8[::1], i8, {tail})" for tail in FOLD),
-    group="judy",
+    *(f"void(i8[::1], i8, {_LISTS}, i8[::1], i8[::1], i8, i8[::1], i8, {tail})" for tail in FOLD)
 )
 def fold_boxes(
     calls: Array, root: int, heads: Array, pool: Array, facts: Array, lows: Array, highs: Array,

@@ -1,0 +1,1 @@
+"""Loops of MeshJoin and of a buffer pool."""

@@ -18,7 +18,6 @@ __all__ = ["admit", "oldest_use", "walk"]
 
 Array = NDArray[np.int64]
 Links = NDArray[np.int32]
-_GROUP = "relation"
 
 
 @inlined
@@ -36,7 +35,7 @@ def _link(slot: Any, newer: Links, older: Links) -> None:
     older[hinge] = slot
 
 
-@kernel("i8(i8[::1], i8, i8, i4[::1], i4[::1], i4[::1], i8[::1], i8[::1])", group=_GROUP)
+@kernel("i8(i8[::1], i8, i8, i4[::1], i4[::1], i4[::1], i8[::1], i8[::1])")
 def walk(
     questions: Array,
     start: int,
@@ -63,7 +62,7 @@ def walk(
     return questions.size
 
 
-@kernel("i8(i8, i4[::1], i8[::1])", group=_GROUP)
+@kernel("i8(i8, i4[::1], i8[::1])")
 def oldest_use(count: int, newer: Links, used: Array) -> int:
     """The latest use among the ``count`` slots that were not used for longest."""
     latest = -1
@@ -76,7 +75,7 @@ def oldest_use(count: int, newer: Links, used: Array) -> int:
     return latest
 
 
-@kernel("i8(i8, i8, i4[::1], i8[::1], i4[::1], i4[::1])", group=_GROUP)
+@kernel("i8(i8, i8, i4[::1], i8[::1], i4[::1], i4[::1])")
 def admit(leaf: int, free: int, slots: Links, leaves: Array, newer: Links, older: Links) -> int:
     """Give a leaf a slot: the free one, or if that is -1 the one not used for longest."""
     slot = np.int64(free)

@@ -17,13 +17,11 @@ __all__ = ["meet"]
 
 Array = NDArray[np.int64]
 Table = NDArray[np.int32]
-_GROUP = "relation"
 
 
 @kernel(
     "i8(i4[:,::1], i4[:,::1], i4[:,::1], i4[:,::1], i8[::1], i8, i8, i8, i8[::1], i8[::1], "
-    "i8[::1], i8[::1])",
-    group=_GROUP,
+    "i8[::1], i8[::1])"
 )
 def meet(
     first: Table,

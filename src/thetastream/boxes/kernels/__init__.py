@@ -1,0 +1,1 @@
+"""Loops over intervals: the arms of an OR made disjoint."""

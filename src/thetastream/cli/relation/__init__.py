@@ -1,0 +1,4 @@
+"""The verbs of ``thetastream relation``, a module each.
+
+``verbs`` registers them; ``line`` and ``pipe`` are what they share.
+"""

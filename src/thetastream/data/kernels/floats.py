@@ -34,7 +34,7 @@ def holds(total: float, bound: float, strict: bool) -> bool:
     return total < bound or (total == bound and not strict)
 
 
-@kernel("void(i8[::1], f8[::1], f8[::1], f8[::1], f8[::1], b1, i8[::1])")
+@kernel("void(i8[::1], f8[::1], f8[::1], f8[::1], f8[::1], b1, i8[::1])", allocates=True)
 def last_sum_at_most(
     guesses: Array,
     values: Floats,

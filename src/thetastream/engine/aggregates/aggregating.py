@@ -29,7 +29,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.aggregate import Aggregate, Summary, check_aggregates, result_fields
-from thetastream.boxes.binding import Binding, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh
 from thetastream.data.measure import numbers
 from thetastream.data.rows import BatchView
 from thetastream.engine.aggregates.summarizer import Summarizer

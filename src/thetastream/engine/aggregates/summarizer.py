@@ -20,14 +20,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.aggregate import Aggregate, Folded, Summary, answer
+from thetastream.data.values import Values
 from thetastream.engine.output.batches import Flow, Part
 from thetastream.engine.probe import Probe, Reader
-from thetastream.index.base import Index
-from thetastream.index.folding import Fold, Values
+from thetastream.index.base import Index, folds_itself
+from thetastream.index.folding import Fold
 from thetastream.metrics import Counters
 from thetastream.plan.tactic import Boxes
 
-__all__ = ["Summarizer", "combined", "folds_itself"]
+__all__ = ["Summarizer", "combined"]
 
 Array = NDArray[np.int64]
 ROWS = ""  # the fold that counts rows, in the place of a column's name
@@ -184,11 +185,6 @@ def is_mapped(probe: Probe) -> bool:
     """Whether one key column decides every match, and the index has a fold of its own."""
     checked = probe.layout.columns > 1 or probe.binding.residuals or probe.window is not None
     return folds_itself(type(probe.index)) and not checked
-
-
-def folds_itself(index: type[Index]) -> bool:
-    """Whether a structure folds boxes in its own arrays, and not over the pairs of a probe."""
-    return index.fold_boxes is not Index.fold_boxes
 
 
 def _whole(folds: Mapping[str, Values | None]) -> str | None:

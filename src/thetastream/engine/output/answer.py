@@ -1,84 +1,21 @@
-"""What a join gives for its matches: whole rows, pairs of numbers, ranges, or counts.
-
-    rows     the columns of both rows of every pair
-    pairs    the arrival numbers of both rows of every pair; no payload is read
-    ranges   where the matches of a row lie in the sorted arrays of the other side: ⟨start, end⟩
-    count    how many matches each row has
-
-The last two need not write any pair, so a row that matches millions costs as much as one that
-matches none. That is so where the first key column of an index decides everything by itself.
-"""
+"""Where one key column decides everything, so that counts and ranges need no pair."""
 
 from __future__ import annotations
 
-from enum import Enum
-
-from thetastream.boxes.binding import Binding, BoundTerm, Field
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.field import BoundTerm, Field
 from thetastream.condition.expression import Function
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.term import Compare, Term
-from thetastream.errors import PredicateError, StateError, suggest
-from thetastream.index.base import names, structure
+from thetastream.errors import PredicateError, StateError
+from thetastream.index.registry import names, structure
 from thetastream.plan.tactic import SUBWINDOWS, read_tactic
-from thetastream.side import How, Side
+from thetastream.side import Side
 from thetastream.window import CountWindow, Window
 
-__all__ = ["Output", "check_ranges", "opposite", "refuse_ranges", "settled"]
+__all__ = ["check_ranges", "opposite", "refuse_ranges", "settled"]
 
 _INSTEAD = "use output='count' or output='pairs'"
-
-
-class Output(Enum):
-    """What is given for matches.
-
-    >>> Output.of("count").numbered, Output.of("rows").numbered
-    (True, False)
-    """
-
-    ROWS = "rows"
-    PAIRS = "pairs"
-    RANGES = "ranges"
-    COUNT = "count"
-
-    @classmethod
-    def of(cls, name: str | Output) -> Output:
-        """Read it from its name."""
-        if isinstance(name, Output):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [output.value for output in cls]
-            raise StateError(
-                f"output must be one of {', '.join(known)}; got {name!r}."
-                f"{suggest(str(name), known)}"
-            ) from None
-
-    @property
-    def numbered(self) -> bool:
-        """Whether rows are given by their arrival numbers, and their payload is not needed."""
-        return self is not Output.ROWS
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the size of the answer does not grow with the matches."""
-        return self in (Output.RANGES, Output.COUNT)
-
-    def check(self, how: How, columns: object) -> None:
-        """StateError for a join that this cannot be the answer of."""
-        if self.bounded and how is not How.INNER:
-            raise StateError(
-                f"output={self.value!r} is for inner joins; got how={how.value!r}. "
-                "Use output='pairs' or output='rows'"
-            )
-        if self.numbered and columns is not None:
-            raise StateError(
-                f"columns= picks columns of the rows, and output={self.value!r} gives none of "
-                "them; leave one of the two out"
-            )
-
-
-# --- Where one key column decides everything ----------------------------------------------------
 
 
 def settled(binding: Binding) -> bool:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.data.rows import RowsView
-from thetastream.engine.output.answer import Output
 from thetastream.engine.output.records import Records
 from thetastream.errors import DataError, StateError
 from thetastream.metrics import Counters
+from thetastream.output_mode import Output
 from thetastream.side import Side
 
 __all__ = [

@@ -1,0 +1,4 @@
+"""A join in several partitions.
+
+``partition`` is the engine of one of them, ``routing`` decides which rows go where.
+"""

@@ -24,7 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.boxes.arrival import Census
-from thetastream.boxes.binding import Binding, Fresh, bind
+from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.fresh import Fresh
 from thetastream.data.batch import joined
 from thetastream.engine.aggregates.aggregating import Aggregating
 from thetastream.engine.engine import Engine

@@ -30,7 +30,9 @@ import numpy as np
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Binding, Field, Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.field import Field
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.term import swap
 from thetastream.data.kernels.hashing import mix_into
 from thetastream.engine.partition.kernels.routes import (

@@ -1,0 +1,1 @@
+"""Loops that all families share: folds over boxes, mappings, records of ranges."""

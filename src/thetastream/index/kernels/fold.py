@@ -30,7 +30,6 @@ __all__ = ["FOLD", "fold_held", "fold_live", "fold_pairs", "fold_ranges", "fold_
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
-GROUP = "fold"
 FOLD = tuple(
     f"{unit}[::1], i8, u1[::1], i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1]"
     for unit in ("i8", "f8")
@@ -165,7 +164,7 @@ def fold_span(
     totals[box], carries[box], least[box], greatest[box] = total, rest, low, high
 
 
-@kernel(*(f"void(i8[::1], i8[::1], i8, {tail})" for tail in FOLD), group=GROUP)
+@kernel(*(f"void(i8[::1], i8[::1], i8, {tail})" for tail in FOLD))
 def fold_pairs(
     positions: Array, ids: Array, before: int,
     values: Values, first: int, valid: Values,
@@ -190,7 +189,7 @@ _HELD = tuple(
 )
 
 
-@kernel(*(f"void(i8[::1], i8[::1], i8[::1], i8, {tail})" for tail in FOLD), group=GROUP)
+@kernel(*(f"void(i8[::1], i8[::1], i8[::1], i8, {tail})" for tail in FOLD))
 def fold_ranges(
     ids: Array, starts: Array, stops: Array, before: int,
     values: Values, first: int, valid: Values,
@@ -256,7 +255,7 @@ def _fold_live(
     totals[box], carries[box], least[box], greatest[box] = total, rest, low, high
 
 
-@kernel(*(f"void(i8[::1], i8, i8[::1], i8[::1], {tail})" for tail in _HELD), group=GROUP)
+@kernel(*(f"void(i8[::1], i8, i8[::1], i8[::1], {tail})" for tail in _HELD))
 def fold_live(
     ids: Array, before: int, starts: Array, stops: Array, held: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
@@ -269,7 +268,7 @@ def fold_live(
         )  # fmt: skip
 
 
-@kernel(*(f"void(i8[::1], i8[::1], {tail})" for tail in _HELD), group=GROUP)
+@kernel(*(f"void(i8[::1], i8[::1], {tail})" for tail in _HELD))
 def fold_held(
     starts: Array, stops: Array, held: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,

@@ -25,15 +25,16 @@ its window deletes row by row as rows expire. This one is here to be compared wi
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array, checked, register
+from thetastream.index.base import Array
 from thetastream.index.folding import Fold
+from thetastream.index.ordered.kernels import btree as kernels
 from thetastream.index.ordered.kernels.btree import nodes as btree
 from thetastream.index.ordered.kernels.btree.rows import (
-    GROUP,
     clear,
     delete_rows,
     find_rows,
@@ -43,6 +44,7 @@ from thetastream.index.ordered.kernels.btree.rows import (
 )
 from thetastream.index.ordered.kernels.lines import DEEPEST, LEAD, MOST, RUN
 from thetastream.index.ordered.ordered_index import OrderedIndex
+from thetastream.index.registry import checked
 
 __all__ = ["BTree", "check_btree"]
 
@@ -50,13 +52,12 @@ _TOGETHER = 32  # rows of a batch that go down together
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-@register
 class BTree(OrderedIndex):
     """A B-tree with nodes of ``node_bytes`` bytes, rounded down to whole cache lines."""
 
     name: ClassVar[str] = "b-tree"
     summary: ClassVar[str] = "classical B-tree, rows in inner nodes as well as in leaves"
-    group: ClassVar[str] = GROUP
+    kernels: ClassVar[ModuleType] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, node_bytes: int = 512) -> None:
         checked(self.name, node_bytes=(node_bytes, 192))

@@ -41,23 +41,26 @@ Paper: Ordered Indexing, Sections 2 and 4.1. Departure: containers hold whole ke
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array, checked, register
+from thetastream.index.base import Array
 from thetastream.index.folding import Fold
+from thetastream.index.ordered.kernels import burst as kernels
 from thetastream.index.ordered.kernels.burst import nodes as layout
 from thetastream.index.ordered.kernels.burst.changes import copy_trie, put_rows, take_out_rows
 from thetastream.index.ordered.kernels.burst.nodes import Burst
 from thetastream.index.ordered.kernels.burst.rows import (
-    GROUP,
+    ABREAST,
     dump_rows,
     find_rows,
     fold_boxes,
     read_rows,
 )
 from thetastream.index.ordered.ordered_index import OrderedIndex
+from thetastream.index.registry import checked
 
 __all__ = ["BurstTrie"]
 
@@ -66,7 +69,6 @@ _SPARE = 1.2  # words of a new pool for each that is in use
 _EXPECTED = 2.5  # words of a new pool for each row that is about to come
 
 
-@register
 class BurstTrie(OrderedIndex):
     """A trie whose containers burst when they have more than ``container`` rows.
 
@@ -78,7 +80,7 @@ class BurstTrie(OrderedIndex):
 
     name: ClassVar[str] = "burst-trie"
     summary: ClassVar[str] = "trie of 256-way tables over sorted containers that burst when full"
-    group: ClassVar[str] = "burst"
+    kernels: ClassVar[ModuleType] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, container: int = 256) -> None:
         checked(self.name, container=(container, 1))
@@ -129,7 +131,7 @@ class BurstTrie(OrderedIndex):
 
     def _find(self, keys: Array) -> Array:
         found = np.empty(keys.size, np.int64)
-        find_rows(self._trie, keys, np.empty(3 * GROUP, np.int64), found)
+        find_rows(self._trie, keys, np.empty(3 * ABREAST, np.int64), found)
         return found
 
     def _read(

@@ -24,16 +24,17 @@ fill of leaves and of groups, each about two thirds when keys come at random.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
 
 from thetastream.errors import RegistryError
-from thetastream.index.base import Array, checked, register
+from thetastream.index.base import Array
 from thetastream.index.folding import Fold
+from thetastream.index.ordered.kernels import csb as kernels
 from thetastream.index.ordered.kernels.csb import nodes as csb
 from thetastream.index.ordered.kernels.csb.rows import (
-    GROUP,
     clear,
     delete_rows,
     find_rows,
@@ -43,6 +44,7 @@ from thetastream.index.ordered.kernels.csb.rows import (
 )
 from thetastream.index.ordered.kernels.lines import DEEPEST, LEAD, MOST, RUN
 from thetastream.index.ordered.ordered_index import OrderedIndex
+from thetastream.index.registry import checked
 
 __all__ = ["CsbTree", "check_csb"]
 
@@ -50,7 +52,6 @@ _TOGETHER = 32  # rows of a batch that go down together
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-@register
 class CsbTree(OrderedIndex):
     """A CSB⁺-tree with ``keys`` separators per inner node and as many rows per leaf.
 
@@ -59,7 +60,7 @@ class CsbTree(OrderedIndex):
 
     name: ClassVar[str] = "csb+tree"
     summary: ClassVar[str] = "cache-sensitive B⁺-tree, children of a node side by side in a group"
-    group: ClassVar[str] = GROUP
+    kernels: ClassVar[ModuleType] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, keys: int = 15) -> None:
         checked(self.name, keys=(keys, 2))

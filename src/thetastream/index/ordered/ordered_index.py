@@ -14,17 +14,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
+from thetastream.data.order import argsorted
 from thetastream.errors import RegistryError, StateError
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.question import Questions
-from thetastream.index.runs.run import argsorted
 
 __all__ = ["OrderedIndex"]
 
@@ -35,13 +36,12 @@ _NOTHING = np.empty(0, np.int64)
 class OrderedIndex(Index):
     """Rows in one ordered structure. Subclasses hold it; see the methods they implement."""
 
-    group: ClassVar[str] = "base"
-    """The kernels it needs."""
+    kernels: ClassVar[ModuleType]
+    """The package of kernels it needs."""
 
     def __init__(self, capacity: int, columns: int, **settings: Any) -> None:
         super().__init__(capacity, columns)
-        prepare()
-        prepare(self.group)
+        prepare(self.kernels)
         self._settings = settings
         self._beside = Beside(columns - 1, keep_first=False)
         self._questions = Questions(self, _Now)

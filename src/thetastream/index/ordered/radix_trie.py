@@ -24,13 +24,15 @@ root (Ordered Indexing, Sections 2 and 3.2).
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
 
 from thetastream.errors import RegistryError, StateError
-from thetastream.index.base import Array, checked, register
+from thetastream.index.base import Array
 from thetastream.index.folding import Fold
+from thetastream.index.ordered.kernels import trie as kernels
 from thetastream.index.ordered.kernels.trie import arena
 from thetastream.index.ordered.kernels.trie.arena import Trie
 from thetastream.index.ordered.kernels.trie.drop import drop_rows
@@ -40,6 +42,7 @@ from thetastream.index.ordered.kernels.trie.nodes import MOST_ROWS, Bits
 from thetastream.index.ordered.kernels.trie.read import WALK, fold_boxes, fold_by_next, read_boxes
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.ordered.trie_invariants import check_trie
+from thetastream.index.registry import checked
 
 __all__ = ["RadixTrie"]
 
@@ -50,7 +53,6 @@ _MOST_RUN = 32_768
 _MOST_UNITS = 1 << 32
 
 
-@register
 class RadixTrie(OrderedIndex):
     """A compact trie.
 
@@ -60,7 +62,7 @@ class RadixTrie(OrderedIndex):
 
     name = "radix-trie"
     summary = "compact trie over key bytes, nodes by population"
-    group: ClassVar[str] = "trie"
+    kernels: ClassVar[ModuleType] = kernels
 
     def __init__(
         self, capacity: int = 1 << 20, columns: int = 1, *, run: int = 1024, linear: int = 8,

@@ -35,15 +35,17 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.errors import RegistryError, suggest
-from thetastream.index.base import CHUNK, Answer, Array, Index, create, defaults, register
+from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.permuted.kernels import term_rows, term_sets
 from thetastream.index.permuted.kernels.term_rows import least_id, parts_of
 from thetastream.index.permuted.kernels.term_sets import FILLED, HASHED, SCANNED
 from thetastream.index.permuted.present import Present
 from thetastream.index.permuted.term_reader import Bits, Lists, Reader, Scratch
 from thetastream.index.permuted.terms import PrefixTerm, ProbedTerm, Sample, StoredTerm, Term, View
 from thetastream.index.question import KEPT, Kept
+from thetastream.index.registry import create, defaults
 from thetastream.index.trees.css_tree import CssTree
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import dump_rows
@@ -58,7 +60,6 @@ _SLOTS = 64  # rows of a tree's leaf
 _PLAIN = (layout.SINGLE, layout.ROBIN, layout.CHAIN)  # trees and runs that are read one by one
 
 
-@register
 class PerTerm(Index):
     """A structure ``inner`` per key column, made with ``options``."""
 
@@ -75,8 +76,7 @@ class PerTerm(Index):
     ) -> None:
         super().__init__(capacity, columns)
         check_way(self.name, intersect)
-        prepare()
-        prepare("terms")
+        prepare(term_rows, term_sets)
         self.inner, self.intersect = inner, intersect
         self.options = dict(options) if options else None
         self._settings = _options(inner, options or {})

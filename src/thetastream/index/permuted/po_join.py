@@ -36,11 +36,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.errors import RegistryError, suggest
-from thetastream.index.base import CHUNK, Answer, Array, Index, checked, register
+from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.permuted.kernels import permute, pojoin, sweeping
 from thetastream.index.permuted.permuted import PROBING, Chunk, Permuted, Tally
-from thetastream.index.subwindows.procedure import Found, pool
+from thetastream.index.registry import checked
+from thetastream.index.threads import Found, pool
 
 __all__ = ["PoJoin"]
 
@@ -48,7 +50,6 @@ Pair = tuple[Array, Array]
 Structures = tuple[Permuted, ...]
 
 
-@register
 class PoJoin(Index):
     """Immutable structures of permuted rows.
 
@@ -77,8 +78,7 @@ class PoJoin(Index):
                 f"{self.name}: probing must be one of {', '.join(PROBING)}; got {probing!r}."
                 f"{suggest(probing, PROBING)}"
             )
-        prepare()
-        prepare("permutations")
+        prepare(permute, pojoin, sweeping)
         self.ratio, self.probing, self.workers = ratio, probing, workers
         self._structures: Structures = ()
         self._before = 0

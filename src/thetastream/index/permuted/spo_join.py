@@ -37,10 +37,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import CHUNK, Answer, Array, checked, register
+from thetastream.index.base import CHUNK, Answer, Array
 from thetastream.index.permuted.per_term import PerTerm, check_way
 from thetastream.index.permuted.permuted import Permuted
 from thetastream.index.permuted.po_join import PoJoin, Structures
+from thetastream.index.registry import checked
 
 __all__ = ["SpoJoin"]
 
@@ -50,7 +51,6 @@ _SLIDES = 16  # of a window that has no slide
 _ENOUGH = 4096  # rows in the mutable part
 
 
-@register
 class SpoJoin(PoJoin):
     """A mutable component, and immutable structures of permuted rows."""
 

@@ -16,14 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream._jit import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index, register
-from thetastream.index.runs.kernels.search import SCAN, scan
+from thetastream._jit.compiling import prepare
+from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.runs.kernels import scan as scans
+from thetastream.index.runs.kernels.scan import scan
 
 __all__ = ["NestedLoop"]
 
 
-@register
 class NestedLoop(Index):
     """Every box against every row."""
 
@@ -32,8 +32,7 @@ class NestedLoop(Index):
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1) -> None:
         super().__init__(capacity, columns)
-        prepare()
-        prepare(SCAN)
+        prepare(scans)
         self._keys = np.empty((columns, 0), np.int64)
         self._ids = np.empty(0, np.int64)
 

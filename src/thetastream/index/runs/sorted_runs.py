@@ -50,23 +50,22 @@ from weakref import WeakSet
 
 import numpy as np
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.errors import RegistryError
-from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, register
+from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges
 from thetastream.index.folding import Fold
 from thetastream.index.runs.held import HeldValues
-from thetastream.index.runs.kernels.merge import GROUP, merge_columns, merge_to_back, merge_to_front
+from thetastream.index.runs.kernels import merge, ranges, search
+from thetastream.index.runs.kernels.merge import merge_columns, merge_to_back, merge_to_front
+from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.kernels.search import probe_boxes, probe_run
 from thetastream.index.runs.run import Live, Run, count_matches, sorted_rows
-from thetastream.index.subwindows.kernels.bisort import find_ranges
-from thetastream.index.subwindows.kernels.rap import BLOCK
 
 __all__ = ["SortedRuns"]
 
 _STEP = 64  # keys between two that a search of ranges looks at first
 
 
-@register
 class SortedRuns(Index):
     """Immutable sorted runs in geometric sizes. The default.
 
@@ -86,8 +85,7 @@ class SortedRuns(Index):
         super().__init__(capacity, columns)
         if ratio < 1 or slot < 1:
             raise RegistryError(f"ratio and slot must be at least 1; got {ratio} and {slot}")
-        prepare()
-        prepare(GROUP)
+        prepare(merge, search)
         self.ratio = ratio
         self.slot = slot
         self._runs: tuple[Run, ...] = ()
@@ -245,7 +243,7 @@ class SortedRuns(Index):
 
     def _places(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Where each box begins and ends in each run."""
-        prepare("subwindows")
+        prepare(ranges)
         starts, stops = (np.empty((len(self._runs), low.size), np.int64) for _ in range(2))
         scratch = np.empty(2 * BLOCK, np.int64)
         for at, run in enumerate(self._runs):

@@ -27,10 +27,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream._jit import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index, checked, register
-from thetastream.index.runs.kernels.search import SCAN, scan
-from thetastream.index.subwindows.procedure import pool
+from thetastream._jit.compiling import prepare
+from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.registry import checked
+from thetastream.index.runs.kernels import scan as scans
+from thetastream.index.runs.kernels.scan import scan
+from thetastream.index.threads import pool
 
 __all__ = ["SplitJoin"]
 
@@ -41,7 +43,6 @@ Pair = tuple[Array, Array]
 Block = tuple[Array, Array]  # keys[columns, rows], ids[rows]
 
 
-@register
 class SplitJoin(Index):
     """Rows dealt to ``workers`` threads in turn, every box tested by all of them."""
 
@@ -51,8 +52,7 @@ class SplitJoin(Index):
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, workers: int = 2) -> None:
         super().__init__(capacity, columns)
         checked(self.name, workers=(workers, 1))
-        prepare()
-        prepare(SCAN)
+        prepare(scans)
         self.workers = workers
         self._parts = [_Part(columns) for _ in range(workers)]
         self._dealt = 0

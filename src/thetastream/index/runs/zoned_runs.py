@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array
 from thetastream.index.runs.kernels.zones import BLOCK, CURSOR, probe_zones, zone_counts
 from thetastream.index.runs.run import Run
 from thetastream.index.runs.sorted_runs import SortedRuns
@@ -37,7 +37,6 @@ from thetastream.index.runs.sorted_runs import SortedRuns
 __all__ = ["ZonedRuns"]
 
 
-@register
 class ZonedRuns(SortedRuns):
     """Sorted runs with the extremes of the other columns per block: for several inequalities.
 

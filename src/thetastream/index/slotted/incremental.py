@@ -27,25 +27,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream.errors import RegistryError
-from thetastream.index.base import (
-    CHUNK,
-    Answer,
-    Array,
-    Index,
-    check_parameters,
-    create,
-    names,
-    register,
-    structure,
-)
+from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
+from thetastream.index.registry import check_parameters, create, names, structure
 
 __all__ = ["Incremental"]
 
 
-@register
 class Incremental(Index):
     """One index ``inner``, made with ``options``, from which expired rows are deleted."""
 

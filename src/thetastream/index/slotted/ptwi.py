@@ -44,7 +44,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream.errors import DataError, RegistryError
-from thetastream.index.base import Array, Index, check_parameters, checked, create, register
+from thetastream.index.base import Array, Index
+from thetastream.index.registry import check_parameters, checked, create
 from thetastream.index.slotted.circular import Calendar, CircularArray, Slot, ends
 from thetastream.index.slotted.disposal import begin, discard
 from thetastream.index.slotted.slotted import Between, Slotted
@@ -54,7 +55,6 @@ __all__ = ["Ptwi"]
 _NO_TIME = -(2**63)  # of rows without an event time
 
 
-@register
 class Ptwi(Slotted):
     """A partial index ``inner`` per subwindow, made with ``options``.
 

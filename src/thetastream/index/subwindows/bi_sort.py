@@ -33,19 +33,19 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from thetastream.errors import RegistryError
-from thetastream.index.base import Array, Ranges, checked, register
+from thetastream.index.base import Array, Ranges
+from thetastream.index.registry import checked
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
-from thetastream.index.subwindows.procedure import pool
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
+from thetastream.index.threads import pool
 
 __all__ = ["BUFFER", "BiSort", "check_partitions"]
 
 BUFFER = 1024
 
 
-@register
 class BiSort(Chain):
     """Sorted subwindows; answers may be ranges."""
 

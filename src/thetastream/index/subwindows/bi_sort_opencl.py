@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array
 from thetastream.index.subwindows.bi_sort import BUFFER, BiSort
 from thetastream.index.subwindows.bi_sorted import BiSorted, SortedView
 from thetastream.index.subwindows.opencl import Device, MainArray, find
@@ -91,7 +91,6 @@ class _DeviceView(SortedView):
         return np.array(starts), np.maximum(starts, stops), self._ids  # empty boxes stop at once
 
 
-@register
 class BiSortOpenCL(BiSort):
     """Sorted subwindows on an OpenCL device.
 

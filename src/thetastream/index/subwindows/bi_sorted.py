@@ -16,9 +16,9 @@ from weakref import WeakSet
 import numpy as np
 
 from thetastream.index.base import Array
+from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.run import Live, count_matches
 from thetastream.index.subwindows.kernels import bisort
-from thetastream.index.subwindows.kernels.rap import BLOCK
 from thetastream.index.subwindows.subwindow import Subwindow, View, chunks
 
 __all__ = ["BiSorted", "SortedView"]
@@ -191,7 +191,7 @@ class SortedView(View):
     def found(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
         """Records: ``(starts, stops, ids)``."""
         starts, stops = np.empty(lows.size, np.int64), np.empty(lows.size, np.int64)
-        bisort.find_ranges(
+        find_ranges(
             self._keys, self._count, self._samples, self._step, lows, highs, starts, stops,
             np.empty(2 * BLOCK, np.int64),
         )  # fmt: skip

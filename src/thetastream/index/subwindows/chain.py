@@ -36,22 +36,24 @@ from weakref import WeakSet
 
 import numpy as np
 
-from thetastream._jit import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges, checked
+from thetastream._jit.compiling import prepare
+from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges
+from thetastream.index.registry import checked
+from thetastream.index.runs.kernels import ranges
+from thetastream.index.subwindows import kernels
 from thetastream.index.subwindows.bi_sorted import BiSorted, SortedView
 from thetastream.index.subwindows.part import Part, PartView
 from thetastream.index.subwindows.procedure import (
     Create,
     Expire,
-    Found,
     Insert,
     Probe,
     Status,
     Worker,
-    pool,
     workers,
 )
 from thetastream.index.subwindows.subwindow import Subwindow
+from thetastream.index.threads import Found, pool
 
 __all__ = ["Chain", "Observed"]
 
@@ -127,8 +129,7 @@ class Chain(Index):
     ) -> None:
         super().__init__(capacity, columns)
         checked(self.name, subwindows=(subwindows, 1), threads=(threads, 1), workers=(workers, 1))
-        prepare()
-        prepare("subwindows")
+        prepare(kernels, ranges)
         self.subwindows = subwindows
         self.threads = threads
         self.workers = workers

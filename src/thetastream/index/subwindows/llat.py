@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream.errors import RegistryError
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array
 from thetastream.index.subwindows.bi_sort import check_partitions
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART, Partitioned
@@ -40,7 +40,6 @@ __all__ = ["SIGMA", "LlatIndex"]
 SIGMA = 1.25
 
 
-@register
 class LlatIndex(Chain):
     """Subwindows in fixed ranges of keys."""
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from thetastream.index.base import Array
+from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, rap
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.subwindow import Subwindow, View, chunks
@@ -96,7 +97,7 @@ class Partitioned(Subwindow):
 
     def insert(self, keys: Array, ids: Array) -> None:
         """Two steps of a rebounding search and a write per row, for a sorted batch."""
-        rap.insert_rows(self.table, self.cuts, keys, ids, np.empty(rap.BLOCK, np.int64))
+        rap.insert_rows(self.table, self.cuts, keys, ids, np.empty(BLOCK, np.int64))
         self.rows += ids.size
 
     def views(self, before: int, after: int) -> list[View]:
@@ -143,7 +144,7 @@ class _View(View):
         self._table, self._cuts = table, cuts
 
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
-        scratch = np.empty(2 * rap.BLOCK, np.int64)
+        scratch = np.empty(2 * BLOCK, np.int64)
 
         def step(cursor: Array, filled: int, positions: Array, ids: Array) -> int:
             return rap.probe_rows(

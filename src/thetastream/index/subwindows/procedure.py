@@ -28,12 +28,12 @@ import numpy as np
 
 from thetastream.index.base import Array
 from thetastream.index.subwindows.part import Part, PartView
+from thetastream.index.threads import Found
 
-__all__ = ["Create", "Expire", "Found", "Insert", "Probe", "Status", "Worker", "pool", "workers"]
+__all__ = ["Create", "Expire", "Insert", "Probe", "Status", "Worker", "workers"]
 
 T = TypeVar("T")
 Pair = tuple[Array, Array]
-_KEPT = 1 << 20  # pairs that a probe may compute ahead of its reader
 Key = tuple[int, int]  # the window and the number of a subwindow
 
 
@@ -92,28 +92,6 @@ class Expire(Command):
     def run(self, held: MutableMapping[Key, Part]) -> Status:
         held.pop(self.key, None)
         return Status(0, False)
-
-
-class Found:
-    """The pairs of a probe: those computed ahead, then the others as they are read."""
-
-    def __init__(self, pairs: Iterator[Pair]) -> None:
-        self._pairs = pairs
-        self._ahead: list[Pair] = []
-
-    def look_ahead(self) -> None:
-        """Compute pairs, up to a limit."""
-        total = 0
-        for pair in self._pairs:
-            self._ahead.append(pair)
-            total += pair[0].size
-            if total > _KEPT:
-                return
-
-    def __iter__(self) -> Iterator[Pair]:
-        ahead, self._ahead = self._ahead, []
-        yield from ahead
-        yield from self._pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +165,3 @@ def workers(count: int) -> tuple[Worker, ...]:
         Worker(ThreadPoolExecutor(1, thread_name_prefix=f"worker-{number}"))
         for number in range(count)
     )
-
-
-@cache
-def pool(threads: int) -> ThreadPoolExecutor | None:
-    """Threads that share the work inside a subwindow; None for one."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="subwindow") if threads > 1 else None

@@ -34,7 +34,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array, checked, register
+from thetastream.index.base import Array
+from thetastream.index.registry import checked
 from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.llat import SIGMA, LlatIndex
 from thetastream.index.subwindows.partitioned import Histograms, Partitioned, adjusted
@@ -54,7 +55,6 @@ class Adjusted(Partitioned):
     kind: ClassVar[str] = "rap-table"
 
 
-@register
 class RapTable(LlatIndex):
     """Subwindows in ranges of keys that follow their distribution."""
 

@@ -10,9 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.index.base import Array
-from thetastream.index.runs.kernels.search import SCAN, scan
+from thetastream.index.runs.kernels import scan as scans
+from thetastream.index.runs.kernels.scan import scan
 from thetastream.index.subwindows.subwindow import Subwindow, View, sampled_splitters
 
 __all__ = ["Scanned"]
@@ -25,7 +26,7 @@ class Scanned(Subwindow):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        prepare(SCAN)
+        prepare(scans)
         self._keys = np.empty((1, size), np.int64)
         self._ids = np.empty(size, np.int64)
 

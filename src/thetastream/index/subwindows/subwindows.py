@@ -28,18 +28,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream.errors import RegistryError, suggest
-from thetastream.index.base import Array, register
+from thetastream.index.base import Array
 from thetastream.index.subwindows.bi_sort import BUFFER, check_partitions
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.llat import SIGMA
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
-from thetastream.index.subwindows.procedure import pool
 from thetastream.index.subwindows.rap_table import Adjusted, splitter_error
 from thetastream.index.subwindows.scanned import Scanned
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
 from thetastream.index.subwindows.wib_tree import FANOUT
 from thetastream.index.subwindows.wide_tree import WideTree
+from thetastream.index.threads import pool
 
 __all__ = ["MANY", "MOVES", "STEADY", "Subwindows"]
 
@@ -57,7 +57,6 @@ _SAMPLE = 4096
 _KINDS = ("bi-sort", "rap-table", "wib-tree", "nested-loop")
 
 
-@register
 class Subwindows(Chain):
     """A chain whose subwindows may differ in structure."""
 

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import Array, checked, register
+from thetastream.index.base import Array
+from thetastream.index.registry import checked
 from thetastream.index.subwindows.bi_sort import check_partitions
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
@@ -37,7 +38,6 @@ __all__ = ["FANOUT", "WibTree"]
 FANOUT = 64
 
 
-@register
 class WibTree(Chain):
     """Subwindows in a B⁺-tree with wide, unsorted leaves."""
 

@@ -13,7 +13,8 @@ from weakref import WeakSet
 import numpy as np
 
 from thetastream.index.base import Array
-from thetastream.index.subwindows.kernels import llat, rap, wib
+from thetastream.index.runs.kernels.ranges import BLOCK
+from thetastream.index.subwindows.kernels import llat, wib
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.partitioned import check_table, new_table, table_bytes
 from thetastream.index.subwindows.subwindow import Subwindow, View, chunks, sampled_splitters
@@ -46,7 +47,7 @@ class WideTree(Subwindow):
     def insert(self, keys: Array, ids: Array) -> None:
         """A step or two in the nodes of bounds and a write per row; O(1) amortised for cuts."""
         self._detach()
-        done, scratch = 0, np.empty(rap.BLOCK, np.int64)
+        done, scratch = 0, np.empty(BLOCK, np.int64)
         while done < ids.size:
             done = wib.insert_rows(
                 self.tree, self.table, keys, ids, done, int(self.sorted_leaves), self._path, scratch
@@ -126,7 +127,7 @@ class _View(View):
         self._owner = owner
 
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
-        scratch = np.empty(2 * rap.BLOCK, np.int64)
+        scratch = np.empty(2 * BLOCK, np.int64)
 
         def step(cursor: Array, filled: int, positions: Array, ids: Array) -> int:
             tree, table = self.arrays or (self._owner.tree, self._owner.table)

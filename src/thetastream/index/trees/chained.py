@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import checked, register
+from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
@@ -30,7 +30,6 @@ from thetastream.index.trees.tree_index import TreeIndex
 __all__ = ["Chained"]
 
 
-@register
 class Chained(TreeIndex):
     """A chain of ``length`` subindexes; archived ones are immutable or B⁺-trees."""
 

@@ -22,9 +22,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream._jit import prepare
-from thetastream.index.base import Array, checked, register
-from thetastream.index.runs.kernels.merge import GROUP, merge
+from thetastream._jit.compiling import prepare
+from thetastream.index.base import Array
+from thetastream.index.registry import checked
+from thetastream.index.runs.kernels import merge as merging
+from thetastream.index.runs.kernels.merge import merge
 from thetastream.index.trees.kernels import css
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import build_run
@@ -34,7 +36,6 @@ from thetastream.index.trees.tree_index import TreeIndex
 __all__ = ["CssTree"]
 
 
-@register
 class CssTree(TreeIndex):
     """A sorted run with a directory of ``fanout``, over leaves of ``leaf`` rows."""
 
@@ -46,7 +47,7 @@ class CssTree(TreeIndex):
         self, capacity: int = 1 << 20, columns: int = 1, leaf: int = 32, fanout: int = 16
     ) -> None:
         super().__init__(capacity, columns, leaf=leaf, fanout=fanout)
-        prepare(GROUP)
+        prepare(merging)
 
     @classmethod
     def recipe(cls, window: int, leaf: int = 32, fanout: int = 16, **settings: Any) -> Recipe:

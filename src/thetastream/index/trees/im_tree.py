@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import checked, register
+from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
@@ -31,7 +31,6 @@ from thetastream.index.trees.tree_index import TreeIndex
 __all__ = ["ImTree", "merged_recipe"]
 
 
-@register
 class ImTree(TreeIndex):
     """T_I and T_S, merged every ``merge_ratio · capacity`` inserts."""
 

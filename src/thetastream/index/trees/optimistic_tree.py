@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import checked, register
+from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
@@ -33,7 +33,6 @@ from thetastream.index.trees.tree_index import TreeIndex
 __all__ = ["OptimisticTree"]
 
 
-@register
 class OptimisticTree(TreeIndex):
     """A B⁺-tree that threads read without locks."""
 

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import register
 from thetastream.index.trees.im_tree import merged_recipe
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
@@ -39,7 +38,6 @@ from thetastream.index.trees.tree_index import TreeIndex
 __all__ = ["PimTree"]
 
 
-@register
 class PimTree(TreeIndex):
     """An IM-Tree whose T_I is cut at ``depth`` of T_S."""
 

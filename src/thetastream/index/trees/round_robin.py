@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import checked, register
+from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
@@ -23,7 +23,6 @@ from thetastream.index.trees.tree_index import TreeIndex
 __all__ = ["RoundRobin"]
 
 
-@register
 class RoundRobin(TreeIndex):
     """``partitions`` B⁺-trees that take rows in turn."""
 

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.beside import Beside
 from thetastream.index.question import Questions
 from thetastream.index.trees.invariants import check_pool
-from thetastream.index.trees.kernels import css
+from thetastream.index.trees.kernels import css, rows_in_trees
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import (
     archive,
@@ -46,8 +46,7 @@ class TreeIndex(Index):
 
     def __init__(self, capacity: int, columns: int, **settings: Any) -> None:
         super().__init__(capacity, columns)
-        prepare()
-        prepare("trees")
+        prepare(rows_in_trees)
         self._settings = settings
         self._pool = Pool([self.recipe(capacity, **settings)])
         self._beside = Beside(columns - 1, keep_first=self.deletes)

@@ -1,0 +1,1 @@
+"""Loops over cells of a key domain."""

@@ -20,7 +20,7 @@ def cells_of_integers(keys: Array, width: int, cells: Array) -> None:
         cells[i] = keys[i] // width
 
 
-@kernel("void(i8[::1], f8, i8[::1])")
+@kernel("void(i8[::1], f8, i8[::1])", allocates=True)
 def cells_of_floats(keys: Array, width: float, cells: Array) -> None:
     """``floor(value / width)`` of float keys, held inside int64; NaN gets the last cell."""
     value = np.empty(1, np.float64)

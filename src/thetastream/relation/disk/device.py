@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.errors import RelationError, StateError, suggest
 from thetastream.relation.disk.clock import PROFILES, Costs, SimulatedClock
 from thetastream.relation.disk.kernels import blockread as kernels
@@ -138,7 +138,7 @@ class BlockFile:
                 f"expected block_bytes to be a multiple of {_SECTOR} for direct reads; "
                 f"got {block_bytes}: build the relation with another, or leave out direct=True"
             )
-        prepare(kernels.GROUP)
+        prepare(kernels)
         costs = costs_of("ssd", block_bytes) if costs is None else costs
         self.path = Path(path)
         self.block_bytes = block_bytes

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
 from thetastream.errors import RelationError
 from thetastream.relation.disk.kernels import readplan as kernels
 
@@ -190,7 +190,7 @@ def _checked(
             f"expected max_scan of at least 1 block (the longest sequence one read may fetch); "
             f"got {max_scan}"
         )
-    prepare(kernels.GROUP)
+    prepare(kernels)
     ends = blocks + (1 if spans is None else spans)
     assert bool((ends[:-1] <= blocks[1:]).all()), "wanted leaves ascend and do not overlap"
     return ends, _UNBOUNDED if max_scan is None else max_scan

@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
+from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import to_keys
 from thetastream.errors import RelationError, SchemaError, suggest
 from thetastream.relation.image.directory import Column, Directory
@@ -52,8 +53,7 @@ class Layout:
     """
 
     def __init__(self, schema: pa.Schema, key: str | Sequence[str], block_bytes: int) -> None:
-        prepare()
-        prepare("relation")
+        prepare(data_kernels, kernels)
         self.schema = schema
         self.key = (key,) if isinstance(key, str) else tuple(key)
         self.block_bytes = block_bytes

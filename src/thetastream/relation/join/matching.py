@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
-from thetastream.boxes.binding import Binding, Field, Fresh, bind
+from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.field import Field
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys

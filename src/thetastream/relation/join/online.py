@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream.data.order import argsorted
 from thetastream.data.rows import BatchView
-from thetastream.index.runs.run import argsorted
 from thetastream.relation.join.answer import StreamRows
 from thetastream.relation.join.arrivals import Arrived
 from thetastream.relation.join.engine import Engine

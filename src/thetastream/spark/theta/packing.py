@@ -18,12 +18,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
+from thetastream._jit.compiling import prepare
+from thetastream.boxes import kernels as box_kernels
 from thetastream.boxes.arrival import read_ranks
+from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import joined
 from thetastream.engine.engine import order_domain
+from thetastream.engine.partition import kernels
 from thetastream.engine.partition.partition import COPY, RANK
 from thetastream.errors import DataError
+from thetastream.plan import kernels as plan_kernels
 from thetastream.schema import Kind
 from thetastream.side import Side
 from thetastream.spark.theta.spec import JoinSpec
@@ -67,7 +71,7 @@ class Packer:
     """Packs the rows of one stream for all partitions."""
 
     def __init__(self, spec: JoinSpec, side: Side) -> None:
-        prepare()
+        prepare(data_kernels, box_kernels, plan_kernels, kernels)
         self._spec = spec
         self._side = side
         self._schema = spec.schemas[side]

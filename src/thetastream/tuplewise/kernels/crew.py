@@ -84,7 +84,6 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
-GROUP = "parallel"
 BUFFER_SMALL = -11
 CLAIMED = 8  # rows that a thread deletes at a time
 
@@ -465,7 +464,7 @@ def maintain(
 # --- The loop ------------------------------------------------------------------------------------
 
 
-@kernel((STORE, FEED, M, TEAM, N, N, V, V, N, N), group=GROUP)
+@kernel((STORE, FEED, M, TEAM, N, N, V, V, N, N))
 def work(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, task: int, path: Array,
     spot: Array, blocking: int, perturb: int,
@@ -515,7 +514,7 @@ def work(
     return load(t.control, STOP)
 
 
-@kernel((STORE, M, TEAM), group=GROUP)
+@kernel((STORE, M, TEAM))
 def finish(st: Store, ring: Array, t: Team) -> int:
     """When all threads have come back: hand out what is finished, and move the edges on."""
     propagate(t)

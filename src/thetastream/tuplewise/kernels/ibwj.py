@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from thetastream._jit.atomics import now
 from thetastream._jit.compiling import inlined, kernel, named
 from thetastream.index.runs.kernels.search import any_inside
-from thetastream.index.trees.kernels.rows_in_trees import GROUP
 from thetastream.index.trees.kernels.store import (
     ACTIVE,
     BEFORE,
@@ -108,7 +107,7 @@ def scan_ring(
     return filled
 
 
-@kernel((STORE, FEED, M, V, V, V, V, N, N, V), group=GROUP)
+@kernel((STORE, FEED, M, V, V, V, V, N, N, V))
 def join_alone(
     st: Store, feed: Feed, ring: Array, cursor: Array, path: Array, positions: Array, rows: Array,
     share: int, shares: int, costs: Array,

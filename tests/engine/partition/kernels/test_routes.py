@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.engine.partition.kernels.routes import (
     count_targets,
     list_targets,
@@ -16,7 +15,6 @@ from thetastream.engine.partition.kernels.routes import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
 
 EDGES = [-(2**63), -(2**63) + 1, -7, -1, 0, 1, 5, 2**62, 2**63 - 2, 2**63 - 1]
 CELLS = st.one_of(st.integers(-20, 20), st.sampled_from(EDGES))

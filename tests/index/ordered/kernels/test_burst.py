@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.index.ordered.burst_trie import _check, _empty
 from thetastream.index.ordered.kernels.burst import nodes as burst
 from thetastream.index.ordered.kernels.burst.changes import copy_trie, put_rows
 from thetastream.index.ordered.kernels.burst.rows import dump_rows, read_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("burst")
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(

@@ -6,12 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
-from thetastream.index.permuted.kernels.permute import BLOCK, GROUP, invert, zone
+from thetastream.index.permuted.kernels.permute import BLOCK, invert, zone
 from thetastream.index.permuted.permuted import Permuted
-
-prepare()
-prepare(GROUP)
 
 EDGES = st.sampled_from([-(2**63), 2**63 - 1])
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.one_of(st.integers(0, 3), EDGES)), max_size=12)

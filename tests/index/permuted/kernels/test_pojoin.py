@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
-from thetastream.index.permuted.kernels.permute import BLOCK, GROUP
+from thetastream.index.permuted.kernels.permute import BLOCK
 from thetastream.index.permuted.kernels.pojoin import (
     AT,
     BOX,
@@ -23,9 +22,6 @@ from thetastream.index.permuted.kernels.pojoin import (
 )
 from thetastream.index.permuted.kernels.sweeping import sweep, travel
 from thetastream.index.permuted.permuted import Permuted
-
-prepare()
-prepare(GROUP)
 
 # Differences of unsigned numbers wrap on purpose; only plain Python warns of it.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")

@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index.permuted.kernels.term_rows import collect_term, least_id, meet_term, parts_of
 from thetastream.index.permuted.kernels.term_sets import (
     AND,
@@ -34,8 +33,6 @@ from thetastream.index.trees.kernels.rows_in_trees import archive, insert_rows, 
 from thetastream.index.trees.pool import Pool, Recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-for group in ("base", "trees", "terms"):
-    prepare(group)
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

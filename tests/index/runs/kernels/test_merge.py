@@ -8,16 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index.runs.kernels.merge import (
-    GROUP,
     merge,
     merge_columns,
     merge_to_back,
     merge_to_front,
 )
-
-prepare(GROUP)
 
 Row = tuple[int, int]  # key, id
 Array = NDArray[np.int64]

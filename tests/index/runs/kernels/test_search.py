@@ -11,12 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
-from thetastream.index.runs.kernels.search import SCAN, build_router, probe_boxes, probe_run, scan
+from thetastream.index.runs.kernels.scan import scan
+from thetastream.index.runs.kernels.search import build_router, probe_boxes, probe_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare(SCAN)
 
 Array = NDArray[np.int64]
 Pair = tuple[int, int]

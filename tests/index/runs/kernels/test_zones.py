@@ -8,15 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
-from thetastream.index.runs.kernels.merge import GROUP
 from thetastream.index.runs.kernels.search import build_router
 from thetastream.index.runs.kernels.zones import BLOCK, CURSOR, probe_zones, zone_counts
 from thetastream.index.runs.run import Run, Zones
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare(GROUP)
 
 Array = NDArray[np.int64]
 Box = list[tuple[int, int]]

@@ -12,13 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index.subwindows.kernels import bisort
 from thetastream.index.subwindows.kernels.rap import BLOCK
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("subwindows")
 
 Array = NDArray[np.int64]
 Pair = tuple[int, int]

@@ -10,14 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.partitioned import check_table, new_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("subwindows")
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

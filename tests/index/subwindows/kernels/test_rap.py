@@ -13,15 +13,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.subwindows.kernels import llat, rap
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.partitioned import check_table, new_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("subwindows")
 
 Array = NDArray[np.int64]
 Pair = tuple[int, int]

@@ -10,14 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.subwindows.kernels import llat, rap, wib
 from thetastream.index.subwindows.wide_tree import WideTree
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("subwindows")
 
 Array = NDArray[np.int64]
 Pair = tuple[int, int]

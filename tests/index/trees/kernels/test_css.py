@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css
@@ -19,8 +18,6 @@ from thetastream.index.trees.kernels.rows_in_trees import build_run, dump_rows, 
 from thetastream.index.trees.pool import Pool, Recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("trees")
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

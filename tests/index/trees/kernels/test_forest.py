@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import forest
@@ -26,8 +25,6 @@ from thetastream.index.trees.kernels.rows_in_trees import (
 from thetastream.index.trees.pool import Pool, Recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("trees")
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
@@ -28,8 +27,6 @@ from thetastream.index.trees.kernels.store import collect, put_parted
 from thetastream.index.trees.pool import Pool, Recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare("trees")
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
-from thetastream.relation.disk.kernels.blockread import GROUP, PREAD, read_pieces
-
-prepare(GROUP)
+from thetastream.relation.disk.kernels.blockread import PREAD, read_pieces
 
 Array = NDArray[np.int64]
 SIZE = 500

@@ -10,16 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream._jit import prepare
 from thetastream.relation.disk.kernels.readplan import (
-    GROUP,
     greedy,
     optimal,
     recurrence,
     shortest_path,
 )
-
-prepare(GROUP)
 
 Array = NDArray[np.int64]
 Leaves = list[tuple[int, int]]  # first block and the one behind the last

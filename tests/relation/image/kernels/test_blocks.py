@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream._jit import prepare
 from thetastream.relation.image.kernels.blocks import (
     BITS,
     BLOCK,
     BYTES,
     DIRECTORY,
     FIXED,
-    GROUP,
     OTHER,
     ROWS,
     SPAN,
@@ -37,8 +35,6 @@ from thetastream.relation.image.kernels.blocks import (
 )  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-prepare()
-prepare(GROUP)
 
 MASK = 2**64 - 1
 

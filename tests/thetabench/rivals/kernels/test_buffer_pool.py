@@ -7,14 +7,12 @@ from collections import OrderedDict
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from thetabench.rivals.kernels.buffer_pool import admit, oldest_use, walk
 
-from thetastream._jit import prepare
+from thetabench.rivals.kernels.buffer_pool import admit, oldest_use, walk
 
 
 @given(st.lists(st.integers(0, 7), max_size=60), st.integers(1, 5), st.integers(0, 3))
 def test_the_one_not_used_for_longest_goes(trace: list[int], capacity: int, asked: int) -> None:
-    prepare("relation")
     slots = np.full(8, -1, np.int32)
     leaves, used = np.full(capacity, -1), np.full(capacity, -1)
     newer, older = (np.full(capacity + 1, capacity, np.int32) for _ in range(2))

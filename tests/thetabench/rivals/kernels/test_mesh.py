@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from thetabench.rivals.kernels.mesh import meet
 
-from thetastream._jit import prepare
+from thetabench.rivals.kernels.mesh import meet
 
 LEAVES = 12
 boxes = st.tuples(st.integers(0, LEAVES), st.integers(0, 5), st.integers(0, 3))
@@ -30,7 +29,6 @@ def test_all_meetings_are_found_once(
     greatest: list[int],
     room: int,
 ) -> None:
-    prepare("relation")
     end, width = min(begin + length, LEAVES), 6
     tables = [np.zeros((len(held), width), np.int32) for _ in range(4)]
     first, stop, reach, box = tables

@@ -1,0 +1,1 @@
+"""Loops over the target partitions of rows."""

@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 
 from thetastream._jit.compiling import kernel
 
-__all__ = ["BLOCK", "GROUP", "invert", "merge_first", "merge_term", "zone"]
+__all__ = ["BLOCK", "invert", "merge_first", "merge_term", "zone"]
 
 Array = NDArray[np.int64]
 Places = NDArray[np.int32]
-GROUP = "permutations"
 BLOCK = 64  # rows of a zone
 
 
-@kernel("i8(i4[::1], i4[::1])", group=GROUP)
+@kernel("i8(i4[::1], i4[::1])")
 def invert(places: Places, ranks: Places) -> int:
     """``ranks[places[r]] = r``, Algorithm 2. O(n)."""
     for r in range(np.uint64(places.size)):
@@ -37,7 +36,7 @@ def invert(places: Places, ranks: Places) -> int:
     return places.size
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i4[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i4[::1])")
 def merge_first(
     old_keys: Array, old_ids: Array, new_keys: Array, new_ids: Array, before: int,
     keys: Array, ids: Array, moved: Places,
@@ -83,7 +82,7 @@ def merge_first(
     return np.int64(k)  # type: ignore[return-value]
 
 
-@kernel("i8(i8[::1], i4[::1], i8[::1], i4[::1], i4[::1], i8[::1], i4[::1], i4[::1])", group=GROUP)
+@kernel("i8(i8[::1], i4[::1], i8[::1], i4[::1], i4[::1], i8[::1], i4[::1], i4[::1])")
 def merge_term(
     old_keys: Array, old_places: Places, new_keys: Array, new_places: Places, moved: Places,
     keys: Array, places: Places, ranks: Places,
@@ -126,7 +125,7 @@ def merge_term(
     return np.int64(k)  # type: ignore[return-value]
 
 
-@kernel("i8(i4[::1], i4[::1], i4[:,::1])", group=GROUP)
+@kernel("i8(i4[::1], i4[::1], i4[:,::1])")
 def zone(lows: Places, highs: Places, zones: Places) -> int:
     """The least of each block of 64 values of one array, the largest of another."""
     for b in range(np.uint64(zones.shape[1])):

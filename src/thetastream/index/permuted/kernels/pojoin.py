@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, lowest_bit
-from thetastream.index.permuted.kernels.permute import BLOCK, GROUP
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import lowest_bit
+from thetastream.index.permuted.kernels.permute import BLOCK
 
 __all__ = [
     "AT", "BOX", "HELD", "HELD_2", "READ", "SET", "STATE", "Array", "Places", "empty", "inside",
@@ -108,7 +109,7 @@ def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
         begin += count
 
 
-@kernel("i8(i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1])", group=GROUP)
+@kernel("i8(i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1])")
 def offsets(keys: Array, lows: Array, highs: Array, starts: Array, stops: Array) -> int:
     """Intervals of ranks, from inclusive intervals of keys, in every column (Algorithm 3).
 
@@ -217,7 +218,7 @@ def next_block(
 
 
 @kernel("i8(i8[::1], i4[:,::1], i4[:,::1], i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8,"
-        " i8[::1], i8, i8[::1], i8[::1])", group=GROUP)  # fmt: skip
+        " i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
 def scan_ranks(
     ids: Array, places: Places, ranks: Places, zones: Places, groups: Places, starts: Array,
     stops: Array, before: int, state: Array, filled: int, positions: Array, rows: Array,
@@ -287,7 +288,7 @@ def count_blocks(zones: Places, groups: Places, starts: Array, stops: Array, box
     return total
 
 
-@kernel("i8(i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8, f8[:,::1], f8[::1])", group=GROUP)
+@kernel("i8(i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8, f8[:,::1], f8[::1])")
 def survey(
     zones: Places,
     groups: Places,

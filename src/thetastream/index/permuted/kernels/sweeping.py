@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, lowest_bit
-from thetastream.index.permuted.kernels.permute import GROUP
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import lowest_bit
 from thetastream.index.permuted.kernels.pojoin import (
     AT,
     BOX,
@@ -100,7 +100,7 @@ def next_word(words: Words, word: np.uint64, end: np.uint64) -> np.uint64:
 
 
 @kernel("i8(i8[::1], i4[:,::1], i4[:,::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8, i8,"
-        " u8[:,::1], u8[:,::1], i8[::1], i8, i8[::1], i8[::1])", group=GROUP)  # fmt: skip
+        " u8[:,::1], u8[:,::1], i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
 def sweep(
     ids: Array, places: Places, ranks: Places, starts: Array, stops: Array, order: Array,
     column: int, further: int, before: int, bits: Words, words: Words, state: Array, filled: int,
@@ -169,7 +169,7 @@ def sweep(
     return np.int64(k)  # type: ignore[return-value]
 
 
-@kernel("i8(i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1])", group=GROUP)
+@kernel("i8(i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1])")
 def travel(starts: Array, stops: Array, order: Array, column: int, moves: Array) -> int:
     """How many bits a sweep of a column sets and clears: in an order, and in its reverse."""
     c = np.uint64(column)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, prefetch
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import prefetch
 from thetastream.index.permuted.kernels.term_sets import (
     FILLED,
-    GROUP,
     LEAST,
     MOST,
     SETS,
@@ -215,7 +215,7 @@ def fill(
     return filled
 
 
-@kernel((*PARTS, V, V, N, N, N, V, SETS, SETS, V), group=GROUP)
+@kernel((*PARTS, V, V, N, N, N, V, SETS, SETS, V))
 def meet_term(
     keys: Array, leaf_ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
     widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
@@ -253,7 +253,7 @@ def meet_term(
     return left
 
 
-@kernel(PARTS, group=GROUP)
+@kernel(PARTS)
 def least_id(
     keys: Array, leaf_ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
     widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
@@ -296,7 +296,7 @@ def copy_live(source: Array, start: int, stop: int, before: int, ids: Array, k: 
     return np.int64(kept)  # type: ignore[return-value]
 
 
-@kernel((*PARTS, V, V, N, N, V, V, V), group=GROUP)
+@kernel((*PARTS, V, V, N, N, V, V, V))
 def collect_term(
     keys: Array, leaf_ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
     widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,

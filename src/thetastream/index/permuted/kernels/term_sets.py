@@ -32,10 +32,11 @@ from numba import types
 from numpy.typing import NDArray
 
 from thetastream._jit.compiling import NUMBER as N
-from thetastream._jit.compiling import inlined, kernel, lowest_bit, vector
+from thetastream._jit.compiling import inlined, kernel, vector
+from thetastream._jit.intrinsics import lowest_bit
 
 __all__ = [
-    "AND", "AND_NOT", "FILLED", "GROUP", "HASHED", "LEAST", "MOST", "SCANNED", "SETS", "SKIP",
+    "AND", "AND_NOT", "FILLED", "HASHED", "LEAST", "MOST", "SCANNED", "SETS", "SKIP",
     "add_ids", "emit_lists", "extract", "meet", "meet_lists", "meet_prefixes", "meet_sets",
     "open_boxes", "put_bit", "put_live", "set_pairs", "set_prefixes",
 ]  # fmt: skip
@@ -43,7 +44,6 @@ __all__ = [
 Array = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Places = NDArray[np.uint32]
-GROUP = "terms"
 LEAST, MOST = np.int64(-(2**63)), np.int64(2**63 - 1)
 # What to do with a set that was filled.
 AND, AND_NOT, SKIP = 0, 1, 2
@@ -74,7 +74,7 @@ def put_live(bits: Words, row: np.uint64, base: np.uint64, number: int) -> None:
     bits[row, at >> _SIX] |= _ONE << (at & _MASK)
 
 
-@kernel("void(i8[::1], i8, u8[:,::1])", group=GROUP)
+@kernel("void(i8[::1], i8, u8[:,::1])")
 def add_ids(ids: Array, base: int, bits: Words) -> None:
     """Set the bits of some ids in the first set."""
     first, top, row = np.uint64(base), np.uint64(bits.shape[1] - 1), np.uint64(0)
@@ -82,7 +82,7 @@ def add_ids(ids: Array, base: int, bits: Words) -> None:
         put_bit(bits, row, top, first, ids[i])
 
 
-@kernel("void(i8[::1], i8[::1], i8[::1], i8, u8[:,::1])", group=GROUP)
+@kernel("void(i8[::1], i8[::1], i8[::1], i8, u8[:,::1])")
 def set_pairs(positions: Array, ids: Array, owners: Array, base: int, bits: Words) -> None:
     """Set the bit of ``ids[j]`` in set ``owners[positions[j]]``."""
     first, top = np.uint64(base), np.uint64(bits.shape[1] - 1)
@@ -90,7 +90,7 @@ def set_pairs(positions: Array, ids: Array, owners: Array, base: int, bits: Word
         put_bit(bits, np.uint64(owners[np.uint64(positions[i])]), top, first, ids[i])
 
 
-@kernel("i8(i8[:,::1], i8[:,::1], i8, i8[::1])", group=GROUP)
+@kernel("i8(i8[:,::1], i8[:,::1], i8, i8[::1])")
 def open_boxes(lows: Array, highs: Array, first: int, opened: Array) -> int:
     """Open the boxes from ``first`` on in which no interval is empty; gives how many."""
     left = 0
@@ -116,7 +116,7 @@ def meet(bits: Words, own: np.uint64, sets: Words, other: np.uint64, inverted: b
     return bool(some != 0)
 
 
-@kernel("i8(u8[:,::1], u8[:,::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(u8[:,::1], u8[:,::1], i8[::1], i8[::1])")
 def meet_sets(bits: Words, sets: Words, how: Array, opened: Array) -> int:
     """Combine the sets of open boxes, each as ``how`` says; boxes left empty are closed.
 
@@ -131,8 +131,8 @@ def meet_sets(bits: Words, sets: Words, how: Array, opened: Array) -> int:
     return left
 
 
-@kernel("i8(u8[:,::1], i8[::1], i8, i8, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1])",
-        group=GROUP)  # fmt: skip
+@kernel("i8(u8[:,::1], i8[::1], i8, i8, i8[::1], i8[::1], i8, i8[::1],"
+        " i8[::1], i8[::1])")  # fmt: skip
 def extract(
     bits: Words, opened: Array, first: int, base: int, cursor: Array, spots: Array, filled: int,
     positions: Array, rows: Array, tally: Array,
@@ -178,7 +178,7 @@ def extract(
 # --- Prefixes of the key order ----------------------------------------------------------------
 
 
-@kernel("void(u4[::1], i8, u8[:,::1])", group=GROUP)
+@kernel("void(u4[::1], i8, u8[:,::1])")
 def set_prefixes(order: Places, step: int, prefixes: Words) -> None:
     """Set j holds the first ``j * step`` rows in key order; ``order`` has their positions."""
     for w in range(np.uint64(prefixes.shape[1])):
@@ -222,8 +222,8 @@ def keep(bits: Words, row: np.uint64, sets: Words, number: int, mask: np.uint64)
     return bool(some != 0)
 
 
-@kernel("i8(i8[::1], u4[::1], i8, u8[:,::1], i8[::1], i8[::1], i8, i8[::1], u8[:,::1], i8[::1])",
-        group=GROUP)  # fmt: skip
+@kernel("i8(i8[::1], u4[::1], i8, u8[:,::1], i8[::1], i8[::1], i8, i8[::1], u8[:,::1],"
+        " i8[::1])")  # fmt: skip
 def meet_prefixes(
     keys: Array, order: Places, step: int, prefixes: Words, lows: Array, highs: Array, first: int,
     opened: Array, bits: Words, tally: Array,
@@ -268,7 +268,7 @@ def slot_of(at: np.uint64, shift: np.uint64) -> np.uint64:
     return (at * _GOLDEN) >> shift
 
 
-@kernel((V, V, V, V, N, N, _TABLE, V, V, V, V), group=GROUP)
+@kernel((V, V, V, V, N, N, _TABLE, V, V, V, V))
 def meet_lists(
     ids: Array, ends: Array, other_ids: Array, other_ends: Array, base: int, span: int,
     table: Words, epoch: Array, opened: Array, found: Array, tally: Array,
@@ -319,7 +319,7 @@ def meet_lists(
     return np.int64(k)  # type: ignore[return-value]
 
 
-@kernel((V, V, N, V, N, V, V), group=GROUP)
+@kernel((V, V, N, V, N, V, V))
 def emit_lists(
     ids: Array, ends: Array, first: int, cursor: Array, filled: int, positions: Array, rows: Array
 ) -> int:

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from thetastream._jit.compiling import inlined, kernel
 
-__all__ = ["GROUP", "merge", "merge_columns", "merge_to_back", "merge_to_front"]
+__all__ = ["merge", "merge_columns", "merge_to_back", "merge_to_front"]
 
 Array = NDArray[np.int64]
 Rows = tuple[Array, Array, Array, Array, Array]
-GROUP = "runs"
 _FAR = 4
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 _RUN = "i8[:,::1], i8[::1], i8, i8"
@@ -150,7 +149,7 @@ def merge_back(
     return k
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1])")
 def merge(
     old_keys: Array,
     old_ids: Array,
@@ -171,7 +170,7 @@ def merge(
     return merge_any(old, 0, n, new, 0, m, before, _ONE, run)  # type: ignore[return-value]
 
 
-@kernel(f"i8({_RUN}, {_RUN}, i8, i8[:,::1], i8[::1])", group=GROUP)
+@kernel(f"i8({_RUN}, {_RUN}, i8, i8[:,::1], i8[::1])")
 def merge_columns(
     old_keys: Array,
     old_ids: Array,
@@ -199,7 +198,7 @@ def merge_columns(
     return np.int64(size)  # type: ignore[return-value]
 
 
-@kernel(f"i8({_RUN}, {_RUN}, i8)", group=GROUP)
+@kernel(f"i8({_RUN}, {_RUN}, i8)")
 def merge_to_front(
     keys: Array,
     ids: Array,
@@ -230,7 +229,7 @@ def merge_to_front(
     return np.int64(size)  # type: ignore[return-value]
 
 
-@kernel(f"i8({_RUN}, {_RUN}, i8)", group=GROUP)
+@kernel(f"i8({_RUN}, {_RUN}, i8)")
 def merge_to_back(
     keys: Array,
     ids: Array,

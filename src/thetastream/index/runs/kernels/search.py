@@ -27,13 +27,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import device, inlined, kernel, lowest_bit, prefetch
+from thetastream._jit.compiling import device, inlined, kernel
+from thetastream._jit.intrinsics import prefetch
 
-__all__ = ["SCAN", "build_router", "probe_boxes", "probe_run", "scan"]
+__all__ = ["build_router", "probe_boxes", "probe_run"]
 
 Array = NDArray[np.int64]
 Router = NDArray[np.int32]
-SCAN = "scan"  # the group of the nested loop, which allocates nothing
 _WALK = 24
 _BLOCK = 64
 _VECTOR = 64
@@ -97,7 +97,7 @@ def read_router(
 
 
 @kernel("i8(i8[::1], i8[::1], i8, i8, i4[::1], i8[::1], i8[::1], i8, i8[::1], i8,"
-        " i8[::1], i8[::1])")  # fmt: skip
+        " i8[::1], i8[::1])", allocates=True)  # fmt: skip
 def probe_run(
     keys: Array,
     ids: Array,
@@ -193,7 +193,7 @@ def inside(keys: Array, at: np.uint64, lows: Array, highs: Array, box: np.uint64
 
 
 @kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1], i8, i8[::1], i8,"
-        " i8[::1], i8[::1])")  # fmt: skip
+        " i8[::1], i8[::1])", allocates=True)  # fmt: skip
 def probe_boxes(
     keys: Array,
     ids: Array,
@@ -259,52 +259,4 @@ def probe_boxes(
         box += count
     cursor[0] = box
     cursor[1] = -1
-    return np.int64(k)  # type: ignore[return-value]
-
-
-@kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1], i8[::1])",
-        group=SCAN)  # fmt: skip
-def scan(
-    keys: Array,
-    ids: Array,
-    lows: Array,
-    highs: Array,
-    cursor: Array,
-    filled: int,
-    positions: Array,
-    rows: Array,
-) -> int:
-    """Test every stored row against every box: the nested loop. ``cursor`` starts at (0, 0).
-
-    Blocks of 64 rows are tested column by column, in vector code, for as long as some are inside.
-    """
-    n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
-    room, k = np.uint64(positions.size), np.uint64(filled)
-    box, at = np.uint64(cursor[0]), np.uint64(cursor[1])
-    while box < np.uint64(lows.shape[1]):
-        empty = False
-        for c in range(np.uint64(lows.shape[0])):
-            empty |= lows[c, box] > highs[c, box]
-        if empty:
-            at = n
-        while at < n:
-            hits = rows_inside(keys[0], at, lows[0, box], highs[0, box])
-            for c in range(np.uint64(1), np.uint64(keys.shape[0])):
-                if hits == 0:
-                    break
-                hits &= rows_inside(keys[c], at, lows[c, box], highs[c, box])
-            while hits != 0:
-                if k == room:
-                    cursor[0] = np.int64(box)
-                    cursor[1] = np.int64(at + lowest_bit(hits))
-                    return np.int64(k)  # type: ignore[return-value]
-                positions[k] = box
-                rows[k] = ids[at + lowest_bit(hits)]
-                k += one
-                hits &= hits - one
-            at += vector
-        box += one
-        at = np.uint64(0)
-    cursor[0] = np.int64(box)
-    cursor[1] = 0
     return np.int64(k)  # type: ignore[return-value]

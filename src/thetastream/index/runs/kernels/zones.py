@@ -25,8 +25,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, lowest_bit, prefetch
-from thetastream.index.runs.kernels.merge import GROUP
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import lowest_bit, prefetch
 from thetastream.index.runs.kernels.search import lower_bound, rows_inside
 
 __all__ = ["BLOCK", "CURSOR", "build_zones", "probe_zones", "zone_counts"]
@@ -54,7 +54,7 @@ def zone_counts(rows: int) -> tuple[int, int]:
     return supers * BLOCK, -(-supers // BLOCK) * BLOCK
 
 
-@kernel("void(i8[:,::1], i8, i8, i8[:,::1], i8[:,::1])", group=GROUP)
+@kernel("void(i8[:,::1], i8, i8, i8[:,::1], i8[:,::1])")
 def build_zones(keys: Array, start: int, stop: int, least: Array, most: Array) -> None:
     """Fill the zones of the rows ``[start, stop)``; those of column ``c`` are row ``c - 1``."""
     blocks = block_zones(keys.shape[1])
@@ -242,7 +242,7 @@ def find_pieces(
 
 
 @kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1],"
-        " i8[:,::1], i8[:,::1], i8, i8[::1], i8, i8[::1], i8[::1])", group=GROUP)  # fmt: skip
+        " i8[:,::1], i8[:,::1], i8, i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
 def probe_zones(
     keys: Array,
     ids: Array,

@@ -1,0 +1,1 @@
+"""Loops of PanJoin: BI-Sort, linked arrays, the RaP-Table, the WiB⁺-Tree."""

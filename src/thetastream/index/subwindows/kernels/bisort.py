@@ -1,13 +1,8 @@
-"""Loops of BI-Sort: merging a batch into the main array, its index array, searching, records.
+"""Loops of BI-Sort: merging a batch into the main array, listing the rows of ranges.
 
-PanJoin, Sections III-D and III-E. The main array holds the rows of a subwindow sorted by key; the
-index array samples every ``step``-th key, so that a search reads few cache lines of the main array.
-
-    index    3          14          21        step 4: index[p] = keys[4 · p]
-    keys     3  5  6  9 14 15 15 18 21 30
-
-A search first finds the partition in the index array by rebounding search, then the place inside
-it. Batches are sorted ascending (the paper's Section III-E assumes descending ones).
+PanJoin, Sections III-D and III-E. The main array holds the rows of a subwindow sorted by key; an
+index array samples it for searches (``find_ranges`` of the runs). Batches are sorted ascending (the
+paper's Section III-E assumes descending ones).
 """
 
 from __future__ import annotations
@@ -15,25 +10,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, prefetch, vector
-from thetastream.index.subwindows.kernels.llat import GROUP, N, V
-from thetastream.index.subwindows.kernels.rap import BLOCK, rebound
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import prefetch
+from thetastream.index.runs.kernels.ranges import rebound
+from thetastream.index.subwindows.kernels.llat import N, V
 
-__all__ = [
-    "co_rank",
-    "count_live",
-    "expand",
-    "find_ranges",
-    "merge_in_place",
-    "merge_piece",
-    "record",
-]
+__all__ = ["co_rank", "expand", "merge_in_place", "merge_piece"]
 
 Array = NDArray[np.int64]
-M = vector(2)
 
 
-@kernel((V, V, N, V, V), group=GROUP)
+@kernel((V, V, N, V, V))
 def merge_in_place(keys: Array, ids: Array, size: int, new_keys: Array, new_ids: Array) -> int:
     """Merge sorted rows into the first ``size`` places; gives the new size. Old rows go first.
 
@@ -80,7 +67,7 @@ def co_rank(old: Array, size: int, new: Array, place: int) -> int:
     return low
 
 
-@kernel((V, V, N, V, V, V, V, N, N), group=GROUP)
+@kernel((V, V, N, V, V, V, V, N, N))
 def merge_piece(
     old_keys: Array, old_ids: Array, size: int, new_keys: Array, new_ids: Array,
     keys: Array, ids: Array, start: int, stop: int,
@@ -112,99 +99,7 @@ def merge_piece(
     return i
 
 
-@inlined
-def walk(keys: Array, at: int, stop: int, bound: int) -> int:
-    """First place in ``[at, stop)`` whose key is at least the bound; steps double."""
-    step = 1
-    while at + step <= stop and keys[np.uint64(at + step - 1)] < bound:
-        at += step
-        step <<= 1
-    high = min(at + step - 1, stop)
-    while at < high:
-        middle = (at + high) >> 1
-        if keys[np.uint64(middle)] < bound:
-            at = middle + 1
-        else:
-            high = middle
-    return at
-
-
-@inlined
-def halve(keys: Array, at: int, stop: int, bound: int) -> int:
-    """First place in ``[at, stop)`` whose key is at least the bound. No branch."""
-    size = stop - at
-    while size > 0:
-        half = size >> 1
-        below = keys[np.uint64(at + half)] < bound
-        at = at + half + 1 if below else at
-        size = size - half - 1 if below else half
-    return at
-
-
-@inlined
-def ask_within(keys: Array, place: int, step: int) -> None:
-    """Ask the processor for the keys that halving a partition looks at first."""
-    prefetch(keys, np.uint64(place + (step >> 1)))
-    prefetch(keys, np.uint64(place + (step >> 2)))
-    prefetch(keys, np.uint64(place + step - (step >> 2)))
-
-
-@kernel((V, N, V, N, V, V, V, V, V), group=GROUP)
-def find_ranges(
-    keys: Array, size: int, samples: Array, step: int, lows: Array, highs: Array, starts: Array,
-    stops: Array, scratch: Array,
-) -> int:  # fmt: skip
-    """The range ``[start, stop)`` of the main array inside each box. Fastest when lows ascend.
-
-    Like merging: an edge is looked for from that of the box before, a high one that is near from
-    the low one. ``scratch`` has ``2 · BLOCK`` places.
-    """
-    begin, at, top = 0, 0, 0
-    while begin < lows.size:
-        count = min(BLOCK, lows.size - begin)
-        for i in range(count):
-            low, high = lows[np.uint64(begin + i)], highs[np.uint64(begin + i)]
-            at = rebound_below(samples, at, low)
-            scratch[np.uint64(i)] = at
-            ask_within(keys, max(0, at - 1) * step, step)
-            far = low <= high and at + 1 < samples.size and samples[np.uint64(at + 1)] <= high
-            if far:
-                # The high edge is a partition away at least: by the samples, like the low one.
-                top = rebound(samples, samples.size, top, high)
-                ask_within(keys, (top - 1) * step, step)
-            scratch[np.uint64(BLOCK + i)] = top if far else -1
-        for i in range(count):
-            box = np.uint64(begin + i)
-            low, high = lows[box], highs[box]
-            # Samples below ``part`` are less than low, so its place is behind the last of them.
-            part, last = scratch[np.uint64(i)], scratch[np.uint64(BLOCK + i)]
-            start = halve(keys, max(0, part - 1) * step, min(size, part * step), low)
-            stop = start
-            if low <= high:
-                if high == _MOST:
-                    stop = size
-                elif last >= 0:
-                    stop = halve(keys, (last - 1) * step, min(size, last * step), high + 1)
-                else:
-                    stop = walk(keys, start, size, high + 1)
-            starts[box] = start
-            stops[box] = stop
-        begin += count
-    return lows.size
-
-
-_MOST = 2**63 - 1
-
-
-@inlined
-def rebound_below(values: Array, at: int, key: int) -> int:
-    """How many of the ascending values are less than ``key``, searched from ``at`` on."""
-    if key == -_MOST - 1:
-        return 0
-    return rebound(values, values.size, at, key - 1)
-
-
-@kernel((V, V, V, N, N, V, N, V, V), group=GROUP)
+@kernel((V, V, V, N, N, V, N, V, V))
 def expand(
     starts: Array, stops: Array, ids: Array, before: int, after: int, cursor: Array, filled: int,
     positions: Array, rows: Array,
@@ -238,36 +133,4 @@ def expand(
             at = end
         box += 1
     cursor[0] = box
-    return np.int64(k)  # type: ignore[return-value]
-
-
-@kernel((V, V, V, N, V), group=GROUP)
-def count_live(starts: Array, stops: Array, ids: Array, before: int, counts: Array) -> int:
-    """Add to each box the rows in its range that have not expired; gives how many there are."""
-    total = 0
-    for box in range(starts.size):
-        live = 0
-        for i in range(np.uint64(starts[box]), np.uint64(stops[box])):
-            live += ids[i] >= before
-        counts[box] += live
-        total += live
-    return total
-
-
-@kernel((M, M, V, V, V, V), group=GROUP)
-def record(
-    starts: Array, stops: Array, boxes: Array, runs: Array, firsts: Array, lasts: Array
-) -> int:
-    """Write down the ranges ``[starts[run, box], stops[run, box])`` that hold a row, box by box.
-
-    The arrays written to have room for all; gives how many records there are.
-    """
-    k = np.uint64(0)
-    for box in range(np.uint64(starts.shape[1])):
-        for run in range(np.uint64(starts.shape[0])):
-            boxes[k] = box
-            runs[k] = run
-            firsts[k] = starts[run, box]
-            lasts[k] = stops[run, box]
-            k += np.uint64(starts[run, box] < stops[run, box])
     return np.int64(k)  # type: ignore[return-value]

@@ -23,15 +23,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import NUMBER, inlined, kernel, named, prefetch, vector
+from thetastream._jit.compiling import NUMBER, inlined, kernel, named, vector
+from thetastream._jit.intrinsics import prefetch
 
 __all__ = [
-    "BLOCK", "FACTS", "GROUP", "LLAT", "ROWS", "TAKEN", "USED", "WIDTH", "Llat", "N", "V", "append",
+    "BLOCK", "FACTS", "LLAT", "ROWS", "TAKEN", "USED", "WIDTH", "Llat", "N", "V", "append",
     "ask_for", "count_outside", "dump_table", "histogram", "read_part", "room_for", "take_entry",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
-GROUP = "subwindows"
 BLOCK = 32
 _FAR = 256  # keys that are asked for ahead
 _FEW = 4  # hits of a block up to which it is looked at row by row
@@ -166,7 +166,7 @@ def read_part(
     return np.int64(k)  # type: ignore[return-value]
 
 
-@kernel((LLAT, N, V, V, V), group=GROUP)
+@kernel((LLAT, N, V, V, V))
 def histogram(t: Llat, parts: int, counts: Array, lows: Array, highs: Array) -> int:
     """Rows, least and largest key of the partitions whose first entries are ``0 … parts - 1``."""
     width = t.facts[WIDTH]
@@ -186,7 +186,7 @@ def histogram(t: Llat, parts: int, counts: Array, lows: Array, highs: Array) -> 
     return parts
 
 
-@kernel((LLAT, N, N), group=GROUP)
+@kernel((LLAT, N, N))
 def count_outside(t: Llat, low: int, high: int) -> int:
     """How many rows have a key outside ``[low, high]``."""
     base, span = np.uint64(low), np.uint64(high) - np.uint64(low)
@@ -198,7 +198,7 @@ def count_outside(t: Llat, low: int, high: int) -> int:
     return count  # type: ignore[return-value]
 
 
-@kernel((LLAT, V, V), group=GROUP)
+@kernel((LLAT, V, V))
 def dump_table(t: Llat, keys: Array, ids: Array) -> int:
     """Write all rows, entry by entry; gives how many."""
     k, width = 0, t.facts[WIDTH]

@@ -3,9 +3,6 @@
 PanJoin, Sections III-B and III-E. Partition ``i`` holds the keys in ``[s[i - 1], s[i])`` of the
 ascending splitters ``s``; the first and the last partition are open to their side.
 
-Rebounding binary search (Figure 6): from where the last search ended, steps double until one is too
-far, then halve. For sorted keys that is a step or two each; for others it starts from the front.
-
 Rows and boxes are taken in blocks: first all partitions of a block are found and asked for, then
 they are read or written. So the cache misses of a block overlap.
 """
@@ -15,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, prefetch
+from thetastream._jit.compiling import kernel
+from thetastream._jit.intrinsics import prefetch
+from thetastream.index.runs.kernels.ranges import BLOCK, rebound
 from thetastream.index.subwindows.kernels.llat import (
-    GROUP,
     LLAT,
     ROWS,
     Llat,
@@ -29,33 +27,13 @@ from thetastream.index.subwindows.kernels.llat import (
     read_part,
 )
 
-__all__ = ["BLOCK", "adjust", "find_parts", "insert_rows", "probe_rows", "rebound"]
+__all__ = ["adjust", "find_parts", "insert_rows", "probe_rows"]
 
 Array = NDArray[np.int64]
-BLOCK = 64
 FEW = 16
 
 
-@inlined
-def rebound(values: Array, size: int, at: int, key: int) -> int:
-    """How many of the ascending values are at most ``key``, searched from ``at`` on."""
-    if at > 0 and values[np.uint64(at - 1)] > key:
-        at = 0
-    step = 1
-    while at + step <= size and values[np.uint64(at + step - 1)] <= key:
-        at += step
-        step <<= 1
-    high = min(at + step - 1, size)
-    while at < high:
-        middle = (at + high) >> 1
-        if values[np.uint64(middle)] <= key:
-            at = middle + 1
-        else:
-            high = middle
-    return at
-
-
-@kernel((V, V, V), group=GROUP)
+@kernel((V, V, V))
 def find_parts(splitters: Array, keys: Array, parts: Array) -> int:
     """The partition of each key."""
     at = 0
@@ -65,7 +43,7 @@ def find_parts(splitters: Array, keys: Array, parts: Array) -> int:
     return keys.size
 
 
-@kernel((LLAT, V, V, V, V), group=GROUP)
+@kernel((LLAT, V, V, V, V))
 def insert_rows(t: Llat, splitters: Array, keys: Array, ids: Array, scratch: Array) -> int:
     """Insert rows; the table has room for them (2 P entries, Section III-B2)."""
     at, start, size = 0, 0, splitters.size
@@ -84,7 +62,7 @@ def insert_rows(t: Llat, splitters: Array, keys: Array, ids: Array, scratch: Arr
     return keys.size
 
 
-@kernel((LLAT, V, V, V, N, N, V, N, V, V, V), group=GROUP)
+@kernel((LLAT, V, V, V, N, N, V, N, V, V, V))
 def probe_rows(
     t: Llat, splitters: Array, lows: Array, highs: Array, before: int, after: int, cursor: Array,
     filled: int, positions: Array, rows: Array, scratch: Array,
@@ -129,7 +107,7 @@ def probe_rows(
     return filled
 
 
-@kernel((V, V, V, V), group=GROUP)
+@kernel((V, V, V, V))
 def adjust(counts: Array, lows: Array, highs: Array, splitters: Array) -> int:
     """New splitters from the histograms of a subwindow (Algorithm 1); gives how many rows it had.
 

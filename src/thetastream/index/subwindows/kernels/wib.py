@@ -25,9 +25,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, prefetch
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import prefetch
+from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels.llat import (
-    GROUP,
     LLAT,
     MOST,
     ROWS,
@@ -42,7 +43,7 @@ from thetastream.index.subwindows.kernels.llat import (
     room_for,
     take_entry,
 )
-from thetastream.index.subwindows.kernels.rap import BLOCK, FEW
+from thetastream.index.subwindows.kernels.rap import FEW
 from thetastream.index.trees.kernels.forest import (
     FOREST,
     Forest,
@@ -60,7 +61,7 @@ NO_ENTRIES, NO_NODES = -1, -2
 _NEAR = 4  # nodes of bounds that are walked along before going down from the root
 
 
-@kernel((FOREST, LLAT, V), group=GROUP)
+@kernel((FOREST, LLAT, V))
 def open_tree(f: Forest, t: Llat, path: Array) -> int:
     """Begin with one leaf for all keys."""
     plant(f, 0, 0)
@@ -225,7 +226,7 @@ def put_sorted(t: Llat, leaf: int, key: int, row: int) -> None:
     t.sizes[leaf] += 1
 
 
-@kernel((FOREST, LLAT, V, V, N, N, V, V), group=GROUP)
+@kernel((FOREST, LLAT, V, V, N, N, V, V))
 def insert_rows(
     f: Forest, t: Llat, keys: Array, ids: Array, start: int, is_sorted: int, path: Array,
     scratch: Array,
@@ -278,7 +279,7 @@ def insert_rows(
     return start
 
 
-@kernel((FOREST, LLAT, V, V, N, N, V, N, V, V, V), group=GROUP)
+@kernel((FOREST, LLAT, V, V, N, N, V, N, V, V, V))
 def probe_rows(
     f: Forest, t: Llat, lows: Array, highs: Array, before: int, after: int, cursor: Array,
     filled: int, positions: Array, rows: Array, scratch: Array,

@@ -47,10 +47,9 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
-GROUP = "trees"
 
 
-@kernel((STORE, N, V, V, V, V), group=GROUP)
+@kernel((STORE, N, V, V, V, V))
 def insert_rows(st: Store, side: int, keys: Array, ids: Array, cursor: Array, path: Array) -> int:
     """Insert rows from ``cursor[0]`` on.
 
@@ -74,7 +73,7 @@ def insert_rows(st: Store, side: int, keys: Array, ids: Array, cursor: Array, pa
     return DONE
 
 
-@kernel((STORE, N, V, V, V), group=GROUP)
+@kernel((STORE, N, V, V, V))
 def delete_rows(st: Store, side: int, keys: Array, ids: Array, path: Array) -> int:
     """Delete rows one by one; gives how many were there."""
     found = 0
@@ -83,7 +82,7 @@ def delete_rows(st: Store, side: int, keys: Array, ids: Array, path: Array) -> i
     return found
 
 
-@kernel((STORE, N, V, V, V, N, V, V), group=GROUP)
+@kernel((STORE, N, V, V, V, N, V, V))
 def probe_rows(
     st: Store, side: int, lows: Array, highs: Array, cursor: Array, filled: int,
     positions: Array, rows: Array,
@@ -111,7 +110,7 @@ def probe_rows(
     return filled
 
 
-@kernel((STORE, N, V, V), group=GROUP)
+@kernel((STORE, N, V, V))
 def dump_rows(st: Store, side: int, keys: Array, ids: Array) -> int:
     """Write the live rows of a side, run by run and tree by tree; gives how many.
 
@@ -144,7 +143,7 @@ def dump_rows(st: Store, side: int, keys: Array, ids: Array) -> int:
     return k
 
 
-@kernel((STORE, N, N), group=GROUP)
+@kernel((STORE, N, N))
 def merge_side(st: Store, side: int, target: int) -> int:
     """Merge trees and run into run ``target`` (Section 3.2), which becomes the run of the side."""
     at = side * SIDE_SIZE
@@ -158,33 +157,33 @@ def merge_side(st: Store, side: int, target: int) -> int:
     return status
 
 
-@kernel((STORE, N), group=GROUP)
+@kernel((STORE, N))
 def empty_trees(st: Store, side: int) -> int:
     """Make all trees of a side empty."""
     return reset_young(st, side)
 
 
-@kernel((STORE, N), group=GROUP)
+@kernel((STORE, N))
 def archive(st: Store, side: int) -> int:
     """Chain: archive the active subindex."""
     return roll(st, side)
 
 
-@kernel((STORE, N), group=GROUP)
+@kernel((STORE, N))
 def forget_expired(st: Store, side: int) -> int:
     """Chain: release what has expired as a whole."""
     drop_expired(st, side)
     return DONE
 
 
-@kernel((STORE, N), group=GROUP)
+@kernel((STORE, N))
 def plant_tree(st: Store, tree: int) -> int:
     """Make one tree empty, and its arena with it."""
     plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
     return DONE
 
 
-@kernel((STORE, N), group=GROUP)
+@kernel((STORE, N))
 def build_run(st: Store, run: int) -> int:
     """Make the directory of a run."""
     build(st.runs, run)

@@ -1,0 +1,1 @@
+"""Loops that read blocks and plan reads."""

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from thetastream._jit.atomics import add
 from thetastream._jit.compiling import ENABLED, kernel
 
-__all__ = ["GROUP", "PREAD", "read_pieces"]
+__all__ = ["PREAD", "read_pieces"]
 
-GROUP = "relation"
 Array = NDArray[np.int64]
 
 PREAD = ctypes.cast(ctypes.CDLL(None).pread, ctypes.c_void_p).value or 0
@@ -52,7 +51,7 @@ def _pread_plain(address: Any, file: Any, target: Any, size: Any, offset: Any) -
 pread: Any = intrinsic(_pread) if ENABLED else _pread_plain
 
 
-@kernel("i8(i8, i8, i8[::1], i8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8, i8, i8[::1], i8[::1], i8[::1], i8[::1])")
 def read_pieces(
     call: int, file: int, offsets: Array, sizes: Array, targets: Array, turn: Array
 ) -> int:

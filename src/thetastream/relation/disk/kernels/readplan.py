@@ -37,9 +37,8 @@ from numpy.typing import NDArray
 
 from thetastream._jit.compiling import device, kernel
 
-__all__ = ["GROUP", "greedy", "optimal", "recurrence", "shortest_path"]
+__all__ = ["greedy", "optimal", "recurrence", "shortest_path"]
 
-GROUP = "relation"
 Array = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -61,7 +60,7 @@ def _cut(lasts: Array, firsts: Array) -> int:
     return sequences
 
 
-@kernel("i8(i8[::1], i8[::1], f8, f8, i8, f8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], f8, f8, i8, f8[::1], i8[::1], i8[::1])")
 def optimal(
     blocks: Array,
     ends: Array,
@@ -100,7 +99,7 @@ def optimal(
     return _cut(lasts, firsts)
 
 
-@kernel("i8(i8[::1], i8[::1], f8, f8, i8, f8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], f8, f8, i8, f8[::1], i8[::1], i8[::1])")
 def recurrence(
     blocks: Array,
     ends: Array,
@@ -132,7 +131,7 @@ def recurrence(
     return _cut(lasts, firsts)
 
 
-@kernel("i8(i8[::1], i8[::1], i8, i8, i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], i8, i8, i8[::1])")
 def greedy(blocks: Array, ends: Array, unwanted: int, max_scan: int, firsts: Array) -> int:
     """Sequences as long as they may be, over at most ``unwanted`` blocks in a row. O(|P|).
 
@@ -179,10 +178,7 @@ def _sink(heap: Array, places: Array, costs: Floats, size: int) -> None:
     places[node] = at
 
 
-@kernel(
-    "i8(i8[::1], i8[::1], f8, f8, i8, f8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])",
-    group=GROUP,
-)
+@kernel("i8(i8[::1], i8[::1], f8, f8, i8, f8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])")
 def shortest_path(
     blocks: Array,
     ends: Array,

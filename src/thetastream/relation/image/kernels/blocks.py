@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, kernel, load_word, prefetch, store_word
+from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.intrinsics import load_word, prefetch, store_word
 
 __all__ = [
     "BITS", "BLOCK", "BYTES", "DIRECTORY", "FIXED", "HEADER", "OTHER", "ROWS", "SPAN", "USED",
@@ -31,7 +32,6 @@ Bytes = NDArray[np.uint8]
 Halves = NDArray[np.uint32]
 Words = NDArray[np.uint64]
 
-GROUP = "relation"
 HEADER = 32
 AHEAD = 12
 # Places in the header, as 32-bit numbers; the block as a 64-bit one.
@@ -92,7 +92,7 @@ def _reach(
     return stop
 
 
-@kernel(f"i8(i8, i8, {_SIZES})", group=GROUP)
+@kernel(f"i8(i8, i8, {_SIZES})")
 def cut_leaf(
     first: int,
     stop: int,
@@ -108,7 +108,7 @@ def cut_leaf(
     return _reach(first, stop, head, widths, counts, offsets, nulls, limit, seen)
 
 
-@kernel(f"i8(i8, {_SIZES}, i8[::1])", group=GROUP)
+@kernel(f"i8(i8, {_SIZES}, i8[::1])")
 def cut_leaves(
     rows: int,
     head: int,
@@ -146,7 +146,7 @@ def _any_set(flags: Bytes, line: int, first: int, end: int) -> bool:
 _ENTRIES = "i8[::1], i8[::1], i8, i8[:, ::1], u1[:, ::1], i8[::1]"
 
 
-@kernel(f"void(i8[::1], {_ENTRIES}, i8[:, ::1], i8[::1])", group=GROUP)
+@kernel(f"void(i8[::1], {_ENTRIES}, i8[:, ::1], i8[::1])")
 def place_buffers(
     starts: Array,
     kinds: Array,
@@ -185,7 +185,7 @@ def place_buffers(
 # --- Putting columns in --------------------------------------------------------------------------
 
 
-@kernel("void(u1[::1], i8[::1], i8[::1], u1[::1])", group=GROUP)
+@kernel("void(u1[::1], i8[::1], i8[::1], u1[::1])")
 def copy_bytes(source: Bytes, starts: Array, targets: Array, images: Bytes) -> None:
     """Put bytes ``starts[i] … starts[i + 1]`` at byte ``targets[i]`` of the images."""
     for i in range(targets.size):
@@ -194,7 +194,7 @@ def copy_bytes(source: Bytes, starts: Array, targets: Array, images: Bytes) -> N
             images[target + j] = source[first + j]
 
 
-@kernel("void(i8[::1], i8[::1], i8[::1], i4[::1])", group=GROUP)
+@kernel("void(i8[::1], i8[::1], i8[::1], i4[::1])")
 def copy_offsets(offsets: Array, starts: Array, targets: Array, images: Any) -> None:
     """Put the ends of the strings of a leaf at byte ``targets[i]``, counted from its first one."""
     for i in range(targets.size):
@@ -204,7 +204,7 @@ def copy_offsets(offsets: Array, starts: Array, targets: Array, images: Any) -> 
             images[target + j] = np.int32(offsets[first + j] - base)
 
 
-@kernel("void(u1[::1], i8[::1], i8[::1], u1[::1])", group=GROUP)
+@kernel("void(u1[::1], i8[::1], i8[::1], u1[::1])")
 def copy_bits(nulls: Bytes, starts: Array, targets: Array, images: Bytes) -> None:
     """Put bits at byte ``targets[i]``, set where a row is not NULL; nothing where that is < 0."""
     for i in range(targets.size):
@@ -215,7 +215,7 @@ def copy_bits(nulls: Bytes, starts: Array, targets: Array, images: Bytes) -> Non
                     images[target + (j >> 3)] |= np.uint8(1 << (j & 7))
 
 
-@kernel("void(u1[::1], i8[::1], i8[::1], i8[::1], i8, u1[::1])", group=GROUP)
+@kernel("void(u1[::1], i8[::1], i8[::1], i8[::1], i8, u1[::1])")
 def blank(
     nulls: Bytes, starts: Array, bits: Array, targets: Array, width: int, images: Bytes
 ) -> None:
@@ -240,9 +240,7 @@ def buffer_at(halves: Halves, base: int, entry: int) -> Any:
     return np.int64(halves[np.uint64((base >> 2) + DIRECTORY + entry)])
 
 
-@kernel(
-    *(f"void(u{width}[::1], {_PLACES}, i8, u{width}[::1])" for width in (1, 2, 4, 8)), group=GROUP
-)
+@kernel(*(f"void(u{width}[::1], {_PLACES}, i8, u{width}[::1])" for width in (1, 2, 4, 8)))
 def gather_numbers(
     values: NDArray[Any],
     halves: Halves,
@@ -259,7 +257,7 @@ def gather_numbers(
         taken[i] = values[np.uint64(at)]
 
 
-@kernel(*(f"void(u{w}[::1], {_PLACES}, i8, i8, u{w}[::1])" for w in (1, 8)), group=GROUP)
+@kernel(*(f"void(u{w}[::1], {_PLACES}, i8, i8, u{w}[::1])" for w in (1, 8)))
 def gather_wide(
     values: NDArray[Any],
     halves: Halves,
@@ -279,7 +277,7 @@ def gather_wide(
             taken[target + j] = values[first + j]
 
 
-@kernel(f"i8(u1[::1], {_PLACES}, u1[::1])", group=GROUP)
+@kernel(f"i8(u1[::1], {_PLACES}, u1[::1])")
 def gather_bits(
     images: Bytes, halves: Halves, bases: Array, slots: Array, entry: int, bitmap: Bytes
 ) -> int:
@@ -294,7 +292,7 @@ def gather_bits(
     return absent
 
 
-@kernel(*(f"i8(i4[::1], {_PLACES}, i8[::1], i{width}[::1])" for width in (4, 8)), group=GROUP)
+@kernel(*(f"i8(i4[::1], {_PLACES}, i8[::1], i{width}[::1])" for width in (4, 8)))
 def find_strings(
     numbers: NDArray[np.int32],
     halves: Halves,
@@ -318,7 +316,7 @@ def find_strings(
     return total
 
 
-@kernel(*(f"void(u1[::1], i8, i8[::1], i{width}[::1], i8)" for width in (4, 8)), group=GROUP)
+@kernel(*(f"void(u1[::1], i8, i8[::1], i{width}[::1], i8)" for width in (4, 8)))
 def copy_strings(
     images: Bytes, address: int, sources: Array, offsets: NDArray[Any], taken: int
 ) -> None:
@@ -382,7 +380,7 @@ def _checksum(words: Words, first: int, end: int) -> Any:
     return total ^ (total >> np.uint64(32))
 
 
-@kernel("void(u8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("void(u8[::1], i8[::1], i8[::1])")
 def seal(words: Words, bases: Array, sizes: Array) -> None:
     """Write the checksums of images of ``sizes[i]`` bytes that begin at byte ``bases[i]``."""
     for i in range(bases.size):
@@ -390,7 +388,7 @@ def seal(words: Words, bases: Array, sizes: Array) -> None:
         words[first] = _checksum(words, first, first + (sizes[i] >> 3))
 
 
-@kernel("i8(u8[::1], u4[::1], i8[::1], i8[::1], i8)", group=GROUP)
+@kernel("i8(u8[::1], u4[::1], i8[::1], i8[::1], i8)")
 def find_wrong(words: Words, halves: Halves, bases: Array, blocks: Array, block_bytes: int) -> int:
     """The first image whose block number or checksum is not what it should be, or -1."""
     for i in range(bases.size):

@@ -1,0 +1,1 @@
+"""Loops that join stream rows with the images of leaves."""

@@ -23,11 +23,10 @@ __all__ = ["ZONE", "ask", "join_images", "next_leaves", "split_by_cache", "tally
 Array = NDArray[np.int64]
 Slots = NDArray[Any]
 ZONE = 64
-_GROUP = "relation"
 _HALF = np.int64(0xFFFFFFFF)
 
 
-@kernel("void(i8[::1], i8[::1])", group=_GROUP)
+@kernel("void(i8[::1], i8[::1])")
 def zones_of(greatest: Array, zones: Array) -> None:
     """The greatest of every 64 leaves."""
     for zone in range(zones.size):
@@ -37,9 +36,7 @@ def zones_of(greatest: Array, zones: Array) -> None:
         zones[zone] = most
 
 
-@kernel(
-    "i8(i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])", group=_GROUP
-)
+@kernel("i8(i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])")
 def ask(
     boxes: Array,
     first: Array,
@@ -80,10 +77,7 @@ def ask(
     return count
 
 
-@kernel(
-    *(f"i8(i8[::1], i8, {slots}[::1], i8[::1], i8[::1], i8[::1])" for slots in ("i2", "i4")),
-    group=_GROUP,
-)
+@kernel(*(f"i8(i8[::1], i8, {slots}[::1], i8[::1], i8[::1], i8[::1])" for slots in ("i2", "i4")))
 def split_by_cache(
     questions: Array, count: int, slots: Slots, uses: Array, places: Array, missing: Array
 ) -> int:
@@ -108,7 +102,7 @@ def split_by_cache(
     return found
 
 
-@kernel("i8(i8[::1], i8, i8[::1], i8[::1])", group=_GROUP)
+@kernel("i8(i8[::1], i8, i8[::1], i8[::1])")
 def next_leaves(questions: Array, start: int, leaves: Array, starts: Array) -> int:
     """Distinct leaves of sorted questions from ``start`` on, and where those of each begin.
 
@@ -131,7 +125,7 @@ def next_leaves(questions: Array, start: int, leaves: Array, starts: Array) -> i
     return found
 
 
-@kernel("i8(i8[::1], i8[::1])", group=_GROUP)
+@kernel("i8(i8[::1], i8[::1])")
 def tally_uses(questions: Array, tally: Array) -> int:
     """Add to ``tally[n]`` the leaves that sorted questions ask n times; gives the leaves.
 
@@ -152,8 +146,7 @@ def tally_uses(questions: Array, tally: Array) -> int:
 
 @kernel(
     "i8(i8[::1], i8, i8, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], "
-    "i8[::1], i8[::1], i8[::1])",
-    group=_GROUP,
+    "i8[::1], i8[::1], i8[::1])"
 )
 def join_images(
     words: Array,

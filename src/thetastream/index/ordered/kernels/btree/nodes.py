@@ -20,7 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import inlined, prefetch
+from thetastream._jit.compiling import inlined
+from thetastream._jit.intrinsics import prefetch
 from thetastream.index.ordered.kernels.lines import (
     BLOCK,
     COUNT,

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import kernel, prefetch
+from thetastream._jit.compiling import kernel
+from thetastream._jit.intrinsics import prefetch
 from thetastream.index.kernels.fold import FOLD, fold_rows
 from thetastream.index.ordered.kernels.btree.change import delete_row, insert_row, put_row
 from thetastream.index.ordered.kernels.btree.nodes import (
@@ -34,21 +35,20 @@ from thetastream.index.ordered.kernels.btree.nodes import (
 )
 from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, fetch, give
 
-__all__ = ["GROUP", "clear", "delete_rows", "find_rows", "fold_boxes", "insert_rows", "read_rows"]
+__all__ = ["clear", "delete_rows", "find_rows", "fold_boxes", "insert_rows", "read_rows"]
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
-GROUP = "b-tree"
 
 
-@kernel("i8(i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1])")
 def clear(words: Array, facts: Array) -> int:
     """Make the tree empty. O(1)."""
     plant(words, facts)
     return 0
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1])")
 def insert_rows(
     words: Array, facts: Array, keys: Array, ids: Array, start: int, path: Array, fresh: Array,
     nodes: Array,
@@ -77,7 +77,7 @@ def insert_rows(
     return done
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])")
 def delete_rows(words: Array, facts: Array, keys: Array, ids: Array, path: Array) -> int:
     """Delete rows one by one, each from the root; gives how many were there."""
     found = 0
@@ -86,7 +86,7 @@ def delete_rows(words: Array, facts: Array, keys: Array, ids: Array, path: Array
     return found
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])")
 def find_rows(words: Array, facts: Array, keys: Array, found: Array, nodes: Array) -> int:
     """The newest id of each key, -1 without one.
 
@@ -124,8 +124,7 @@ def find_rows(words: Array, facts: Array, keys: Array, found: Array, nodes: Arra
 
 @kernel(
     "i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], "
-    "i8[::1], i8[::1])",
-    group=GROUP,
+    "i8[::1], i8[::1])"
 )
 def read_rows(
     words: Array, facts: Array, lows: Array, highs: Array, before: int, cursor: Array, path: Array,
@@ -169,8 +168,7 @@ def read_rows(
     *(
         f"i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], {tail})"
         for tail in FOLD
-    ),
-    group=GROUP,
+    )
 )
 def fold_boxes(
     words: Array, facts: Array, lows: Array, highs: Array, before: int, path: Array, run: Array,

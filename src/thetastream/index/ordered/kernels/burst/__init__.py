@@ -1,0 +1,1 @@
+"""Loops of the burst-trie: nodes and containers, changes, batches of rows."""

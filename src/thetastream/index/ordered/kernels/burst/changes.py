@@ -46,7 +46,7 @@ _V = vector(1)
 # --- Insert --------------------------------------------------------------------------------------
 
 
-@kernel((BURST, _V, _V, _V), group="burst")
+@kernel((BURST, _V, _V, _V))
 def put_rows(t: Burst, keys: Array, ids: Array, cursor: Array) -> int:
     """Insert rows sorted by key, equal keys by id, from ``cursor[0]`` on; behind their equals.
 
@@ -216,7 +216,7 @@ def wedge(t: Burst, key: int) -> int:
 # --- Delete --------------------------------------------------------------------------------------
 
 
-@kernel((BURST, _V, _V, _V), group="burst")
+@kernel((BURST, _V, _V, _V))
 def take_out_rows(t: Burst, keys: Array, ids: Array, path: Array) -> int:
     """Delete rows by key and id, each searched from the root; how many were there.
 
@@ -299,7 +299,7 @@ def prune(t: Burst, slot: int, path: Array, depth: int) -> None:
 # --- Moving to other arrays ----------------------------------------------------------------------
 
 
-@kernel((BURST, BURST, _V), group="burst")
+@kernel((BURST, BURST, _V))
 def copy_trie(source: Burst, target: Burst, path: Array) -> int:
     """Copy a trie into the arrays of an empty one, nodes and containers in the order of the keys.
 

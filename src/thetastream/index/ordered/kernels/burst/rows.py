@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import NUMBER, inlined, kernel, prefetch, vector
+from thetastream._jit.compiling import NUMBER, inlined, kernel, vector
+from thetastream._jit.intrinsics import prefetch
 from thetastream.index.kernels.fold import FOLD, fold_rows
 from thetastream.index.ordered.kernels.burst.nodes import (
     BURST,
@@ -24,30 +25,30 @@ from thetastream.index.ordered.kernels.burst.nodes import (
     pointer_at,
 )
 
-__all__ = ["GROUP", "dump_rows", "find_rows", "fold_boxes", "read_rows"]
+__all__ = ["ABREAST", "dump_rows", "find_rows", "fold_boxes", "read_rows"]
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
-GROUP = 16  # keys that are looked up side by side
+ABREAST = 16  # keys that are looked up side by side
 _V = vector(1)
 
 
-@kernel((BURST, _V, _V, _V), group="burst")
+@kernel((BURST, _V, _V, _V))
 def find_rows(t: Burst, keys: Array, scratch: Array, found: Array) -> None:
-    """The newest id of each key, or -1. ``scratch`` has ``3 * GROUP`` words.
+    """The newest id of each key, or -1. ``scratch`` has ``3 * ABREAST`` words.
 
     Keys are looked up in groups, all of them a table or a halving of their containers at a time, so
     that they wait for memory together.
     """
-    for start in range(0, keys.size, GROUP):
-        stop = min(start + GROUP, keys.size)
+    for start in range(0, keys.size, ABREAST):
+        stop = min(start + ABREAST, keys.size)
         descend(t, keys, start, stop, scratch)
         halve(t, keys, start, stop, scratch)
         for i in range(start, stop):
             place = scratch[i - start]
             found[i] = -1
             if place > 0 and t.pool[place] == keys[i]:
-                found[i] = t.pool[place + scratch[2 * GROUP + i - start]]
+                found[i] = t.pool[place + scratch[2 * ABREAST + i - start]]
 
 
 @inlined
@@ -82,28 +83,28 @@ def halve(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
     longest = 0
     for k in range(stop - start):
         at = 2 * scratch[k]
-        scratch[GROUP + k] = 0
+        scratch[ABREAST + k] = 0
         if at > 0:
             head = t.pool[at]
             scratch[k] = at + HEAD + t.pool[at + 1]
-            scratch[GROUP + k] = head >> 7
-            scratch[2 * GROUP + k] = t.rooms[head & 127]
+            scratch[ABREAST + k] = head >> 7
+            scratch[2 * ABREAST + k] = t.rooms[head & 127]
             longest = max(longest, head >> 7)
             prefetch(t.pool, scratch[k] + (head >> 8))
     while longest > 1:
         longest -= longest >> 1
         for k in range(stop - start):
-            left = scratch[GROUP + k]
+            left = scratch[ABREAST + k]
             if left > 1:
                 half = left >> 1
                 low = scratch[k]
                 low += half if t.pool[low + half] <= keys[start + k] else 0
                 scratch[k] = low
-                scratch[GROUP + k] = left - half
+                scratch[ABREAST + k] = left - half
                 prefetch(t.pool, low + ((left - half) >> 1))
     for k in range(stop - start):
         if scratch[k] > 0:
-            prefetch(t.pool, scratch[k] + scratch[2 * GROUP + k])
+            prefetch(t.pool, scratch[k] + scratch[2 * ABREAST + k])
 
 
 @inlined
@@ -118,7 +119,7 @@ def inside(t: Burst, at: int, low: int, high: int) -> tuple[int, int]:
     return start, stop
 
 
-@kernel((BURST, _V, _V, NUMBER, _V, _V, _V, _V, _V), group="burst")
+@kernel((BURST, _V, _V, NUMBER, _V, _V, _V, _V, _V))
 def read_rows(
     t: Burst,
     lows: Array,
@@ -172,7 +173,7 @@ def read_rows(
     return filled
 
 
-@kernel((BURST, _V, _V, _V), group="burst")
+@kernel((BURST, _V, _V, _V))
 def dump_rows(t: Burst, path: Array, keys: Array, ids: Array) -> int:
     """All rows in the order of (key, id); how many."""
     filled = 0
@@ -192,9 +193,7 @@ def dump_rows(t: Burst, path: Array, keys: Array, ids: Array) -> int:
 _ARRAYS = ", ".join(["i4[::1]", *["i8[::1]"] * 6])  # of a ``Burst``
 
 
-@kernel(
-    *(f"void({_ARRAYS}, i8[::1], i8[::1], i8, i8[::1], {tail})" for tail in FOLD), group="burst"
-)
+@kernel(*(f"void({_ARRAYS}, i8[::1], i8[::1], i8, i8[::1], {tail})" for tail in FOLD))
 def fold_boxes(
     tables: NDArray[np.int32], prefixes: Array, counted: Array, pool: Array, rooms: Array,
     free: Array, facts: Array, lows: Array, highs: Array, before: int, path: Array,

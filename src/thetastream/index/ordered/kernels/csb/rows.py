@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import kernel, prefetch
+from thetastream._jit.compiling import kernel
+from thetastream._jit.intrinsics import prefetch
 from thetastream.index.kernels.fold import FOLD, fold_rows
 from thetastream.index.ordered.kernels.csb.change import delete_row, insert_near, insert_row
 from thetastream.index.ordered.kernels.csb.nodes import (
@@ -27,22 +28,21 @@ from thetastream.index.ordered.kernels.csb.nodes import (
 )
 from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, give
 
-__all__ = ["GROUP", "clear", "delete_rows", "find_rows", "fold_boxes", "insert_rows", "read_rows"]
+__all__ = ["clear", "delete_rows", "find_rows", "fold_boxes", "insert_rows", "read_rows"]
 
 Array = NDArray[np.int64]
 Values = NDArray[Any]
-GROUP = "csb+tree"
 _TREE = "i8[::1], i8[::1], i8[::1]"
 
 
-@kernel(f"i8({_TREE})", group=GROUP)
+@kernel(f"i8({_TREE})")
 def clear(inners: Array, leaves: Array, facts: Array) -> int:
     """Make the tree empty. O(1)."""
     plant(inners, leaves, facts)
     return 0
 
 
-@kernel(f"i8({_TREE}, i8[::1], i8[::1], i8, i8[::1], i8[::1])", group=GROUP)
+@kernel(f"i8({_TREE}, i8[::1], i8[::1], i8, i8[::1], i8[::1])")
 def insert_rows(
     inners: Array, leaves: Array, facts: Array, keys: Array, ids: Array, start: int, path: Array,
     nodes: Array,
@@ -72,7 +72,7 @@ def insert_rows(
     return done
 
 
-@kernel(f"i8({_TREE}, i8[::1], i8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel(f"i8({_TREE}, i8[::1], i8[::1], i8[::1], i8[::1])")
 def delete_rows(
     inners: Array, leaves: Array, facts: Array, keys: Array, ids: Array, path: Array, run: Array
 ) -> int:
@@ -83,7 +83,7 @@ def delete_rows(
     return found
 
 
-@kernel(f"i8({_TREE}, i8[::1], i8[::1], i8[::1])", group=GROUP)
+@kernel(f"i8({_TREE}, i8[::1], i8[::1], i8[::1])")
 def find_rows(
     inners: Array, leaves: Array, facts: Array, keys: Array, found: Array, nodes: Array
 ) -> int:
@@ -109,8 +109,7 @@ def find_rows(
 
 @kernel(
     f"i8({_TREE}, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], "
-    "i8[::1])",
-    group=GROUP,
+    "i8[::1])"
 )
 def read_rows(
     inners: Array, leaves: Array, facts: Array, lows: Array, highs: Array, before: int,
@@ -148,10 +147,7 @@ def read_rows(
     return filled
 
 
-@kernel(
-    *(f"i8({_TREE}, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], {tail})" for tail in FOLD),
-    group=GROUP,
-)
+@kernel(*(f"i8({_TREE}, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], {tail})" for tail in FOLD))
 def fold_boxes(
     inners: Array, leaves: Array, facts: Array, lows: Array, highs: Array, before: int,
     path: Array, run: Array, nodes: Array, values: Values, first: int, valid: Values,

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import NUMBER, inlined, kernel, lowest_bit, named, vector
+from thetastream._jit.compiling import NUMBER, inlined, kernel, named, vector
+from thetastream._jit.intrinsics import lowest_bit
 
 __all__ = [
     "BINS",
@@ -34,7 +35,6 @@ __all__ = [
     "FACTS",
     "FREE",
     "FULL_FROM",
-    "GROUP",
     "KEYS",
     "LINEAR_MOST",
     "NEED",
@@ -54,7 +54,6 @@ __all__ = [
 
 Array = NDArray[np.int64]
 Bits = NDArray[np.uint64]
-GROUP = "trie"
 u64: Any = np.uint64  # calls of these are conversions in compiled code
 i64: Any = np.int64
 
@@ -187,7 +186,7 @@ def roomy(t: Trie, units: int) -> bool:
     return False
 
 
-@kernel((TRIE, NUMBER), group=GROUP)
+@kernel((TRIE, NUMBER))
 def take(t: Trie, units: int) -> int:
     """Take a block of a size that ``units_of`` gives: its first word, or -1 when there is none."""
     which = _filled_bin(t, bin_of(units))
@@ -206,7 +205,7 @@ def take(t: Trie, units: int) -> int:
     return 2 * unit
 
 
-@kernel((TRIE, NUMBER, NUMBER), group=GROUP)
+@kernel((TRIE, NUMBER, NUMBER))
 def give(t: Trie, at: int, units: int) -> None:
     """Give a block back; free neighbours become one with it."""
     unit = at >> 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from thetastream._jit.compiling import NUMBER, count_bits, inlined, kernel, lowest_bit, vector
+from thetastream._jit.compiling import NUMBER, inlined, kernel, vector
+from thetastream._jit.intrinsics import count_bits, lowest_bit
 from thetastream.index.ordered.kernels.trie.arena import (
     FULL_FROM,
-    GROUP,
     LINEAR_MOST,
     NEED,
     ROWS,
@@ -69,7 +69,7 @@ _ONE = u64(1)
 # --- Lists of rows -------------------------------------------------------------------------------
 
 
-@kernel((TRIE, NUMBER, V, NUMBER, NUMBER), group=GROUP)
+@kernel((TRIE, NUMBER, V, NUMBER, NUMBER))
 def extend_list(t: Trie, value: int, ids: Array, start: int, stop: int) -> int:
     """Add the rows ``ids[start:stop]`` to a value; gives the new one.
 
@@ -148,7 +148,7 @@ def write_suffix(t: Trie, at: int, log: int, place: int, key: int) -> None:
         t.bits[base] = key
 
 
-@kernel((TRIE, NUMBER, NUMBER, U, V, NUMBER, NUMBER), group=GROUP)
+@kernel((TRIE, NUMBER, NUMBER, U, V, NUMBER, NUMBER))
 def make_leaf(
     t: Trie, slot: int, level: int, keys: Bits, values: Array, start: int, stop: int
 ) -> None:
@@ -288,7 +288,7 @@ def branch_room(form: int, count: int) -> int:
     return min(256, units_of(2 * (count + (count >> 3)) + 6) - 3)
 
 
-@kernel((TRIE, NUMBER, NUMBER, NUMBER, U, U), group=GROUP)
+@kernel((TRIE, NUMBER, NUMBER, NUMBER, U, U))
 def make_branch(t: Trie, slot: int, level: int, count: int, prefix: Bits, of: Bits) -> None:
     """Make a branch with ``count`` children, all EMPTY, in a slot; ``of`` are their bytes.
 
@@ -306,7 +306,7 @@ def make_branch(t: Trie, slot: int, level: int, count: int, prefix: Bits, of: Bi
     t.words[slot + 1] = node
 
 
-@kernel((TRIE, NUMBER, U, U), group=GROUP)
+@kernel((TRIE, NUMBER, U, U))
 def add_bytes(t: Trie, slot: int, more: Bits, of: Bits) -> None:
     """Give a branch EMPTY children for the bytes ``more`` that it has none for.
 
@@ -356,7 +356,7 @@ def add_bytes(t: Trie, slot: int, more: Bits, of: Bits) -> None:
     t.words[slot + 1] = at
 
 
-@kernel((TRIE, NUMBER, NUMBER, NUMBER, U, V, U), group=GROUP)
+@kernel((TRIE, NUMBER, NUMBER, NUMBER, U, V, U))
 def split_leaf(
     t: Trie, slot: int, level: int, count: int, keys: Bits, values: Array, of: Bits
 ) -> None:

@@ -15,11 +15,11 @@ no room. Only a branch that becomes a leaf may; room for the largest leaf is ask
 
 from __future__ import annotations
 
-from thetastream._jit.compiling import count_bits, inlined, kernel, shift, vector
+from thetastream._jit.compiling import inlined, kernel, vector
+from thetastream._jit.intrinsics import count_bits, shift
 from thetastream.index.ordered.kernels.trie.arena import (
     BRANCH_BACK,
     FULL_FROM,
-    GROUP,
     KEYS,
     LINEAR_MOST,
     ROWS,
@@ -298,7 +298,7 @@ def _close_up(t: Trie, slot: int, level: int, hold: Bits, held: Array) -> None:
         make_leaf(t, slot, level, hold, held, 0, filled)
 
 
-@kernel((TRIE, U, V, V, V, U, V, U), group=GROUP)
+@kernel((TRIE, U, V, V, V, U, V, U))
 def drop_rows(
     t: Trie, keys: Bits, ids: Array, cursor: Array, path: Array, hold: Bits, held: Array, of: Bits
 ) -> bool:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from thetastream._jit.compiling import inlined, kernel, prefetch, vector
-from thetastream.index.ordered.kernels.trie.arena import GROUP, TRIE, Trie, i64, u64
+from thetastream._jit.compiling import inlined, kernel, vector
+from thetastream._jit.intrinsics import prefetch
+from thetastream.index.ordered.kernels.trie.arena import TRIE, Trie, i64, u64
 from thetastream.index.ordered.kernels.trie.nodes import (
     BITS,
     EMPTY,
@@ -157,7 +158,7 @@ def _go_down(t: Trie, keys: Bits, begin: int, places: Array, count: int) -> None
                 going = True
 
 
-@kernel((TRIE, U, V, V), group=GROUP)
+@kernel((TRIE, U, V, V))
 def find_keys(t: Trie, keys: Bits, places: Array, ids: Array) -> None:
     """The newest row of each key, -1 for none; half as many at a time as ``places`` is long."""
     for begin in range(0, keys.size, places.size >> 1):

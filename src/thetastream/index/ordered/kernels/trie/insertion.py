@@ -17,10 +17,10 @@ enlarged, and it goes on with the same frame. Frames are in ``stack``: ``stack[0
 
 from __future__ import annotations
 
-from thetastream._jit.compiling import inlined, kernel, prefetch, shift, vector
+from thetastream._jit.compiling import inlined, kernel, vector
+from thetastream._jit.intrinsics import prefetch, shift
 from thetastream.index.ordered.kernels.trie.arena import (
     FULL_FROM,
-    GROUP,
     KEYS,
     ROWS,
     RUN_MOST,
@@ -82,7 +82,7 @@ _ONE = u64(1)
 V, U = vector(1), vector(1, 64, "uint")
 
 
-@kernel((U, V, U, V), group=GROUP)
+@kernel((U, V, U, V))
 def distinct(keys: Bits, ids: Array, entries: Bits, values: Array) -> int:
     """Sorted rows as entries: a key and its id, or ``~start`` when several rows have that key."""
     filled = 0
@@ -306,7 +306,7 @@ def _ask_for(t: Trie, slot: int) -> None:
         prefetch(t.words, body + 8 * line)
 
 
-@kernel((TRIE, U, V, U, V, V, U, V, U, V), group=GROUP)
+@kernel((TRIE, U, V, U, V, V, U, V, U, V))
 def put_rows(
     t: Trie, keys: Bits, ids: Array, entries: Bits, values: Array, places: Array,
     hold: Bits, held: Array, sets: Bits, stack: Array,

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import count_bits, inlined, lowest_bit
+from thetastream._jit.compiling import inlined
+from thetastream._jit.intrinsics import count_bits, lowest_bit
 from thetastream.index.ordered.kernels.trie.arena import Trie, i64, u64
 
 __all__ = [

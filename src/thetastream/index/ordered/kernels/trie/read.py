@@ -12,9 +12,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import NUMBER, inlined, kernel, lowest_bit, vector
+from thetastream._jit.compiling import NUMBER, inlined, kernel, vector
+from thetastream._jit.intrinsics import lowest_bit
 from thetastream.index.kernels.fold import fold_rows
-from thetastream.index.ordered.kernels.trie.arena import GROUP, TRIE, Trie, i64, u64
+from thetastream.index.ordered.kernels.trie.arena import TRIE, Trie, i64, u64
 from thetastream.index.ordered.kernels.trie.nodes import (
     BITMAP,
     BITS,
@@ -216,7 +217,7 @@ def _key_at(t: Trie, slot: int, head: int, prefix: int, place: int) -> int:
     return prefix | suffix_at(t, t.words[slot + 1], log_of(level_of(head)), place)
 
 
-@kernel((TRIE, U, U, NUMBER, V, U, V, V, U, V), group=GROUP)
+@kernel((TRIE, U, U, NUMBER, V, U, V, V, U, V))
 def read_boxes(
     t: Trie, lows: Bits, highs: Bits, before: int, cursor: Array, cursor_key: Bits, walk: Array,
     positions: Array, keys: Bits, ids: Array,
@@ -275,7 +276,7 @@ _FOLDS = tuple(
 )
 
 
-@kernel(*_FOLDS, group=GROUP)
+@kernel(*_FOLDS)
 def fold_boxes(
     t: Trie, lows: Bits, highs: Bits, before: int, walk: Array,
     values: Values, first: int, valid: Values,
@@ -314,7 +315,7 @@ def fold_boxes(
             slot = advance(t, low, high, walk)
 
 
-@kernel(*_FOLDS, group=GROUP)
+@kernel(*_FOLDS)
 def fold_by_next(
     t: Trie, lows: Bits, highs: Bits, before: int, walk: Array,
     values: Values, first: int, valid: Values,

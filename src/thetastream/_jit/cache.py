@@ -1,0 +1,80 @@
+"""Where compiled kernels are kept between runs.
+
+The cache of a package lies in a folder named after its kernels' sources, the versions and the
+interpreter; any change leads to another folder. numba's own cache is not safe when several
+processes fill it at once, so it is filled under a file lock by one process while the others wait,
+and a marker per module says that its kernels are complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+__all__ = ["cache_folder", "cache_root", "locked"]
+
+LIBRARY = Path(__file__).resolve().parent.parent
+
+
+@cache
+def cache_folder(package: Path = LIBRARY) -> Path:
+    """The folder of a package's compiled kernels (``THETASTREAM_CACHE`` sets its parent)."""
+    folder = cache_root() / fingerprint(package)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def cache_root() -> Path:
+    """The folder that holds what is kept between runs (``THETASTREAM_CACHE`` sets it)."""
+    chosen = os.environ.get("THETASTREAM_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base) / "thetastream"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.gettempdir()) / f"thetastream-{os.getuid()}"
+
+
+def fingerprint(package: Path = LIBRARY) -> str:
+    """Changes with any kernel source (content or time of change), version or interpreter.
+
+    Kernels of other packages are compiled together with ours, so both count.
+    """
+    digest = hashlib.sha256()
+    versions = [metadata.version(name) for name in ("numpy", "numba", "llvmlite")]
+    digest.update(repr([sys.version, *versions]).encode())
+    for path in sources(package):
+        digest.update(f"{path} {path.stat().st_mtime_ns}".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def sources(package: Path = LIBRARY) -> list[Path]:
+    """The files whose text compiled kernels of a package depend on, whatever their folder."""
+    found = {*LIBRARY.glob("_jit/*.py")}
+    for folder in (LIBRARY, package):
+        found.update(folder.glob("**/kernels/**/*.py"))
+    return sorted(found)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file; the system releases it if the process dies."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)

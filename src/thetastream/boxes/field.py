@@ -1,0 +1,139 @@
+"""Fields: what an index of one side stores, and the intervals of it that fresh rows ask for.
+
+There is one per distinct expression of that side that terms compare, and one for the event time of
+a time window. Terms that share the stored expression share a field, so that
+``l.x >= r.low AND l.x <= r.high`` asks one interval of ``l.x``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.boxes.box import Pieces, band_interval, band_width, intervals, plain_band
+from thetastream.boxes.fresh import Fresh
+from thetastream.condition.expression import Function
+from thetastream.condition.term import Compare, Difference, Term
+from thetastream.schema import Domain, Kind
+from thetastream.side import Side
+
+if TYPE_CHECKING:
+    from thetastream.boxes.binding import Binding
+
+__all__ = ["BoundTerm", "Field"]
+
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BoundTerm:
+    """A term and the domain in which its two expressions are compared."""
+
+    term: Term
+    domain: Domain
+
+    @cached_property
+    def _bands(self) -> dict[Side, tuple[int, int] | None]:
+        return {side: plain_band(self.term, self.domain, side) for side in Side}
+
+    def intervals(self, fresh: Side, keys: Array) -> Pieces:
+        """Disjoint intervals of stored keys that match fresh keys."""
+        band = self._bands[fresh]
+        if band is not None:
+            return band_interval(band, keys)
+        return intervals(self.term, self.domain, fresh, keys)
+
+    @cached_property
+    def names(self) -> dict[Side, str]:
+        """What the sides' expressions are called in messages."""
+        return {side: str(self.term.expression(side)) for side in Side}
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """One key column of the stored side: the terms that read it, or the event time."""
+
+    binding: Binding
+    stored: Side
+    members: tuple[int, ...]
+
+    @property
+    def is_time(self) -> bool:
+        """Whether this is the event time of the window."""
+        return not self.members
+
+    @cached_property
+    def terms(self) -> list[BoundTerm]:
+        """The terms that this field decides."""
+        return [self.binding.terms[i] for i in self.members]
+
+    @property
+    def domain(self) -> Domain:
+        """How values became keys."""
+        return self.terms[0].domain if self.members else self.binding.time_domain
+
+    @cached_property
+    def is_point(self) -> bool:
+        """Whether a fresh row asks for exactly one key."""
+        if len(self.members) != 1:
+            return False
+        arms = self.terms[0].term.arms
+        if len(arms) != 1 or len(arms[0]) != 1:
+            return False
+        (condition,) = arms[0]
+        if not isinstance(condition, Compare) or condition.op is not Function.EQ:
+            return False
+        return self.domain.kind is not Kind.FLOAT or condition.shift(self.stored) is None
+
+    @cached_property
+    def width(self) -> float | None:
+        """Width of a bounded band, in values (floats) or key units."""
+        if len(self.members) != 1:
+            return None
+        return band_width(self.terms[0].term, self.domain)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether a box of this field touches few cells as wide as its band.
+
+        Not so for floats with constants added: rounding can make their intervals much wider.
+        """
+        if self.width is None or self.width <= 0:
+            return False
+        conditions = self.terms[0].term.arms[0]
+        return self.domain.kind is not Kind.FLOAT or all(
+            isinstance(condition, Difference) for condition in conditions
+        )
+
+    def keys(self, rows: Fresh) -> Array:
+        """The stored keys of rows of the stored side."""
+        if self.is_time:
+            assert rows.times is not None
+            return rows.times
+        return rows.keys[self.members[0]]
+
+    def pieces(self, fresh: Fresh) -> Pieces:
+        """Disjoint intervals of this field that fresh rows of the other side ask for."""
+        if self.is_time:
+            assert self.binding.time is not None and fresh.times is not None
+            return [self.binding.time.interval(fresh.times, fresh.side)]
+        parts = [
+            bound.intervals(fresh.side, fresh.keys[i])
+            for i, bound in zip(self.members, self.terms, strict=True)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return [
+            reduce(lambda a, b: (np.maximum(a[0], b[0]), np.minimum(a[1], b[1])), combination)
+            for combination in product(*parts)
+        ]
+
+    def __str__(self) -> str:
+        if self.is_time:
+            return f"event time {self.stored.alias}.{self.binding.time_columns[self.stored]}"
+        return " AND ".join(str(bound.term) for bound in self.terms)

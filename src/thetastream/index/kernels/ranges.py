@@ -1,0 +1,32 @@
+"""Answers as records ⟨start, end⟩ into sorted arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import kernel, vector
+
+__all__ = ["record"]
+
+Array = NDArray[np.int64]
+V, M = vector(1), vector(2)
+
+
+@kernel((M, M, V, V, V, V))
+def record(
+    starts: Array, stops: Array, boxes: Array, runs: Array, firsts: Array, lasts: Array
+) -> int:
+    """Write down the ranges ``[starts[run, box], stops[run, box])`` that hold a row, box by box.
+
+    The arrays written to have room for all; gives how many records there are.
+    """
+    k = np.uint64(0)
+    for box in range(np.uint64(starts.shape[1])):
+        for run in range(np.uint64(starts.shape[0])):
+            boxes[k] = box
+            runs[k] = run
+            firsts[k] = starts[run, box]
+            lasts[k] = stops[run, box]
+            k += np.uint64(starts[run, box] < stops[run, box])
+    return np.int64(k)  # type: ignore[return-value]

@@ -1,0 +1,62 @@
+"""The nested loop: every row against every box, 64 rows at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream._jit.compiling import kernel
+from thetastream._jit.intrinsics import lowest_bit
+from thetastream.index.runs.kernels.search import rows_inside
+
+__all__ = ["scan"]
+
+Array = NDArray[np.int64]
+_VECTOR = 64
+
+
+@kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
+def scan(
+    keys: Array,
+    ids: Array,
+    lows: Array,
+    highs: Array,
+    cursor: Array,
+    filled: int,
+    positions: Array,
+    rows: Array,
+) -> int:
+    """Test every stored row against every box: the nested loop. ``cursor`` starts at (0, 0).
+
+    Blocks of 64 rows are tested column by column, in vector code, for as long as some are inside.
+    """
+    n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
+    room, k = np.uint64(positions.size), np.uint64(filled)
+    box, at = np.uint64(cursor[0]), np.uint64(cursor[1])
+    while box < np.uint64(lows.shape[1]):
+        empty = False
+        for c in range(np.uint64(lows.shape[0])):
+            empty |= lows[c, box] > highs[c, box]
+        if empty:
+            at = n
+        while at < n:
+            hits = rows_inside(keys[0], at, lows[0, box], highs[0, box])
+            for c in range(np.uint64(1), np.uint64(keys.shape[0])):
+                if hits == 0:
+                    break
+                hits &= rows_inside(keys[c], at, lows[c, box], highs[c, box])
+            while hits != 0:
+                if k == room:
+                    cursor[0] = np.int64(box)
+                    cursor[1] = np.int64(at + lowest_bit(hits))
+                    return np.int64(k)  # type: ignore[return-value]
+                positions[k] = box
+                rows[k] = ids[at + lowest_bit(hits)]
+                k += one
+                hits &= hits - one
+            at += vector
+        box += one
+        at = np.uint64(0)
+    cursor[0] = np.int64(box)
+    cursor[1] = 0
+    return np.int64(k)  # type: ignore[return-value]

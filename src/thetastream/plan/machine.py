@@ -1,0 +1,41 @@
+"""Where measured numbers come from: processor, memory, interpreter. No names of hosts or users."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Machine"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a reader needs to know to judge a number."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    system: str
+    python: str
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Describe this machine."""
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+        system = f"{platform.system()} {platform.machine()}"
+        return cls(_cpu_model(), cores or 1, pages, system, platform.python_version())
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
