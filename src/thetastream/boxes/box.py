@@ -3,7 +3,7 @@
 For a fresh value every condition of a term gives one or two inclusive intervals of stored keys; the
 conditions of an arm are intersected, the arms of a term made disjoint. Whole numbers, decimals and
 times use exact integer edges that saturate at the ends of int64. Floats use the edges that IEEE
-rounding gives (``kernels/floats.py``).
+rounding gives (``data/kernels/floats.py``).
 
     fresh right value v, term -5 <= l.x - r.x <= 5     stored left keys [v - 5, v + 5]
     fresh right value v, term l.x != r.x               stored left keys [min, v - 1], [v + 1, max]

@@ -442,7 +442,7 @@ def racks(rows: dict[int, tuple[int, int]]) -> Any:
 
 @pytest.mark.parametrize("tactic", ["auto", *TACTICS])
 def test_data_centres_by_hand(tactic: str) -> None:
-    """Q1 on the rows of ``tests/index/test_po_join.py``, then Figure 5's two fresh rows."""
+    """Q1 on the rows of ``test_po_join.py``, then Figure 5's two fresh rows."""
     r = racks({1: (1800, 3500), 2: (2600, 1600), 3: (900, 2000), 4: (1300, 4100)})
     s = racks({1: (1100, 1500), 2: (2000, 2600), 3: (1300, 3600), 4: (2500, 4000)})
 

@@ -9,7 +9,7 @@
     └───────┘ └─────────────┘ └──────────┘
 
 The B-tree of Ordered Indexing, Section 4.1 (after Bayer and McCreight), in one flat array of words
-(``kernels/btree.py``, ``btree_change.py``). A walk over a range takes leaves and single rows of
+(``kernels/btree/nodes.py``, ``change.py``). A walk over a range takes leaves and single rows of
 inner nodes in turns; leaves need no links.
 
 Invariants: rows ascend by (key, id) in the order of the walk; all leaves have the same depth; but

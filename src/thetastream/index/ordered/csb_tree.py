@@ -8,7 +8,7 @@
     └──────────┴──────────┴──────────┴─ ─ ─ ─ ┘
 
 Rao and Ross's tree as Ordered Indexing, Section 4.1, compares it, in two flat arrays of words
-(``kernels/csb.py``, ``csb_change.py``): groups of leaves and groups of inner nodes. Without the
+(``kernels/csb/nodes.py``, ``change.py``): groups of leaves and groups of inner nodes. Without the
 references to all its children a node has more keys per cache line, so the tree is flatter than a
 B⁺-tree of that node size; the price is memory, as a group is allocated full.
 

@@ -9,8 +9,8 @@
 
 A key of 64 bits is cut into bytes, so no path is longer than eight nodes, however many keys there
 are. Leaves hold what is left of the keys, packed, and may be large: a batch comes sorted and is
-merged into a leaf in one pass. All nodes lie in one array of words (``kernels/trie_arena.py``);
-their forms are in ``kernels/trie_nodes.py``.
+merged into a leaf in one pass. All nodes lie in one array of words (``kernels/trie/arena.py``);
+their forms are in ``kernels/trie/nodes.py``.
 
 Invariants (``trie_invariants.py``): see there.
 

@@ -8,7 +8,7 @@ A *term* gives rows as bits or as lists of ids. Where they come from is its own 
                  the rows for those beside its interval
     PrefixTerm   rows in key order and the bits of some prefixes; for many boxes at a time
 
-A ``View`` is what a reader sees (``index/term_reader.py``): terms, and the bits of live rows.
+A ``View`` is what a reader sees (``term_reader.py``): terms, and the bits of live rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reading a term from its trees and runs: the rows inside an interval, as bits or as lists.
 
-One key column of a window lies in a ``Store`` (``kernels/store.py``): B⁺-trees and sorted runs, as
+One key column of a window lies in a ``Store`` (``trees/kernels/store.py``): B⁺-trees and runs, as
 ``b+tree``, ``css-tree``, ``chained``, ``im-tree`` and ``round-robin`` have them. The loops here
-walk along leaves and runs and put ids where ``kernels/term_sets.py`` wants them: no pairs.
+walk along leaves and runs and put ids where ``term_sets.py`` wants them: no pairs.
 
 They take the arrays one by one (``parts_of``): a call with a store, named tuples of named tuples,
 takes 8 µs longer, as long as reading some thousand rows.

@@ -13,7 +13,7 @@ Equal keys stand in the order in which they were inserted: a row is put behind i
 that expire in the order of their insertion are always the first of their equals, and deleting one
 costs a descent however many equals there are.
 
-Invariants (``index/invariants.py``): keys ascend along the leaf chain; separators bound
+Invariants (``invariants.py``): keys ascend along the leaf chain; separators bound
 their children; all leaves of a tree have the same depth; but for the root, a node of a tree that
 has seen deletes is at least half full, up to rows and children left over from borrowing.
 """

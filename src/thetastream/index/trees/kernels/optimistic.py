@@ -14,7 +14,7 @@ once, with its parent, and the descent begins anew, so that splits never travel 
 
 Rows are deleted in place and leaves are never joined: so a reader at a leaf can always go on to the
 right, whatever was split meanwhile. Leaves that deletes have left empty are given back by building
-the tree anew when nodes run out (``index/optimistic_tree.py``).
+the tree anew when nodes run out (``optimistic_tree.py``).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ insertion, so a fresh row is put behind its equals, and of equal keys the last i
 Invariants: rows ascend in the order of the walk; all leaves have one depth; but for the root and
 the right edge, a node is at least half full; nodes are in the tree or in the list of freed ones.
 
-How rows get into it and out of it is in ``btree_change.py``.
+How rows get into it and out of it is in ``change.py``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ A container holds at most ``LIMIT`` rows, unless all its keys are equal. Equal k
 one container. Rows of a block may begin after a gap: rows of equal keys expire from the front.
 
 Blocks come in sizes (``ROOMS``); freed ones are kept in a list per size. Kernels stop when the pool
-or the tables are too small. ``copy_trie`` (``burst_changes``) moves everything to larger or smaller
+or the tables are too small. ``copy_trie`` (``changes``) moves everything to larger or smaller
 arrays, in the order of the keys and without what is free.
 
 Paper: Ordered Indexing, Section 2, after Heinz, Zobel and Williams, "Burst tries", 2002.

@@ -18,7 +18,7 @@ its first word. Rows are ordered by key and then by id; child ``c`` holds keys b
 ``c - 1`` and ``c``, both included, as equal keys may be cut apart. Ids ascend with insertion, so a
 fresh row is put behind its equals.
 
-How rows get into it and out of it is in ``csb_change.py``.
+How rows get into it and out of it is in ``change.py``.
 
 Invariants: keys ascend from leaf to leaf; separators bound their children; all leaves have one
 depth; none but the root is empty; groups are in the tree or in the list of freed ones.
