@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from time import monotonic
 from typing import Any
 
@@ -25,8 +27,10 @@ REST = inspect.Parameter.VAR_KEYWORD
 
 def test_names() -> None:
     assert sorted(ts.__all__) == [
-        *("CountWindow", "Explanation", "How", "Interval", "Metrics", "Predicate", "Relation"),
+        *("CountWindow", "Explanation", "How", "IndexJoin", "Interval", "Metrics", "ParallelJoin"),
         *(
+            "Predicate",
+            "Relation",
             "RelationJoin",
             "Side",
             "StreamJoin",
@@ -40,6 +44,21 @@ def test_names() -> None:
     assert ts.__all__ == sorted(ts.__all__, key=lambda name: (name[0].islower(), name))
     for name in ts.__all__:
         assert getattr(ts, name) is not None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("spark", "testing", "datasets", "index"),
+        *("oracle", "aggregate_oracle", "parallel", "cost", "ibwj"),
+    ],
+)
+def test_modules_that_users_import(address: str) -> None:
+    module = importlib.import_module(f"thetastream.{address}")
+    assert getattr(ts, address) is module
+    assert sys.modules[module.__name__] is module, "one module, whatever it is called"
+    assert module.__spec__ is not None
+    assert module.__spec__.name == module.__name__
 
 
 def test_stream_join() -> None:
@@ -119,7 +138,7 @@ def test_indexes() -> None:
     }
     assert ts.index.names() == [
         "b+tree", "b-tree", "bi-sort", "bi-sort-opencl", "burst-trie", "chained", "csb+tree",
-        "css-tree", "im-tree", "incremental", "judy", "llat", "nested-loop", "optimistic-tree",
+        "css-tree", "im-tree", "incremental", "llat", "nested-loop", "optimistic-tree",
         "per-term", "pim-tree", "po-join", "ptwi", "radix-trie", "rap-table", "round-robin",
         "sorted-runs", "split-join", "spo-join", "subwindows", "wib-tree", "zoned-runs",
     ]  # fmt: skip

@@ -15,8 +15,8 @@ above every number and makes a sum or mean NaN, as in Spark.
 
 A *fold* holds per set of rows the number of values, their sum, the least and the greatest, all as
 int64 or all as float64 (``index/kernels/fold.py``). Values become such numbers one-to-one and in
-order (``data/measure.py``), so one fold of a column answers every function. Sums of whole numbers are exact
-however large they are, so an error says what the sum is, and a mean never overflows.
+order (``data/measure.py``), so one fold of a column answers every function. Sums of whole numbers
+are exact however large they are, so an error says what the sum is, and a mean never overflows.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -13,6 +12,8 @@ import pytest
 
 from thetastream.cli import demo_embedded, demo_spark
 from thetastream.truth import oracle
+
+from ..processes import started
 
 
 @pytest.fixture(autouse=True)
@@ -55,17 +56,12 @@ def test_a_wrong_answer_is_noticed(command, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ctrl_c_stops_the_demo() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "thetastream.cli", "demo", "--embedded", "--rows", "4000000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    assert process.stdout is not None
-    assert "trades" in process.stdout.readline()  # it has started
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    arguments = ("demo", "--embedded", "--rows", "4000000")
+    with started(*arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "trades" in process.stdout.readline()  # it has started
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "stopped by Ctrl-C" in errors
     assert "Traceback" not in errors
@@ -103,20 +99,12 @@ def test_the_exit_code_is_the_oracles_word(
     assert calls == [(400_000, 5, None)]
 
 
-def spark_demo(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "thetastream.cli", "demo", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-
-
 @pytest.mark.slow
 def test_the_whole_demo_on_spark(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    output, errors = (demo := spark_demo("--rows", "60000", "--folder", str(folder))).communicate()
+    arguments = ("demo", "--rows", "60000", "--folder", str(folder))
+    with started(*arguments, stdout=subprocess.PIPE, text=True) as demo:
+        output, errors = demo.communicate(timeout=300)
     assert demo.returncode == 0, output + errors
     assert errors == ""  # Spark is quiet
     assert re.search(r"rows in +60,000 ", output)
@@ -128,11 +116,11 @@ def test_the_whole_demo_on_spark(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_stops_the_demo_on_spark() -> None:
-    demo = spark_demo("--rows", "4000000")
-    assert demo.stdout is not None
-    while "partitions by" not in (line := demo.stdout.readline()):  # until Spark runs
-        assert line
-    demo.send_signal(signal.SIGINT)
-    _, errors = demo.communicate(timeout=120)
+    with started("demo", "--rows", "4000000", stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        while "partitions by" not in (line := demo.stdout.readline()):  # until Spark runs
+            assert line
+        demo.send_signal(signal.SIGINT)
+        _, errors = demo.communicate(timeout=120)
     assert demo.returncode == 130, errors
     assert errors == "stopped by Ctrl-C\n"

@@ -51,7 +51,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_calibrating_stores_what_is_loaded(command, folder: Path) -> None:
     result = command("index", "calibrate", "--quick")
     assert result.exit_code == 0
-    assert result.stderr.splitlines() == ["windows of 2^5 rows", "windows of 2^6 rows"]
+    said = [line for line in result.stderr.splitlines() if "compiling kernels" not in line]
+    assert said == ["windows of 2^5 rows", "windows of 2^6 rows"]
     assert f"written to {calibration_file()}" in result.stdout
     assert "λ_ib^s" in result.stdout
     loaded = Constants.load()

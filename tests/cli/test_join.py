@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from thetastream.cli.files import Source, Target
+
+from ..processes import started
 
 ON = "abs(l.x - r.x) <= 2 AND l.s = r.s"
 
@@ -193,20 +192,13 @@ def test_ctrl_c_leaves_no_file_and_no_process(tmp_path: Path) -> None:
     """20 thousand million matches never end, so the command is stopped while it writes."""
     table = pa.table({"x": np.arange(200_000) % 10})
     left = save(tmp_path / "l.parquet", table)
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "thetastream.cli", "join", left, left),
-            *("--on", "l.x <= r.x", "--count", "200000", "-o", str(tmp_path / "out.parquet")),
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    while not list(tmp_path.glob(".out.*")):  # the hidden file: the join is running
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    options = ("--on", "l.x <= r.x", "--count", "200000", "-o", str(tmp_path / "out.parquet"))
+    with started("join", left, left, *options, text=True) as process:
+        while not list(tmp_path.glob(".out.*")):  # the hidden file: the join is running
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "stopped by Ctrl-C" in errors
     assert [path.name for path in tmp_path.iterdir()] == ["l.parquet"]

@@ -55,7 +55,7 @@ class Judy(OrderedIndex):
 
     name: ClassVar[str] = "judy"
     summary: ClassVar[str] = "the C library libJudy, where it is installed; for comparison"
-    kernels: ClassVar[ModuleType] = kernels
+    kernels: ClassVar[ModuleType | None] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1) -> None:
         self._calls = np.array(load(), np.int64)

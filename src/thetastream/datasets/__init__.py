@@ -1,5 +1,9 @@
 """Seeded data for tests, demos and benchmarks, and loaders for real data sets.
 
+A module per kind: ``keys``, ``rates``, ``workloads``, ``queries``, ``streams``, ``semi_stream``,
+``tpch``, ``traffic`` and ``linear_road``, ``real``; ``cutting`` cuts streams into batches. The room
+imports the vocabulary.
+
 - key columns: :data:`DISTRIBUTIONS` and the functions in it, :func:`correlated`;
 - match rates: :func:`band_width`, :func:`inequality_offset`, :func:`measured_match_rate`;
 - benchmark workloads: :data:`WORKLOADS`, :func:`w1`, :func:`w2`, :func:`w3`;

@@ -7,6 +7,10 @@
     def test_my_join(scenario):
         assert_same_pairs(run_engine(scenario).pairs, run_oracle(scenario).pairs)
 
+``kinds``, ``predicates`` and ``streams`` are the strategies, ``driver`` runs engine and oracle,
+``assertions`` compares, ``index_checks``, ``join_checks`` and ``aggregates`` are the battery. The
+room imports the public names and the oracles.
+
 ``INDEX_CHECKS`` and ``JOIN_CHECKS`` run over everything that is registered; see docs/testing.md.
 """
 

@@ -9,9 +9,9 @@ import select
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from thetastream.cli.relation import calibrate as relation_calibrate
 from thetastream.cli.relation import change as relation_change
 from thetastream.cli.relation import join as relation_join
 from thetastream.cli.relation import verbs as relation
+
+from ...processes import started
 
 VERBS = (*("build", "join", "info", "check", "insert", "update", "delete", "compact", "calibrate"),)
 PARTS = [{"part": i * 7 % 500, "name": f"part {i}", "price": i / 4} for i in range(800)]
@@ -305,14 +307,8 @@ def test_damage_is_found(command, tmp_path: Path, parts: str) -> None:
     assert not (tmp_path / "out.csv").exists()
 
 
-def run(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "thetastream.cli", "relation", *arguments],
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        **options,
-    )
+def run(*arguments: str, **options: Any) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return started("relation", *arguments, bufsize=0, **options)
 
 
 def test_rows_pass_through_pipes_while_the_stream_goes_on(parts: str) -> None:
@@ -357,15 +353,13 @@ def test_ctrl_c_during_a_join_leaves_no_file(tmp_path: Path, parts: str) -> None
     reader, writer = os.pipe()
     with open(reader, "rb") as source, open(writer, "wb", buffering=0) as sink:
         output = str(tmp_path / "out.parquet")
-        process = run(
-            *("join", "-", parts, "--on", "l.part = r.part", "--deadline", "50 ms", "-o", output),
-            stdin=source,
-        )
-        sink.write(b"part\n" + b"7\n" * 1000)
-        while not list(tmp_path.glob(".out.*")):  # the hidden file: rows have come out
-            assert process.poll() is None
-            time.sleep(0.01)
-        stop(process)
+        options = ("--on", "l.part = r.part", "--deadline", "50 ms", "-o", output)
+        with run("join", "-", parts, *options, stdin=source) as process:
+            sink.write(b"part\n" + b"7\n" * 1000)
+            while not list(tmp_path.glob(".out.*")):  # the hidden file: rows have come out
+                assert process.poll() is None
+                time.sleep(0.01)
+            stop(process)
     assert {path.name for path in tmp_path.iterdir()} == {"parts.parquet", "parts.rel"}
 
 
@@ -374,11 +368,11 @@ def test_ctrl_c_during_a_build_leaves_the_old_relation(tmp_path: Path, parts: st
     numbers = np.random.default_rng(1).permutation(3_000_000)
     source = save(tmp_path / "many.parquet", pa.table({"part": numbers, "more": numbers}))
     build = ("build", source, parts, "--key", "part", "--memory", "16 MB", "--force")
-    process = run(*build)
-    while sorted(path.name for path in Path(parts).rglob("*")) == before:
-        assert process.poll() is None
-        time.sleep(0.005)
-    stop(process)
+    with run(*build) as process:
+        while sorted(path.name for path in Path(parts).rglob("*")) == before:
+            assert process.poll() is None
+            time.sleep(0.005)
+        stop(process)
     assert sorted(path.name for path in Path(parts).iterdir()) == before
     with ts.Relation.open(parts) as made:
         made.check()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream.errors import RegistryError
-from thetastream.index import base, create, names, structure
+from thetastream.index import create, names, registry, structure
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.slotted.incremental import Incremental
 from thetastream.testing import INDEX_CHECKS, IndexCheck
@@ -24,7 +24,7 @@ KEYS = st.integers(-2, 2)
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A structure in two arrays, under a name of its own."""
-    monkeypatch.setitem(base._STRUCTURES, "plain", Plain)
+    monkeypatch.setitem(registry._STRUCTURES, "plain", Plain)
 
 
 @pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
@@ -49,7 +49,7 @@ class Counting(Plain):
 def test_rows_are_deleted_one_by_one(batches: list[tuple[list[int], int, int]]) -> None:
     """Each row once, with its key, in the order of arrival; gaps in ids included."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(base._STRUCTURES, "counting", Counting)
+        patch.setitem(registry._STRUCTURES, "counting", Counting)
         index = Incremental(4, 1, "counting")
     inside = index._index
     assert isinstance(inside, Counting)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import thetastream as ts
 from thetastream.errors import DataError, RegistryError, StateError
-from thetastream.index import base, create
+from thetastream.index import base, create, registry
 from thetastream.index.runs.sorted_runs import SortedRuns
 from thetastream.index.slotted import disposal
 from thetastream.index.slotted.circular import Calendar
@@ -48,7 +48,7 @@ every = pytest.mark.parametrize("inner", INNER)
 def plain() -> Any:
     """A structure in two arrays, under a name of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(base._STRUCTURES, "plain", Plain)
+        patch.setitem(registry._STRUCTURES, "plain", Plain)
         yield
 
 
@@ -397,7 +397,7 @@ class Noted(SortedRuns):
 
 def test_a_whole_subwindow_is_dropped_without_a_look_at_its_rows() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(base._STRUCTURES, "noted", Noted)
+        patch.setitem(registry._STRUCTURES, "noted", Noted)
         index = Ptwi(6, 1, "noted", subwindows=2)
         put(index, [1, 2, 3, 4], 0)
     oldest = index.slots_between(LOW, HIGH)[0].index

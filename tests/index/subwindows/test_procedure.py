@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thetastream.index import create
-from thetastream.index.subwindows import procedure
+from thetastream.index import create, threads
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.part import Part
@@ -83,7 +82,7 @@ def test_a_share_of_the_boxes() -> None:
 
 
 def test_pairs_are_computed_ahead_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(procedure, "_KEPT", 25)
+    monkeypatch.setattr(threads, "_KEPT", 25)
     made = []
 
     def chunks() -> Iterator[tuple[Array, Array]]:
@@ -102,7 +101,7 @@ def test_a_huge_answer_is_read_to_its_end_by_several_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """More pairs than are computed ahead; rows that come meanwhile are no part of it."""
-    monkeypatch.setattr(procedure, "_KEPT", 50)
+    monkeypatch.setattr(threads, "_KEPT", 50)
     for name in ("bi-sort", "rap-table", "wib-tree"):
         index = create(name, capacity=60, subwindows=2, partitions=3, threads=2, workers=2)
         index.insert(np.arange(70) % 3, np.arange(70))

@@ -96,7 +96,7 @@ FORKS = """
 import json, os, resource, signal, sys, time
 import numpy as np, pyarrow as pa
 import thetastream as ts
-from thetastream.relation import folder, generation, sorting
+from thetastream.relation.files import folder, generation, sorting
 from thetastream.relation.image.layout import Layout
 
 table = pa.table({"k": np.random.default_rng(1).permutation(40_000), "x": np.ones(40_000)})

@@ -1,4 +1,5 @@
 """The verbs of ``thetastream relation``, a module each.
 
-``verbs`` registers them; ``line`` and ``pipe`` are what they share.
+``build``, ``join``, ``info``, ``change`` and ``calibrate`` are the verbs, ``verbs`` registers them;
+``line`` shows progress, ``pipe`` joins a stream of files.
 """

@@ -57,7 +57,7 @@ class BTree(OrderedIndex):
 
     name: ClassVar[str] = "b-tree"
     summary: ClassVar[str] = "classical B-tree, rows in inner nodes as well as in leaves"
-    kernels: ClassVar[ModuleType] = kernels
+    kernels: ClassVar[ModuleType | None] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, node_bytes: int = 512) -> None:
         checked(self.name, node_bytes=(node_bytes, 192))

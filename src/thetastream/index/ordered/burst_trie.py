@@ -80,7 +80,7 @@ class BurstTrie(OrderedIndex):
 
     name: ClassVar[str] = "burst-trie"
     summary: ClassVar[str] = "trie of 256-way tables over sorted containers that burst when full"
-    kernels: ClassVar[ModuleType] = kernels
+    kernels: ClassVar[ModuleType | None] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, container: int = 256) -> None:
         checked(self.name, container=(container, 1))

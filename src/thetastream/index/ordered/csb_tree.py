@@ -60,7 +60,7 @@ class CsbTree(OrderedIndex):
 
     name: ClassVar[str] = "csb+tree"
     summary: ClassVar[str] = "cache-sensitive B⁺-tree, children of a node side by side in a group"
-    kernels: ClassVar[ModuleType] = kernels
+    kernels: ClassVar[ModuleType | None] = kernels
 
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, keys: int = 15) -> None:
         checked(self.name, keys=(keys, 2))

@@ -36,12 +36,13 @@ _NOTHING = np.empty(0, np.int64)
 class OrderedIndex(Index):
     """Rows in one ordered structure. Subclasses hold it; see the methods they implement."""
 
-    kernels: ClassVar[ModuleType]
-    """The package of kernels it needs."""
+    kernels: ClassVar[ModuleType | None] = None
+    """The package of its kernels, if it has some."""
 
     def __init__(self, capacity: int, columns: int, **settings: Any) -> None:
         super().__init__(capacity, columns)
-        prepare(self.kernels)
+        if self.kernels is not None:
+            prepare(self.kernels)
         self._settings = settings
         self._beside = Beside(columns - 1, keep_first=False)
         self._questions = Questions(self, _Now)

@@ -62,7 +62,7 @@ class RadixTrie(OrderedIndex):
 
     name = "radix-trie"
     summary = "compact trie over key bytes, nodes by population"
-    kernels: ClassVar[ModuleType] = kernels
+    kernels: ClassVar[ModuleType | None] = kernels
 
     def __init__(
         self, capacity: int = 1 << 20, columns: int = 1, *, run: int = 1024, linear: int = 8,
