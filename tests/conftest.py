@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +24,14 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# Few of them, for what a newcomer runs.
+settings.register_profile(
+    "quick",
+    derandomize=True,
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 # New examples on every run: THETASTREAM_HYPOTHESIS=explore make test ARGS="-k oracle"
 settings.register_profile(
     "explore",
@@ -30,6 +42,9 @@ settings.register_profile(
 settings.load_profile(os.environ.get("THETASTREAM_HYPOTHESIS", "ci"))
 
 
+LABORATORY = Path(__file__).parent / "thetabench"
+
+
 def pytest_configure() -> None:
     """A run in the background ignores Ctrl-C, and so would every process that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -38,10 +53,16 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a Spark session go to one process; some need what may be absent."""
+    """Tests that share a Spark session go to one process; some need what may be absent.
+
+    Spark and the laboratory take their time: `make test` runs only what is marked as smoke there.
+    """
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        on_spark = "spark" in getattr(item, "fixturenames", ())
+        if on_spark:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if (on_spark or LABORATORY in item.path.parents) and not item.get_closest_marker("smoke"):
+            item.add_marker(pytest.mark.full)
     _skip_without("opencl", find, items)  # PoCL comes with the packages, but needs a linker
 
 
@@ -55,3 +76,43 @@ def _skip_without(word: str, look: Callable[[], object], items: list[pytest.Item
     except RegistryError as error:
         for item in wanting:
             item.add_marker(pytest.mark.skip(reason=str(error)))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session as ``configure`` sets it: two cores, two shuffle partitions, a zone not UTC.
+
+    It is started in a folder of the test run, to which relative paths belong from then on, and so
+    do run files of its workers: nothing outlives it.
+    """
+    from pyspark.sql import SparkSession
+
+    from thetastream.spark import configure
+
+    folder = tmp_path_factory.mktemp("spark")
+    environment = {
+        "THETASTREAM_RUNS": str(folder / "runs"),
+        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "Asia/Kolkata",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.streaming.numRecentProgressUpdates": "200",
+        "spark.sql.ansi.enabled": "true",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        builder = configure(SparkSession.builder.master("local[2]"), partitions=2)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        with chdir(folder):
+            session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()

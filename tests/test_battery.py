@@ -8,6 +8,8 @@ import thetastream as ts
 from thetastream.index.subwindows.chain import Chain
 from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny
 
+from .scale import SHARE
+
 # Every tactic by itself, and the index-based ones over every index: chains of subwindows, others.
 CHAINS = [name for name in ts.index.names() if issubclass(ts.index.structure(name), Chain)]
 TACTICS = [
@@ -15,15 +17,17 @@ TACTICS = [
     *(f"ibwj/{name}" for name in ts.index.names() if name not in CHAINS),
     *(f"panjoin/{name}" for name in CHAINS if name != "subwindows"),
 ]
-FAST, LONG = 0.5, 10.0
+FAST, LONG = 0.5 * SHARE, 10.0
 
 
+@pytest.mark.battery
 @pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
 @pytest.mark.parametrize("name", ts.index.names())
 def test_index(name: str, check: IndexCheck) -> None:
-    check.run(tiny(name), 1.0)
+    check.run(tiny(name), SHARE)
 
 
+@pytest.mark.battery
 @pytest.mark.parametrize("check", JOIN_CHECKS, ids=lambda check: check.name)
 @pytest.mark.parametrize("tactic", TACTICS)
 def test_join(tactic: str, check: JoinCheck) -> None:
@@ -44,4 +48,6 @@ def test_index_at_length(name: str, check: IndexCheck) -> None:
 @pytest.mark.parametrize("check", JOIN_CHECKS, ids=lambda check: check.name)
 @pytest.mark.parametrize("tactic", TACTICS)
 def test_join_at_length(tactic: str, check: JoinCheck) -> None:
-    check.run(make_join(tactic), LONG, may_refuse=tactic != "auto")
+    # The others share their loops; at a third of the examples the whole takes half the time.
+    scale = LONG / 3 if "/" in tactic and tactic != "ibwj/pim-tree" else LONG
+    check.run(make_join(tactic), scale, may_refuse=tactic != "auto")

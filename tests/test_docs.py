@@ -7,9 +7,11 @@ page share one namespace and run in order, in a folder of their own.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,11 +109,34 @@ def test_links_resolve(page: Path) -> None:
     assert broken(page) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_examples_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+ON_SPARK = [page for page in PAGES if "SparkSession" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ON_SPARK], ids=name)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    run(page)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("page", ON_SPARK, ids=name)
+def test_examples_run_on_spark(page: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder of the JVM, to which relative paths belong; what they write is removed."""
+    home = Path(spark._jvm.java.lang.System.getProperty("user.dir"))
+    assert home != ROOT
+    before = {*home.iterdir()}
+    monkeypatch.chdir(home)
+    try:
+        run(page)
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        for left in {*home.iterdir()} - before:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def run(page: Path) -> None:
+    """Run the blocks of a page."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in split(page.read_text(encoding="utf-8"))[1]:
         if block.language == "python" and not block.skipped:

@@ -29,6 +29,8 @@ from thetastream.datasets.real import VARIABLE
 from thetastream.datasets.traffic import FEET, VIDS, Traffic
 from thetastream.errors import DataError
 
+from ..scale import scaled
+
 Trips = dict[str, NDArray[Any]]
 
 
@@ -226,7 +228,7 @@ def test_seed_and_seconds() -> None:
     assert make(0, 1).num_rows == 0
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=scaled(25))
 @given(every=st.integers(1, 400), seconds=st.integers(0, 310), rate=st.sampled_from([0.5, 40]))
 def test_any_cut_gives_the_same_rows(every: int, seconds: int, rate: float) -> None:
     batches = list(linear_road_batches(every, seconds=seconds, rate=rate, seed=3))

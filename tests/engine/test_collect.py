@@ -24,6 +24,8 @@ from thetastream.testing import assert_same_pairs, run_engine, run_oracle
 from thetastream.testing.kinds import KINDS, Kind
 from thetastream.testing.streams import MODES, Scenario, scenarios
 
+from ..scale import scaled
+
 
 @dataclass
 class Clock:
@@ -98,13 +100,13 @@ def agrees(scenario: Scenario, collected: Settings, **options: Any) -> None:
     assert all(side.waiting_rows == 0 for side in outcome.metrics.sides.values())
 
 
-@settings(max_examples=400)
+@settings(max_examples=scaled(400))
 @given(scenarios(self_join=None), COLLECTED)
 def test_any_join_gives_what_the_oracle_gives(scenario: Scenario, collected: Settings) -> None:
     agrees(scenario, collected)
 
 
-@settings(max_examples=400)
+@settings(max_examples=scaled(400))
 @given(scenarios(ALIKE, on="l.a = r.a", self_join=None, max_rows=20), COLLECTED)
 def test_windows_alone_decide_when_all_rows_match(scenario: Scenario, collected: Settings) -> None:
     agrees(scenario, collected)
@@ -129,13 +131,13 @@ def advancing(draw: st.DrawFn) -> Scenario:
     return Scenario(tuple(pushes), "l.a = r.a", window, how, alone)
 
 
-@settings(max_examples=200)
+@settings(max_examples=scaled(200))
 @given(advancing(), COLLECTED)
 def test_rows_expire_while_others_are_collected(scenario: Scenario, collected: Settings) -> None:
     agrees(scenario, collected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(scenarios(INTS, on="abs(l.a - r.a) <= 1", self_join=None, max_rows=14), COLLECTED)
 def test_every_mode_and_tactic(scenario: Scenario, collected: Settings) -> None:
     for how in MODES:
@@ -143,7 +145,7 @@ def test_every_mode_and_tactic(scenario: Scenario, collected: Settings) -> None:
             agrees(replace(scenario, how=how), collected, tactic=tactic)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(scenarios(INTS, self_join=None), COLLECTED)
 def test_answers_may_be_read_late_and_by_threads(scenario: Scenario, collected: Settings) -> None:
     agrees(scenario, collected, lazy=True, threads=2, batch_rows=2)

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.errors import DataError, RegistryError, SchemaError, StateError, WindowError
 
+from ..scale import scaled
+
 SCHEMA = pa.schema(
     [("t", pa.int64()), ("seg", pa.int8()), ("vid", pa.int32()), ("speed", pa.int32()),
      ("fuel", pa.float64()), ("plate", pa.string())]
@@ -117,7 +119,7 @@ def made(index: str, size: int = 12, slide: int | None = None, **more: Any) -> t
 
 @pytest.mark.parametrize("slide", [None, 3])
 @pytest.mark.parametrize("index", INDEXES)
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     batches=BATCHES,
     lateness=st.sampled_from([0, 2, 6]),
@@ -160,7 +162,7 @@ def test_any_rows_in_any_order(
 
 @pytest.mark.parametrize("slide", [None, 2])
 @pytest.mark.parametrize("index", INDEXES)
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(
     batches=st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9)), max_size=5)),
     last=st.sampled_from([None, 2, 4]),

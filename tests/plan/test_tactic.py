@@ -36,6 +36,8 @@ from thetastream.truth import oracle
 from thetastream.tuplewise.ibwj import joinable
 from thetastream.window import CountWindow, TimeWindow, Window
 
+from ..scale import scaled
+
 LOW, HIGH = -(2**63), 2**63 - 1
 SCHEMA = pa.schema(
     [
@@ -120,7 +122,7 @@ def found(layout: Layout, stored: Fresh, fresh: Fresh) -> Counter:
 
 
 @pytest.mark.parametrize(("text", "window"), QUERIES, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(left=BATCH, right=BATCH)
 def test_boxes_hold_every_match_once(
     text: str, window: Window, left: pa.RecordBatch, right: pa.RecordBatch
@@ -137,7 +139,7 @@ def test_boxes_hold_every_match_once(
 
 
 @pytest.mark.parametrize(("text", "window"), QUERIES, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(batch=BATCH)
 def test_keys_come_back_from_the_matrix(text: str, window: Window, batch: pa.RecordBatch) -> None:
     binding = bound(text, window)

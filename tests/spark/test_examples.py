@@ -48,7 +48,13 @@ def test_an_example_is_short_and_says_what_it_shows(name: str) -> None:
     assert len(text.splitlines()) <= 70
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.smoke] if name == "files_to_files" else [])
+        for name in ANSWERS
+    ],
+)
 def test_an_example_gives_what_it_says(name: str, spark: Any, tmp_path: Path) -> None:
     assert load(name).main(spark, tmp_path) == ANSWERS[name]
 

@@ -44,6 +44,7 @@ PUSHES = (
 )
 
 
+@pytest.mark.smoke
 def test_figures_against_known_counts(spark: Any, tmp_path: Path) -> None:
     heard: list[JoinMetrics] = []
     listener = MetricsListener(heard.append)

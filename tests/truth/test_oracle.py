@@ -22,6 +22,8 @@ from thetastream.truth import oracle
 from thetastream.truth.oracle import Moment, evaluate, join, matches, read
 from thetastream.window import CountWindow, TimeWindow
 
+from ..scale import scaled
+
 NAN, INF = math.nan, math.inf
 
 
@@ -304,7 +306,7 @@ def test_terms_say_what_the_text_says_on_times(case: tuple[str, str]) -> None:
     agrees_with_its_text(case[1], pair(case[0]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(st.data())
 def test_duckdb_gives_the_same_rows(data: Any) -> None:
     duckdb = pytest.importorskip("duckdb")

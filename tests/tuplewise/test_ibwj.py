@@ -16,6 +16,8 @@ from thetastream.index import structure
 from thetastream.index.trees.kernels import store as layout
 from thetastream.tuplewise.ibwj import STEPS, IndexJoin, joinable
 
+from ..scale import scaled
+
 Array = NDArray[np.int64]
 Pair = tuple[int, int]
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -94,7 +96,7 @@ CUTS = st.lists(st.integers(0, 50), max_size=3)
 
 
 @cases
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(tuples=TUPLES, windows=WINDOWS, cuts=CUTS, self_join=st.booleans())
 @example(tuples=[(0, HIGH, HIGH, HIGH)] * 40, windows=(5, 1), cuts=[], self_join=True)
 @example(
@@ -239,7 +241,7 @@ def test_a_chain_that_grew_on_goes_back_to_its_length(immutable: bool) -> None:
 
 @pytest.mark.parametrize("name", ["round-robin", "nested-loop"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(tuples=TUPLES, windows=WINDOWS, cuts=CUTS, self_join=st.booleans())
 def test_a_divided_window(
     name: str,

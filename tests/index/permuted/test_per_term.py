@@ -19,6 +19,8 @@ from thetastream.index.permuted import per_term, present, term_reader, terms
 from thetastream.index.permuted.per_term import PerTerm
 from thetastream.testing import INDEX_CHECKS, IndexCheck
 
+from ...scale import scaled
+
 Array = NDArray[np.int64]
 Box = tuple[tuple[int, int], ...]
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -106,7 +108,7 @@ STEPS = st.lists(
 
 @each_way
 @every
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(steps=STEPS, read=st.integers(0, 3))
 def test_open_answers_stay_as_they_are(kind: str, how: str, steps: list[Any], read: int) -> None:
     """Every answer is opened, read in part, and finished after all steps; ids have gaps."""

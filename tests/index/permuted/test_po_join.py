@@ -15,6 +15,7 @@ from thetastream.errors import DataError, RegistryError
 from thetastream.index import Index, create
 from thetastream.index.permuted.permuted import Permuted, Way
 
+from ...scale import scaled
 from ..index_boxes import (
     HIGH,
     LOW,
@@ -92,7 +93,7 @@ def test_words_and_their_edges(probing: str, rows: int, domain: int) -> None:
 
 @pytest.mark.parametrize("probing", WAYS)
 @pytest.mark.parametrize("columns", [1, 3, 4])
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(data=st.data())
 def test_any_number_of_columns(probing: str, columns: int, data: st.DataObject) -> None:
     row = st.tuples(*[KEYS] * columns)

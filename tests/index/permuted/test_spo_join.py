@@ -27,6 +27,8 @@ from thetastream.testing.kinds import KINDS
 from thetastream.testing.predicates import OPERATORS
 from thetastream.testing.streams import Kinds, Scenario, count_scenarios, recut, scenarios
 
+from ...scale import scaled
+
 TACTICS = ("spo-join", "spo-join/po-join", "spo-join/zoned-runs", "spo-join/per-term")
 Q1 = "l.power < r.power AND l.cool > r.cool"
 Q2 = "abs(l.lon - r.lon) < 0.03 AND abs(l.lat - r.lat) < 0.03"
@@ -146,7 +148,7 @@ def two_terms(kinds: Kinds) -> st.SearchStrategy[str]:
 
 
 @pytest.mark.parametrize("tactic", TACTICS)
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(scenario=scenarios(INTS, on=two_terms, columns=2, self_join=None, max_rows=20))
 def test_any_scenario(tactic: str, scenario: Scenario) -> None:
     outcome = run_engine(scenario, make_join(tactic), check=True)
@@ -156,7 +158,7 @@ def test_any_scenario(tactic: str, scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("tactic", TACTICS)
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(scenario=scenarios(FLOATS, on=two_terms, columns=2, max_rows=12))
 def test_null_nan_and_infinite_keys(tactic: str, scenario: Scenario) -> None:
     outcome = run_engine(scenario, make_join(tactic), check=True)
@@ -164,7 +166,7 @@ def test_null_nan_and_infinite_keys(tactic: str, scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("tactic", TACTICS)
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(data=st.data())
 def test_any_cutting_gives_the_same_pairs(tactic: str, data: st.DataObject) -> None:
     strategy = count_scenarios(INTS, on=two_terms, columns=2, self_join=None, max_rows=20)
@@ -253,7 +255,7 @@ def test_workers_give_the_same_rows_in_the_same_order(number: int) -> None:
         assert run_engine(scenario, make_join("spo-join"), check=True, **options).pairs == alone
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(scenario=scenarios(INTS, on=two_terms, columns=2, self_join=None, max_rows=20))
 def test_any_number_of_workers(scenario: Scenario) -> None:
     alone = run_engine(scenario, make_join("spo-join"))
@@ -262,7 +264,7 @@ def test_any_number_of_workers(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("tactic", TACTICS)
-@settings(max_examples=15)
+@settings(max_examples=scaled(15))
 @given(
     scenario=scenarios(INTS, on=two_terms, columns=2, self_join=None, max_rows=20),
     collect=st.integers(1, 8),

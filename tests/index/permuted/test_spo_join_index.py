@@ -15,6 +15,7 @@ from thetastream.errors import RegistryError
 from thetastream.index import Index, create
 from thetastream.index.permuted import spo_join as spo_join_module
 
+from ...scale import scaled
 from ..index_boxes import HIGH, LOW, brute, pairs, random_boxes, slide, walk
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
@@ -44,7 +45,7 @@ def everything(index: Index) -> list[int]:
 
 
 @pytest.mark.parametrize("number", range(len(SETTINGS)))
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     steps=st.lists(
         st.one_of(st.lists(PAIRS, max_size=9), st.lists(PAIRS, max_size=2), st.integers(1, 9)),

@@ -26,6 +26,7 @@ from thetastream.index.slotted.circular import Calendar
 from thetastream.index.slotted.ptwi import Ptwi
 from thetastream.testing import INDEX_CHECKS, IndexCheck
 
+from ...scale import scaled
 from ..index_plain import Plain
 
 Array = NDArray[np.int64]
@@ -182,7 +183,7 @@ STEPS = st.lists(
 
 
 @every
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     steps=STEPS,
     stride=st.sampled_from([0, 1, 3, 2**62]),
@@ -477,7 +478,7 @@ def test_a_full_queue_frees_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 PROCESS = """
 import os, sys, weakref
 import numpy as np
-from thetastream.index import disposal
+from thetastream.index.slotted import disposal
 disposal.begin()
 disposal.discard([np.empty(5)])
 disposal.settle()
@@ -518,8 +519,8 @@ def test_names() -> None:
     assert inside.parameters["slots"] == 8
     assert inside.capacity == 34
     assert create("ptwi/per-term/css-tree").parameters["inner"] == "per-term/css-tree"
-    assert base.defaults("ptwi/b+tree")["inner"] == "b+tree"
-    assert base.structure("ptwi/b+tree") is Ptwi
+    assert registry.defaults("ptwi/b+tree")["inner"] == "b+tree"
+    assert registry.structure("ptwi/b+tree") is Ptwi
 
 
 @pytest.mark.parametrize(

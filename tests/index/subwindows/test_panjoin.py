@@ -28,6 +28,8 @@ from thetastream.testing import make_join, run_engine
 from thetastream.testing.kinds import KINDS
 from thetastream.testing.streams import Scenario, scenarios
 
+from ...scale import scaled
+
 CHAINS = ("bi-sort", "rap-table", "wib-tree", "llat", "subwindows")
 BAND = "abs(l.x - r.x) <= 5"
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
@@ -105,7 +107,7 @@ def test_workers_are_a_number(workers: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CHAINS)
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(scenario=scenarios(INTS, on="abs(l.a - r.a) <= 1", self_join=None, max_rows=20))
 def test_any_number_of_workers_gives_the_same_rows_in_the_same_order(
     name: str, scenario: Scenario
@@ -127,7 +129,7 @@ def test_workers_reach_the_index(workers: int) -> None:
     assert ("workers: 2" in join.explain()) == (workers == 2)
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(
     scenario=scenarios(INTS, on="l.a <= r.a", self_join=None, max_rows=20),
     name=st.sampled_from(CHAINS),

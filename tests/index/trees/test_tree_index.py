@@ -18,6 +18,8 @@ from thetastream.index import create, question, structure
 from thetastream.index.trees import tree_index
 from thetastream.index.trees.tree_index import TreeIndex
 
+from ...scale import scaled
+
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1
 TREE: dict[str, Any] = {"slots": 2, "fanout": 3}
@@ -76,7 +78,7 @@ BOXES = [(LOW, HIGH), (0, 0), (-2, 3), (HIGH, HIGH), (LOW, LOW), (LOW, 0), (0, H
 
 
 @every
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(steps=STEPS, limit=st.sampled_from([1, 5, 64]), turn=st.integers(0, 9))
 @example(steps=[[0] * 9, [0] * 9, [0], 6, [0] * 9, 12], limit=64, turn=0)
 @example(steps=[[HIGH] * 9, [LOW], [LOW, HIGH], 5, [0], 12, 12, [HIGH] * 9], limit=1, turn=4)
@@ -113,7 +115,7 @@ def test_every_step_keeps_the_invariants(
 
 
 @every
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(
     inserts=st.lists(
         st.tuples(st.lists(st.tuples(KEYS, KEYS, KEYS), max_size=6), st.integers(0, 40)), max_size=8

@@ -27,6 +27,8 @@ from thetastream.relation.files.folder import Folder, SharedLock
 from thetastream.relation.files.scan import check_leaves
 from thetastream.relation.files.snapshot import Snapshot
 
+from ...scale import scaled
+
 ROWS = 5000
 TABLE = pa.table(
     {"k": np.arange(ROWS) // 3, "x": np.arange(ROWS) / 2, "s": [f"{n}" for n in range(ROWS)]}
@@ -77,7 +79,7 @@ def test_columns(path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-1, ROWS // 3 + 1), st.integers(0, 40)), max_size=8))
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 def test_look_ups_find_all_rows(wanted: list[tuple[int, int]]) -> None:
     """Through fences and blocks, as a join does it."""
     lows = np.array([low for low, _ in wanted], np.int64)

@@ -29,6 +29,7 @@ from thetastream.relation.files.scan import scan
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.store import Relation
 
+from ...scale import scaled
 from .update_cases import PAD, keys_of, numbered, small
 
 Row = tuple[Any, ...]
@@ -232,7 +233,7 @@ def test_random_changes(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thetastream.relation.change.update._GROUP", 2)
     machine = type("Machine", (Updates,), {"kind": kind})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=12, stateful_step_count=15, deadline=None)
+        machine, settings=settings(max_examples=scaled(12), stateful_step_count=15, deadline=None)
     )
 
 

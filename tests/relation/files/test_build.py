@@ -23,6 +23,7 @@ from thetastream.errors import DataError, RelationError, SchemaError
 from thetastream.relation.files.build import Progress
 from thetastream.relation.files.sorting import Chunk, Sorter, stable_order
 
+from ...scale import scaled
 from .build_cases import SMALL, built
 
 DAY = dt.date(2024, 2, 29)
@@ -68,7 +69,7 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "values"), ORDERED, ids=lambda x: str(x)[:20])
-@settings(max_examples=15)
+@settings(max_examples=scaled(15))
 @given(data=st.data())
 def test_rows_in_key_order(kind: pa.DataType, values: list[Any], data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.one_of(st.none(), st.sampled_from(values)), max_size=40))
@@ -86,7 +87,7 @@ def test_rows_in_key_order(kind: pa.DataType, values: list[Any], data: st.DataOb
 
 
 @pytest.mark.parametrize(("kind", "values"), HASHED, ids=lambda x: str(x)[:20])
-@settings(max_examples=10)
+@settings(max_examples=scaled(10))
 @given(data=st.data())
 def test_strings_lie_together(kind: pa.DataType, values: list[Any], data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.one_of(st.none(), st.sampled_from(values)), max_size=40))
@@ -110,7 +111,7 @@ intervals = st.one_of(st.none(), st.integers(0, 6))
 
 
 @given(st.lists(st.tuples(intervals, intervals), max_size=40), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 def test_intervals(rows: list[tuple[int | None, int | None]], mixed: bool) -> None:
     """Rows whose lo lies above hi are kept, and counted; also with two types."""
     schema = pa.schema({"lo": pa.int64(), "hi": pa.float64() if mixed else pa.int64()})
@@ -125,7 +126,7 @@ def test_intervals(rows: list[tuple[int | None, int | None]], mixed: bool) -> No
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.sampled_from([300, 1500, 5000]))
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 def test_equal_keys_over_many_leaves(keys: list[int], width: int) -> None:
     """Few keys, large rows: leaves continue the key of the leaf before, some over blocks."""
     pad = ["x" * (width + 97 * at % width) for at in range(len(keys))]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from thetastream.relation.join.join import RelationJoin
 from thetastream.relation.store import Relation
 
+from ...scale import scaled
 from ..relation_cases import built, padded, rows_of, truth
 
 HOW = ["inner", "left", "semi", "anti"]
@@ -61,7 +62,7 @@ PREDICATES = [
 ]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=scaled(12), deadline=None)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("on", PREDICATES)
 @given(data=st.data())
@@ -91,7 +92,7 @@ def test_as_the_oracle(
     assert found == truth(stream, plain, on, how)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=scaled(15), deadline=None)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize(
     "on",

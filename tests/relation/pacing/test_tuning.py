@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from thetastream.relation.pacing.popularity import PARTS, Sample
 from thetastream.relation.pacing.tuning import Thresholds, Tuner
 
+from ...scale import scaled
+
 DISK = {"seek": 8.5e-3, "transfer": 8192 / 150e6}
 SSD = {"seek": 9e-5, "transfer": 8192 / 500e6}
 BLOCK = 8192
@@ -45,7 +47,7 @@ def test_starts_with_table_two() -> None:
     st.sampled_from([0, 300, 4000]),
     st.sampled_from([DISK, SSD, {"seek": 0.0, "transfer": 0.0}]),
 )
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 def test_fits_the_budget(
     budget: int,
     fixed: float,

@@ -115,6 +115,7 @@ def test_static_answers_are_exact(spark: Any, tmp_path: Path, name: str) -> None
         assert given(found) == expected, how
 
 
+@pytest.mark.smoke
 def test_names_types_and_chosen_columns(spark: Any, tmp_path: Path) -> None:
     right = pa.table(
         {
@@ -195,7 +196,9 @@ def pushes(number: int, rows: int = 40) -> list[pa.Table]:
     return [table(100 + at, rows, at * rows) for at in range(number)]
 
 
-@pytest.mark.parametrize("how", MODES)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=[pytest.mark.smoke] if how == "left" else []) for how in MODES]
+)
 def test_a_stream_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path, how: str) -> None:
     right, fresh = table(2, 60), pushes(4)
     path = built(tmp_path, right)
@@ -505,6 +508,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 }
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_wrong_shows_at_the_call(spark: Any, tmp_path: Path, name: str) -> None:
     changed, error, message = REFUSED[name]

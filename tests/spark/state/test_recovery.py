@@ -18,7 +18,7 @@ import pytest
 from .rig import CASES, FAILED, Drill, Process, kill, processes, write_stream
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.drill,
     pytest.mark.skipif(
         not sys.platform.startswith("linux"), reason="drills find processes through /proc"
     ),

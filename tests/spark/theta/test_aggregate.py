@@ -26,6 +26,7 @@ from thetastream.testing.streams import Scenario, count_scenarios, time_scenario
 from thetastream.truth import aggregate_oracle, oracle
 from thetastream.window import CountWindow, TimeWindow
 
+from ...scale import scaled
 from ..drive import closed, go_on, run, sources, stream, write_pushes
 from ..simulate import Simulation, spec_of, tables_of
 from .test_operator import ranked
@@ -83,7 +84,7 @@ def planned_with(
     return replace(spec, aggregates=found, answer=tuple(answer)), asked
 
 
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 @given(time_scenarios(modes=INNER), st.integers(1, 5), SCHEMES, WIDTHS, SEEDS)
 def test_time_windows(
     tmp_path_factory: Any, scenario: Scenario, partitions: int, scheme: str, width: Any, seed: int
@@ -95,7 +96,7 @@ def test_time_windows(
     compare(scenario, asked, [*batches, *finished(simulation)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=scaled(100))
 @given(count_scenarios(modes=INNER), st.integers(1, 5), SCHEMES, WIDTHS, SEEDS)
 def test_count_windows(
     tmp_path_factory: Any, scenario: Scenario, partitions: int, scheme: str, width: Any, seed: int

@@ -23,6 +23,9 @@ from ..simulate import spec_of
 WINDOW = TimeWindow("5 s", time="t")
 
 
+pytestmark = pytest.mark.smoke
+
+
 @pytest.fixture(scope="module")
 def table(spark: Any) -> Any:
     return spark.createDataFrame(rows(1, 4, 0)).cache()

@@ -51,7 +51,9 @@ def check_stream(
     return ran, truth
 
 
-@pytest.mark.parametrize("how", MODES)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=[pytest.mark.smoke] if how == "left" else []) for how in MODES]
+)
 def test_every_mode_on_two_streams(spark: Any, tmp_path: Path, how: str) -> None:
     """NULL keys and times, disorder, late rows, a push without a right side, sizes per side.
 

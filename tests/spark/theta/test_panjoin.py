@@ -16,6 +16,7 @@ from thetastream.testing.kinds import KINDS
 from thetastream.testing.streams import Scenario, scenarios
 from thetastream.window import CountWindow, TimeWindow
 
+from ...scale import scaled
 from ..drive import (
     check_restart,
     closed,
@@ -35,7 +36,7 @@ TIME = TimeWindow(("9 s", "4 s"), time="t", lateness="2 s")
 INTS = [(KINDS["int"], KINDS["int"])]
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(
     scenarios(INTS, on="abs(l.a - r.a) <= 1", self_join=None, max_rows=14),
     st.integers(1, 3),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,10 @@ from thetastream.testing.driver import run_oracle
 from thetastream.testing.streams import Scenario, count_scenarios, time_scenarios
 from thetastream.window import CountWindow
 
+from ...scale import scaled
 from ..simulate import Simulation, numbered, spec_of, tables_of, whole
 
-COUNT = 1500 if os.environ.get("THETASTREAM_HYPOTHESIS") == "explore" else 200
+COUNT = 200
 SCHEMES = st.sampled_from(["auto", "auto", "cells", "matrix", "hash"])
 WIDTHS = st.sampled_from([None, None, 1, 3])
 SEEDS = st.integers(0, 2**32)
@@ -49,7 +49,7 @@ def simulate(scenario: Scenario, spec: Any, seed: int, root: Path) -> Simulation
     return simulation
 
 
-@settings(max_examples=COUNT)
+@settings(max_examples=scaled(COUNT))
 @given(time_scenarios(self_join=None), st.integers(1, 5), SCHEMES, WIDTHS, SEEDS)
 def test_time_windows(
     tmp_path_factory: Any, scenario: Scenario, partitions: int, scheme: str, width: Any, seed: int
@@ -62,7 +62,7 @@ def test_time_windows(
     assert simulation.late == truth.late
 
 
-@settings(max_examples=COUNT)
+@settings(max_examples=scaled(COUNT))
 @given(count_scenarios(self_join=None), st.integers(1, 5), SCHEMES, WIDTHS, SEEDS)
 def test_count_windows(
     tmp_path_factory: Any, scenario: Scenario, partitions: int, scheme: str, width: Any, seed: int
@@ -150,7 +150,7 @@ def _finish(simulation: Simulation) -> None:
             simulation.pairs += _pairs(batch)
 
 
-@settings(max_examples=COUNT)
+@settings(max_examples=scaled(COUNT))
 @given(
     st.one_of(time_scenarios(self_join=None), count_scenarios(self_join=None)),
     st.integers(1, 5),

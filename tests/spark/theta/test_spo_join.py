@@ -23,6 +23,7 @@ from thetastream.testing.kinds import KINDS
 from thetastream.testing.streams import Scenario, scenarios
 from thetastream.window import CountWindow, TimeWindow
 
+from ...scale import scaled
 from ..drive import (
     check_restart,
     closed,
@@ -82,7 +83,7 @@ CONDITIONS = st.sampled_from(
 INTS = [(KINDS["int"], KINDS["int"])]
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(
     scenarios(INTS, on=lambda kinds: CONDITIONS, columns=3, self_join=None, max_rows=14),
     st.integers(1, 6),
@@ -132,6 +133,7 @@ def test_tables(spark: Any) -> None:
     assert_same_pairs(join_tables(spark, scenario, tactic=TACTIC), truth.pairs, note=scenario)
 
 
+@pytest.mark.smoke
 def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
     scenario = Scenario(tuple(plant(19, pushes=4)), Q1, TIME, "left")
     check_restart(spark, tmp_path, scenario, 2, tactic=TACTIC, partitions=2)

@@ -57,6 +57,7 @@ def scenario_of(seed: int) -> tuple[Scenario, dict[str, Any]]:
     return scenario, {"partitions": rng.randint(1, 4)}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(12))
 def test_static_tables_give_the_rows_of_the_oracle(spark: Any, seed: int) -> None:
     scenario, options = scenario_of(seed)
@@ -67,6 +68,7 @@ def test_static_tables_give_the_rows_of_the_oracle(spark: Any, seed: int) -> Non
     assert_same_pairs(got, truth, left=tables[0], right=tables[1], note=(options, scenario))
 
 
+@pytest.mark.smoke
 def test_the_same_frame_twice_is_a_self_join(spark: Any) -> None:
     table = rows(3, 40, 0)
     scenario = Scenario(((table, None),), "l.x < r.x", TimeWindow("3 s", time="t"), "inner", True)
@@ -89,6 +91,7 @@ def test_empty_sides(spark: Any) -> None:
         assert theta_join(left, right, "l.x = r.x", window, how).count() == expected, how
 
 
+@pytest.mark.smoke
 def test_names_and_types_of_the_answer(spark: Any) -> None:
     left = spark.createDataFrame(rows(3, 5, 0))
     right = left.withColumnRenamed("v", "w")
@@ -148,6 +151,7 @@ def test_many_small_spark_partitions_and_none(spark: Any) -> None:
     assert_same_pairs(got, run_oracle(scenario).pairs)
 
 
+@pytest.mark.smoke
 def test_explain_says_how_it_is_done(spark: Any) -> None:
     frame = spark.createDataFrame(SCHEMA.empty_table())
     window = TimeWindow("9 s", time="t")

@@ -22,6 +22,7 @@ from thetastream.relation.store import Relation
 
 from ...relation.answers import expected, given, run
 from ...relation.tables import CONDITIONS, HOWS, interval_table, keyed_table, stream_table
+from ...scale import scaled
 
 Build = Callable[..., Relation]
 
@@ -71,7 +72,7 @@ def test_intervals(intervals: Relation, on: str, how: str) -> None:
     st.sampled_from(CONDITIONS),
     st.sampled_from(HOWS),
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_cuts_and_budgets(
     keyed: Relation, xs: list[int | None], cuts: list[int], kilobytes: int, on: str, how: str
 ) -> None:

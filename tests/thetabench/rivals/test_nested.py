@@ -20,6 +20,7 @@ from thetastream.relation.store import Relation
 
 from ...relation.answers import expected, given, run
 from ...relation.tables import CONDITIONS, HOWS, interval_table, keyed_table, stream_table
+from ...scale import scaled
 
 WAYS = [False, True]
 
@@ -71,7 +72,7 @@ def test_intervals(intervals: Relation, on: str, how: str, batched: bool) -> Non
     st.sampled_from(HOWS),
     st.booleans(),
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_cuts_and_budgets(
     keyed: Relation,
     xs: list[int | None],
@@ -109,7 +110,7 @@ def plain_pool(trace: list[int], capacity: int) -> int:
 
 
 @over(st.lists(st.integers(0, 39), max_size=120), st.integers(50, 150))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reads_are_those_of_a_plain_pool(keyed: Relation, xs: list[int], kilobytes: int) -> None:
     stream = pa.table({"x": pa.array(xs, pa.int64()), "n": pa.array(range(len(xs)), pa.int64())})
     with keyed.snapshot() as snapshot:

@@ -19,6 +19,8 @@ from thetastream.index.ordered.kernels.trie.nodes import MOST_ROWS, NONE, list_o
 from thetastream.index.ordered.radix_trie import RadixTrie
 from thetastream.index.ordered.trie_invariants import check_trie
 
+from ....scale import scaled
+
 Keys = Callable[[np.random.Generator, int], Any]
 TINY = {"run": 4, "linear": 3, "full": 32}
 
@@ -85,7 +87,7 @@ def test_random_histories(domain: str, thresholds: dict[str, int]) -> None:
         assert index.find(asked).tolist() == newest
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(st.lists(st.lists(st.integers(-3, 700), max_size=60), max_size=6), st.integers(1, 9))
 def test_reads_go_on_where_they_stopped(batches: list[list[int]], room: int) -> None:
     index, rows = RadixTrie(**TINY), []
@@ -110,7 +112,7 @@ def test_reads_go_on_where_they_stopped(batches: list[list[int]], room: int) -> 
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=60), st.randoms())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 def test_arena_gives_everything_back(sizes: list[int], rng: Any) -> None:
     """Blocks do not overlap, neighbours join, and in the end nothing is left over."""
     index = RadixTrie()

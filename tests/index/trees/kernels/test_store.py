@@ -26,6 +26,8 @@ from thetastream.index.trees.kernels.rows_in_trees import (
 from thetastream.index.trees.kernels.store import collect, put_parted
 from thetastream.index.trees.pool import Pool, Recipe
 
+from ....scale import scaled
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
 Array = NDArray[np.int64]
@@ -152,7 +154,7 @@ STEPS = st.lists(st.one_of(st.lists(KEYS, max_size=9), st.integers(1, 9)), max_s
 
 
 @pytest.mark.parametrize("name", RECIPES)
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(steps=STEPS, room=st.integers(1, 40))
 @example(steps=[[HIGH] * 9, [LOW] * 9, 7, [HIGH, LOW] * 4, 9, [0] * 9], room=1)
 @example(steps=[[0] * 9, [0] * 9, [0] * 9, 20, [0] * 9, [0] * 9], room=4)
