@@ -17,6 +17,8 @@ TACTICS = [
     *(f"ibwj/{name}" for name in ts.index.names() if name not in CHAINS),
     *(f"panjoin/{name}" for name in CHAINS if name != "subwindows"),
 ]
+# They share their loops with others, so fewer examples do.
+ALIKE = [tactic for tactic in TACTICS if "/" in tactic and tactic != "ibwj/pim-tree"]
 FAST, LONG = 0.5 * SHARE, 10.0
 
 
@@ -29,11 +31,13 @@ def test_index(name: str, check: IndexCheck) -> None:
 
 @pytest.mark.battery
 @pytest.mark.parametrize("check", JOIN_CHECKS, ids=lambda check: check.name)
-@pytest.mark.parametrize("tactic", TACTICS)
+@pytest.mark.parametrize(
+    "tactic", [pytest.param(t, marks=[pytest.mark.full] if t in ALIKE else []) for t in TACTICS]
+)
 def test_join(tactic: str, check: JoinCheck) -> None:
     scale = 2 * FAST if tactic == "auto" else FAST
-    if "/" in tactic and tactic != "ibwj/pim-tree":
-        scale = FAST / 4  # they share their loops
+    if tactic in ALIKE:
+        scale = FAST / 4
     check.run(make_join(tactic), scale, may_refuse=tactic != "auto")
 
 
@@ -48,6 +52,4 @@ def test_index_at_length(name: str, check: IndexCheck) -> None:
 @pytest.mark.parametrize("check", JOIN_CHECKS, ids=lambda check: check.name)
 @pytest.mark.parametrize("tactic", TACTICS)
 def test_join_at_length(tactic: str, check: JoinCheck) -> None:
-    # The others share their loops; at a third of the examples the whole takes half the time.
-    scale = LONG / 3 if "/" in tactic and tactic != "ibwj/pim-tree" else LONG
-    check.run(make_join(tactic), scale, may_refuse=tactic != "auto")
+    check.run(make_join(tactic), LONG / 3 if tactic in ALIKE else LONG, may_refuse=tactic != "auto")

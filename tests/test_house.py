@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LABORATORY = tomllib.loads((ROOT / "benchmarks/pyproject.toml").read_text())["project"]
 VERBS = [
-    *("help", "setup", "demo", "test", "test-all", "test-slow", "test-spark", "drills"),
+    *("help", "setup", "demo", "test", "test-all", "test-spark", "test-slow", "drills"),
     *("lint", "types", "bench", "wheel", "docs", "clean"),
 ]
 LIBRARY = ROOT / "src/thetastream"

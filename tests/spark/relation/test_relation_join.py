@@ -508,7 +508,6 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_wrong_shows_at_the_call(spark: Any, tmp_path: Path, name: str) -> None:
     changed, error, message = REFUSED[name]

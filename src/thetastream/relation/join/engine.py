@@ -16,14 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.compiling import prepare
 from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.disk.reader import Buffers
 from thetastream.relation.disk.readplan import Planner
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.answer import Answers, value_bytes
 from thetastream.relation.join.cache import BlockCache, Policy
-from thetastream.relation.join.kernels import leaves
 from thetastream.relation.join.kernels.leaves import ZONE, zones_of
 from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
@@ -68,7 +66,6 @@ class Engine:
         costs: Costs,
         batch_rows: int,
     ) -> None:
-        prepare(leaves)
         self.matching = matching
         self.memory = memory
         self.clock = clock

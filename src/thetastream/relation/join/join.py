@@ -19,18 +19,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.compiling import prepare
+from thetastream.boxes import kernels as box_kernels
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
+from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import conform
 from thetastream.data.rows import check_gatherable
 from thetastream.duration import Interval
 from thetastream.errors import RelationError, StateError, suggest
 from thetastream.interrupt import uninterrupted
 from thetastream.plan.choice import Explanation
+from thetastream.relation.disk import kernels as disk_kernels
 from thetastream.relation.disk.calibrate import at_start
 from thetastream.relation.disk.clock import Clock, Costs, RealClock
 from thetastream.relation.disk.readplan import PLANS, Planner
 from thetastream.relation.disk.size import read_size
+from thetastream.relation.join import kernels
 from thetastream.relation.join.arrivals import Arrivals
 from thetastream.relation.join.cache import Policy
 from thetastream.relation.join.engine import Engine, Listener
@@ -118,6 +123,7 @@ class RelationJoin:
         self._incoming = 0.0  # and how many per second
         self._pressed = False  # there was no room for rows that came
         self._closed = self._failed = False
+        prepare(data_kernels, box_kernels, disk_kernels, kernels)
         self._engine: Engine | None = None
         self._schema: pa.Schema | None = None
         self._snapshot = relation.snapshot()
