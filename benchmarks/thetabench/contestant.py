@@ -136,7 +136,7 @@ def optional(module: str) -> Any:
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingPackage(
-            f"{package} is not installed; the benchmarks need it: pip install thetastream[bench]"
+            f"{package} is not installed; the benchmarks need it: pip install -e benchmarks"
         ) from error
 
 

@@ -1,7 +1,8 @@
-"""The table of a result file, in Markdown: ``python -m thetabench.table``.
+"""The tables of a result file, in Markdown: ``python -m thetabench.table``.
 
-It is written between two marks of a page, so that the page never holds a number that somebody
-typed. Losses are shown like wins.
+The whole goes into the page of the laboratory, a few lines of it into the README. They are written
+between two marks of a page, so that the page never holds a number that somebody typed. Losses are
+shown like wins.
 """
 
 from __future__ import annotations
@@ -16,9 +17,20 @@ from thetabench.peers import HOME
 from thetabench.result import Result, best_peer, cells, read
 from thetastream.errors import DataError
 
-__all__ = ["BEGIN", "END", "insert", "markdown", "ratio_text", "speed_text"]
+__all__ = ["BEGIN", "END", "insert", "markdown", "ratio_text", "speed_text", "summary"]
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+SHORT = {
+    "W1": "one band",
+    "W2": "two inequalities",
+    "W3": "two bands, self-join",
+}
+SHOWN = [
+    ("W1", 1 << 16, 1 << 13), ("W1", 1 << 20, 1 << 10), ("W1", 1 << 20, 1 << 15),
+    ("W2", 50_000, 1 << 15), ("W2", 500_000, 1 << 10), ("W2", 500_000, 1 << 13),
+    ("W3", 100_000, 1 << 15), ("W3", 1_000_000, 1 << 13),
+]  # fmt: skip
+"""Cells of the README: the extremes and the middle of each workload."""
 
 
 def markdown(results: Sequence[Result]) -> str:
@@ -46,6 +58,27 @@ def markdown(results: Sequence[Result]) -> str:
             )
         )
     return "\n".join([*lines, "", _footnote(results)])
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Give the README's table: thetastream and its best peer in some cells."""
+    known = cells(results)
+    head = ["join", "window", "batch", HOME, "best peer", "", "ratio"]
+    lines = [_row(head), _row(["---", "--:", "--:", "--:", "---", "--:", "--:"])]
+    for cell in SHOWN:
+        found = known[cell]
+        home = next(result for result in found if result.contestant == HOME)
+        best = best_peer(found, HOME)
+        name = "–" if best is None else f"`{best.contestant}`"
+        sizes = [f"{size:,}" for size in cell[1:]]
+        row = [SHORT[cell[0]], *sizes, speed_text(home), name, speed_text(best)]
+        lines.append(_row([*row, ratio_text(home, best)]))
+    first = known[SHOWN[0]][0]
+    lines += [
+        "",
+        f"Million rows per second, Arrow in, Arrow out, one thread; {first.cpu}, {first.date}.",
+    ]
+    return "\n".join(lines)
 
 
 def speed_text(result: Result | None) -> str:
@@ -112,15 +145,18 @@ def main(
     file: Annotated[Path, typer.Argument(help="A result file.")] = Path(
         "benchmarks/results/foundation.csv"
     ),
-    page: Annotated[Path, typer.Option(help="The page to write the table into.")] = Path(
-        "README.md"
+    page: Annotated[Path, typer.Option(help="The page of the whole table.")] = Path(
+        "docs/benchmarks.md"
     ),
+    readme: Annotated[Path, typer.Option(help="The page of the short one.")] = Path("README.md"),
 ) -> None:
-    """Write the table of a result file into a page, between its marks."""
-    if not page.exists():
-        raise DataError(f"no page {page}.")
-    page.write_text(insert(page.read_text("utf-8"), markdown(read(file))), "utf-8")
-    typer.echo(f"wrote the table of {file} into {page}")
+    """Write the tables of a result file into pages, between their marks."""
+    results = read(file)
+    for target, table in ((page, markdown), (readme, summary)):
+        if not target.exists():
+            raise DataError(f"no page {target}.")
+        target.write_text(insert(target.read_text("utf-8"), table(results)), "utf-8")
+        typer.echo(f"wrote the table of {file} into {target}")
 
 
 if __name__ == "__main__":

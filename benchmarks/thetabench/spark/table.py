@@ -1,6 +1,6 @@
 """The table of a Spark benchmark for a page: what must be reached, what was measured.
 
-python -m thetabench.spark.table benchmarks/results/spark.csv --page README.md
+python -m thetabench.spark.table benchmarks/results/spark.csv --page docs/benchmarks.md
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(
         "benchmarks/results/spark.csv"
     ),
     page: Annotated[Path, typer.Option(help="The page to write the table into.")] = Path(
-        "README.md"
+        "docs/benchmarks.md"
     ),
 ) -> None:
     """Write the table of a result file into a page, between its marks."""

@@ -1,4 +1,4 @@
-"""Tables of TPC-H, made by ``tpchgen-cli`` (a package of that name, in ``thetastream[bench]``).
+"""Tables of TPC-H, made by ``tpchgen-cli`` (a package of that name, in ``thetastream[datasets]``).
 
 Nothing is loaded from anywhere: the generator runs as a process of its own and writes Parquet files
 into a temporary folder.
@@ -76,5 +76,5 @@ def _found() -> str:
     beside = Path(sys.executable).parent
     command = shutil.which(_COMMAND, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
     if command is None:
-        raise DataError(f"{_COMMAND} is not installed: pip install thetastream[bench]")
+        raise DataError(f"{_COMMAND} is not installed: pip install thetastream[datasets]")
     return command

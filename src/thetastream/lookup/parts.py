@@ -1,6 +1,6 @@
 """The indexes of a window over one stream: a partial index per subwindow, or one for all.
 
-Questions see rows by their moments (``window_clock.py``). A part all of whose rows lie inside the
+Questions see rows by their moments (``clock.py``). A part all of whose rows lie inside the
 period asked for is asked as it is; in one that the period cuts, the moments of candidates are
 looked at. So an answer is exact for any period, and of a period of whole subwindows nothing but
 the structure's own mapper is needed (Ordered Indexing, Section 3.3.2).
