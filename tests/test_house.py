@@ -240,6 +240,24 @@ def test_the_checks_of_names_notice_mistakes() -> None:
     assert _FILE.findall("`dashboard/` and `engine/query.py`") == ["dashboard/", "engine/query.py"]
 
 
+def test_the_readme_is_short() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    table = lines[lines.index("<!-- bench:begin -->") : lines.index("<!-- bench:end -->")]
+    rows = [line for line in table if line.startswith("|")]
+    assert 3 <= len(rows) <= 2 + 8
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if not page.name.endswith("benchmarks.md")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_targets_stay_in_the_laboratory(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"MISSED|\bmusts\b|\| must \||\| aim \||aim reached", text)
+
+
 # --- What is shipped -----------------------------------------------------------------------------
 
 

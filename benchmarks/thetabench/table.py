@@ -129,7 +129,7 @@ def _footnote(results: Sequence[Result]) -> str:
         "Million rows per second, Arrow in, Arrow out, one thread. Every number belongs to an "
         "answer that was compared with a reference, push by push; – means that it was not run.",
         f"Machine: {first.cpu}, {first.cores} cores, {first.memory_bytes / 2**30:.0f} GiB, "
-        f"{first.system}, Python {first.python}; {', '.join(packages)}; {first.date}.",
+        f"{first.system}, Python {first.python}; {', '.join(packages)}; {_dates(results)}.",
     ]
     reasons = dict.fromkeys(
         f"{r.contestant} {r.workload} {r.window:,}/{r.batch:,}: {r.reason}"
@@ -139,6 +139,17 @@ def _footnote(results: Sequence[Result]) -> str:
     if reasons:
         notes.append(f"Not run: {'; '.join(reasons)}.")
     return "\n\n".join(notes)
+
+
+def _dates(results: Sequence[Result]) -> str:
+    """When and on which processor; cells of other days than most are named."""
+    days: dict[str, list[str]] = {}
+    for (workload, window, _), found in cells(results).items():
+        day = f"{found[0].date} ({found[0].cpu})"
+        days.setdefault(day, []).append(f"{workload} with a window of {window:,}")
+    last = max(days, key=lambda day: len(days[day]))
+    others = [f"{', '.join(dict.fromkeys(days[day]))} on {day}" for day in days if day != last]
+    return "; ".join([last, *others])
 
 
 def main(

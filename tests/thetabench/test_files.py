@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from thetabench import table
 from thetabench.plots import plot
 from thetabench.result import Result, best_peer, cells, read, write
-from thetabench.table import BEGIN, END, insert, markdown
+from thetabench.table import BEGIN, END, insert, markdown, summary
 from thetastream.cli import app
 from thetastream.errors import DataError
 
@@ -75,16 +77,34 @@ def test_the_best_peer_is_never_thetastream() -> None:
 
 
 def test_the_table_shows_wins_losses_gaps_and_the_machine() -> None:
-    table = markdown(sample())
-    lines = table.splitlines()
+    text = markdown(sample())
+    lines = text.splitlines()
     assert lines[0] == (
         "| workload | window | batch | thetastream | best peer | ratio | btrees | numpy |"
     )
     assert lines[2] == ("| W1 | 1,048,576 | 1,024 | 2.50 | btrees | **5.0 ×** | 0.50 | 0.0009 |")
     assert lines[3] == ("| W1 | 1,048,576 | 8,192 | 0.60 | btrees | 0.75 × (slower) | 0.80 | – |")
-    assert "A Processor, 2 cores, 8 GiB" in table
-    assert "btrees 1.0, numpy 1.0, thetastream 1.0" in table
-    assert "numpy W1 1,048,576/8,192: one push takes 9 s" in table
+    assert "A Processor, 2 cores, 8 GiB" in text
+    assert "btrees 1.0, numpy 1.0, thetastream 1.0" in text
+    assert "numpy W1 1,048,576/8,192: one push takes 9 s" in text
+
+
+def test_the_short_table_shows_the_best_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "SHOWN", [("W1", 1 << 20, 8192)])
+    lines = summary(sample()).splitlines()
+    row = "| one band | 1,048,576 | 8,192 | 0.60 | `btrees` | 0.80 | 0.75 × (slower) |"
+    assert lines[2] == row
+    assert "A Processor, 2026-01-01" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("page", "made"), [("README.md", summary), ("docs/benchmarks.md", markdown)]
+)
+def test_tables_are_made_and_not_typed(page: str, made: Any) -> None:
+    root = Path(__file__).resolve().parents[2]
+    results = read(root / "benchmarks/results/foundation.csv")
+    text = (root / page).read_text(encoding="utf-8")
+    assert insert(text, made(results)) == text
 
 
 def test_the_table_goes_between_its_marks_and_nowhere_else() -> None:

@@ -329,7 +329,7 @@ def test_the_server_ends_with_the_process_that_started_it(aside: Path, end: int)
         "print(open(server.folder / 'data' / 'postmaster.pid').readline().strip(), flush=True)\n"
         "time.sleep(600)\n"
     )
-    source = str(Path(servers.__file__).parents[4])
+    source = str(Path(servers.__file__).parents[3])
     process = subprocess.Popen(
         [sys.executable, "-c", text],
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ A *layout* says what the first key column of an index is and which other columns
                       prefix: cell of x     │ suffix: order of y
                       ··· 17 │ 17 │ 17 │ 18 │ …            a box asks [y - d, y + d] in two cells
 
-                  (``cell_layout.py``)
+                  (``cells.py``)
 
     ibwj          like ordered, over a structure of the PIM-Tree paper: index-based window join
     spo-join      like ordered, over permutations between the orders of two fields: SPO-Join

@@ -1,4 +1,4 @@
-"""Inserting into a B-tree and deleting from it (``btree.py``): splits, joins, shared rows.
+"""Inserting into a B-tree and deleting from it (``nodes.py``): splits, joins, shared rows.
 
 A full node is split around its middle row, which goes up into the parent. A node that is left less
 than half full by a deletion is joined with a neighbour and the row between them, or the two share

@@ -1,4 +1,4 @@
-"""Inserting into a CSB⁺-tree and deleting from it (``csb.py``): splits, full groups, empty leaves.
+"""Inserting into a CSB⁺-tree and deleting from it (``nodes.py``): splits, full groups, leaves.
 
 A full leaf is split: the leaves behind it in its group move by one, and its parent gets a
 separator. When the group is full, half of its nodes move to a new group, and the parent is split

@@ -1,6 +1,6 @@
 """Batch loops over a CSB⁺-tree: insert, delete, look up, read ranges. What the index class calls.
 
-Batches are worked on in groups, as those of the B-tree are (``btree_rows.py``).
+Batches are worked on in groups, as those of the B-tree are (``btree/rows.py``).
 """
 
 from __future__ import annotations
