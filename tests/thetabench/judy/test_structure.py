@@ -21,7 +21,9 @@ from thetastream._jit.compiling import ENABLED, compiled
 from thetastream._jit.intrinsics import call_address, load_word, store_word
 from thetastream.errors import RegistryError
 from thetastream.index import create
-from thetastream.testing import INDEX_CHECKS, IndexCheck, tiny
+from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny
+
+from ...scale import SHARE
 
 try:
     load()
@@ -197,3 +199,13 @@ def added() -> None:
 @pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
 def test_the_battery(check: IndexCheck) -> None:
     check.run(tiny("judy"), 1.0)
+
+
+@pytest.mark.parametrize("check", JOIN_CHECKS, ids=lambda check: check.name)
+def test_joins(check: JoinCheck) -> None:
+    check.run(make_join("ibwj/judy"), 0.125 * SHARE, may_refuse=True)
+
+
+@pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
+def test_inside_a_window_cut_by_time(check: IndexCheck) -> None:
+    check.run(tiny("ptwi/judy"), 0.25 * SHARE)
