@@ -300,15 +300,16 @@ def test_every_stream_row_sees_one_version_while_another_process_writes(marked: 
             for row in batch.to_pylist():
                 found.setdefault(row["id"], []).append((row["mark"], row["k"]))
 
-    with writer(marked.path, 15) as process:
-        while process.poll() is None:
+    with writer(marked.path, 10_000) as process:
+        # However slow this machine is beside the writer: until several versions were seen.
+        while len({rows[0][0] for rows in found.values()}) < 5:
+            assert process.poll() is None
             fresh = [(i % 19, i % 19 + i % 7) for i in range(len(asked), len(asked) + 50)]
             low, high = zip(*fresh, strict=True)
             numbers = range(len(asked), len(asked) + 50)
             asked += fresh
             marked.refresh()
             take(join.push(pa.table({"id": numbers, "low": low, "high": high})))
-        assert process.returncode == 0
     take(join.flush())
     join.close()
     for row, (low_key, high_key) in enumerate(asked):
@@ -317,5 +318,3 @@ def test_every_stream_row_sees_one_version_while_another_process_writes(marked: 
         for mark in marks:
             expected = [key for key in keys_at(mark) if low_key <= key <= high_key]
             assert sorted(key for _, key in found[row]) == expected
-    seen = [found[row][0][0] for row in sorted(found)]
-    assert len(set(seen)) > 2
