@@ -99,6 +99,11 @@ def test_the_exit_code_is_the_oracles_word(
     assert calls == [(400_000, 5, None)]
 
 
+def apart_from_compiling(errors: str) -> list[str]:
+    """Lines of standard error, without those of a first run."""
+    return [line for line in errors.splitlines() if "compiling kernels" not in line]
+
+
 @pytest.mark.slow
 def test_the_whole_demo_on_spark(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
@@ -106,7 +111,7 @@ def test_the_whole_demo_on_spark(tmp_path: Path) -> None:
     with started(*arguments, stdout=subprocess.PIPE, text=True) as demo:
         output, errors = demo.communicate(timeout=300)
     assert demo.returncode == 0, output + errors
-    assert errors == ""  # Spark is quiet
+    assert apart_from_compiling(errors) == []  # Spark is quiet
     assert re.search(r"rows in +60,000 ", output)
     assert re.search(r"rebuilds +0 ", output)
     assert re.search(r"the oracle agrees on [\d,]+ matches of 400 sampled trades", output)
@@ -123,4 +128,4 @@ def test_ctrl_c_stops_the_demo_on_spark() -> None:
         demo.send_signal(signal.SIGINT)
         _, errors = demo.communicate(timeout=120)
     assert demo.returncode == 130, errors
-    assert errors == "stopped by Ctrl-C\n"
+    assert apart_from_compiling(errors) == ["stopped by Ctrl-C"]
