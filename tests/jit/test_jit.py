@@ -311,6 +311,7 @@ def test_processes_share_one_compilation(tmp_path: Path) -> None:
     outputs = [process.communicate(timeout=300) for process in both]
     assert [out for out, _ in outputs] == ["3\n", "3\n"]
     said = [line for _, err in outputs for line in err.splitlines() if LINE in line]
+    assert said
     assert len(said) == len(set(said)), "each room is compiled by one of them"
     later = run(tmp_path, JOIN)
     assert later.communicate(timeout=300) == ("3\n", "")

@@ -173,6 +173,8 @@ def _prepare(modules: list[str]) -> None:
                     if not all(_marker(name).exists() for name in names):
                         _say(room)
                     _compile(names)
+                    for name in names:
+                        _marker(name).touch()
 
 
 def _compile(modules: list[str]) -> None:
@@ -182,7 +184,6 @@ def _compile(modules: list[str]) -> None:
                 dispatcher.compile(signature)
             del dispatcher._compile_for_args
             dispatcher.disable_compile()
-        _marker(module).touch()
         _ready.add(module)
 
 
