@@ -25,7 +25,7 @@ from thetastream.aggregate import (
 )
 from thetastream.data.measure import Measured, number_dtype, numbers
 from thetastream.data.values import Values
-from thetastream.engine.aggregates.summarizer import combined
+from thetastream.engine.emit.summarizer import combined
 from thetastream.errors import DataError, SchemaError
 from thetastream.index.folding import Fold
 from thetastream.schema import kind_of

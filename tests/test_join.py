@@ -12,7 +12,7 @@ import pytest
 
 import thetastream as ts
 from thetastream import errors
-from thetastream.engine import matcher
+from thetastream.engine.emit import pairs as pairs_module
 from thetastream.engine.engine import Engine
 
 BAND = "abs(l.x - r.x) <= 1"
@@ -453,13 +453,13 @@ def interrupts(monkeypatch):
 def test_an_interrupted_push_is_whole_and_its_rows_come_with_the_next(interrupts, monkeypatch):
     join = joined()
     join.push(left=table([1, 2]))
-    process = Engine.process
+    push = Engine.push
 
-    def interrupted(self, fresh):
+    def interrupted(self, fresh, outside):
         signal.raise_signal(signal.SIGINT)
-        return process(self, fresh)
+        return push(self, fresh, outside)
 
-    monkeypatch.setattr(Engine, "process", interrupted)
+    monkeypatch.setattr(Engine, "push", interrupted)
     with pytest.raises(KeyboardInterrupt):
         join.push(right=table([1]))
     monkeypatch.undo()
@@ -472,14 +472,14 @@ def test_reading_goes_on_after_an_interrupt(interrupts, monkeypatch, options):
     join.push(left=table([0] * 5))
     answer = join.push(right=table([0] * 5))
     got = [next(answer)]
-    gather = matcher.gathered
+    gather = pairs_module.gathered
 
     def interrupted(*arguments):
         monkeypatch.undo()
         signal.raise_signal(signal.SIGINT)
         return gather(*arguments)
 
-    monkeypatch.setattr(matcher, "gathered", interrupted)
+    monkeypatch.setattr(pairs_module, "gathered", interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(answer)
     got += answer

@@ -16,11 +16,8 @@ from thetastream.schema import (
     Kind,
     common_domain,
     kind_of,
-    output_schema,
-    select,
     tick,
 )
-from thetastream.side import How, Side
 
 SECOND, DAY = 10**9, 86_400 * 10**9
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()]
@@ -174,55 +171,3 @@ def test_domains_in_words(domain: Domain, text: str) -> None:
 
 def test_order_is_kept_but_for_byte_strings() -> None:
     assert [kind for kind in Kind if not kind.is_ordered] == [Kind.BYTES]
-
-
-# --- Output columns -----------------------------------------------------------------------------
-
-LEFT = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("x", pa.float64())])
-RIGHT = pa.schema([pa.field("x", pa.string()), pa.field("y", pa.bool_(), nullable=False)])
-
-
-@pytest.mark.parametrize("how", [How.INNER, How.LEFT, How.RIGHT, How.FULL])
-def test_names_of_pairs(how: How) -> None:
-    schema, origin = output_schema(LEFT, RIGHT, how, "_right")
-    assert schema.names == ["id", "x", "x_right", "y"]
-    assert schema.types == [pa.int64(), pa.float64(), pa.string(), pa.bool_()]
-    assert all(field.nullable for field in schema)
-    assert origin == [(Side.LEFT, "id"), (Side.LEFT, "x"), (Side.RIGHT, "x"), (Side.RIGHT, "y")]
-
-
-@pytest.mark.parametrize("how", [How.SEMI, How.ANTI])
-def test_semi_and_anti_give_the_left_columns(how: How) -> None:
-    schema, origin = output_schema(LEFT, RIGHT, how, "_right")
-    assert schema.names == ["id", "x"]
-    assert origin == [(Side.LEFT, "id"), (Side.LEFT, "x")]
-
-
-def test_an_unknown_right_side() -> None:
-    assert output_schema(LEFT, None, How.LEFT, "_right")[0].names == ["id", "x"]
-
-
-def test_names_that_collide() -> None:
-    right = pa.schema([("x_right", pa.int64()), ("x", pa.int64())])
-    left = pa.schema([("x", pa.int64())])
-    with pytest.raises(SchemaError, match="two output columns would be called 'x_right'; choose"):
-        output_schema(left, right, How.INNER, "_right")
-    with pytest.raises(SchemaError, match="another suffix than ''"):
-        output_schema(LEFT, LEFT, How.INNER, "")
-    assert output_schema(left, right, How.INNER, "_r")[0].names == ["x", "x_right", "x_r"]
-
-
-def test_selected_columns_keep_the_wanted_order() -> None:
-    whole = output_schema(LEFT, RIGHT, How.INNER, "_right")
-    schema, origin = select(*whole, ["y", "id"])
-    assert (schema.names, origin) == (["y", "id"], [(Side.RIGHT, "y"), (Side.LEFT, "id")])
-    assert select(*whole, None) == whole
-    assert select(*whole, [])[0].names == []
-    with pytest.raises(SchemaError, match=r"no output column 'x_rihgt'.*Did you mean 'x_right'\?"):
-        select(*whole, ["x_rihgt"])
-
-
-def test_metadata_of_fields_is_kept() -> None:
-    field = pa.field("x", pa.int64(), metadata={"unit": "EUR"})
-    schema, _ = output_schema(pa.schema([field]), pa.schema([field]), How.INNER, "_r")
-    assert [f.metadata for f in schema] == [{b"unit": b"EUR"}] * 2

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from thetastream._jit.compiling import prepare
-from thetastream.aggregate import check_aggregates, of_right, read_aggregates
+from thetastream.aggregate import Summary, check_aggregates, of_right, read_aggregates
 from thetastream.boxes import kernels as box_kernels
 from thetastream.boxes.binding import Binding, bind, check_columns
 from thetastream.boxes.fresh import Fresh
@@ -24,12 +25,11 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import conform
-from thetastream.data.rows import NumberView, check_gatherable
+from thetastream.data.rows import check_gatherable
 from thetastream.duration import Interval
-from thetastream.engine.aggregates.aggregating import Aggregating, unmatched_rows
-from thetastream.engine.collect import Collecting
-from thetastream.engine.engine import Engine
-from thetastream.engine.output.batches import NUMBERS, Batches, Flow, Part, gathered
+from thetastream.engine.engine import Engine, shape_of
+from thetastream.engine.output.batches import Batches, Flow, Part
+from thetastream.engine.outside import Outside, Tops
 from thetastream.engine.query import Query, patience
 from thetastream.engine.report import explanation, snapshot
 from thetastream.errors import StateError
@@ -38,8 +38,9 @@ from thetastream.metrics import Counters, Metrics, SideCounters
 from thetastream.output_mode import Output
 from thetastream.plan import kernels as plan_kernels
 from thetastream.plan.choice import Explanation
+from thetastream.shape import NUMBERS, Shape
 from thetastream.side import How, Side
-from thetastream.window import TimeWindow, Window
+from thetastream.window import Window
 
 __all__ = ["StreamJoin"]
 
@@ -48,13 +49,14 @@ class StreamJoin:
     """Join two streams on any conjunction of comparisons, exactly.
 
     ``on`` is SQL text over ``l`` and ``r``, a Predicate, or a Python expression. ``window`` is a
-    CountWindow or a TimeWindow. ``how`` is inner, left, right, full, semi or anti. With
-    ``self_join=True`` one stream is pushed as ``left`` and joined with itself. ``columns`` keeps
-    only those output columns. ``schemas`` tells the columns of both sides before the first push.
-    ``output`` is what is given for matches: rows; pairs of arrival numbers; ranges; or the count of
-    each row's matches. ``aggregate``, such as ``{"n": "count", "avg": ("r.speed", "mean")}``, asks
-    for aggregates instead of pairs: one row per left row, with its columns and count, sum, min, max
-    or mean over the right rows that it matches and that are in the window when it arrives.
+    CountWindow, a TimeWindow, a SessionWindow or Unbounded(). ``how`` is inner, left, right, full,
+    semi or anti. With ``self_join=True`` one stream is pushed as ``left`` and joined with itself.
+    ``columns`` keeps only those output columns. ``schemas`` tells the columns of both sides before
+    the first push. ``output`` is what is given for matches: rows; pairs of arrival numbers; ranges;
+    or the count of each row's matches. ``aggregate``, such as ``{"n": "count", "avg": ("r.speed",
+    "mean")}``, asks for aggregates instead of pairs: one row per left row, with its columns and
+    count, sum, min, max or mean over the right rows that it matches and that are in the window when
+    it arrives.
 
     ``threads`` splits the matching of a push; the result is the same for any number, and so it is
     for ``workers``, the threads that the parts of a window are dealt to (tactics ``panjoin`` and
@@ -114,6 +116,7 @@ class StreamJoin:
         self._side_counters = {side: SideCounters() for side in Side}
         self._schemas: dict[Side, pa.Schema] = {}
         self._engine: Engine | None = None
+        self._tops = Tops(self._query.streams, None)
         self._early: list[tuple[Side, pa.RecordBatch]] = []
         self._skipped = dict.fromkeys(Side, 0)
         self._held: list[Part] = []
@@ -148,7 +151,6 @@ class StreamJoin:
             steps = self._steps(self._engine, batches)
             with uninterrupted():
                 self._run(self._engine, steps)
-                self._early = []
         for side, batch in batches.items():
             self._side_counters[side].rows += batch.num_rows
         self._counters.pushes += 1
@@ -162,7 +164,7 @@ class StreamJoin:
                 self._held += self._one_sided()
             else:
                 self._run(self._engine, self._steps(self._engine, {}))
-                self._held += self._engine.finish()
+                self._held += self._engine.finish().parts
             self._early = []
             self._flushed = True
         return self._deliver()
@@ -187,7 +189,18 @@ class StreamJoin:
         for side, batch in self._early:
             waiting[side] += batch.num_rows
         streams = engine.streams if engine else {}
-        return snapshot(self._counters, self._side_counters, streams, waiting)
+        largest = self._tops.largest
+        return snapshot(self._counters, self._side_counters, streams, waiting, largest)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result; StateError before the columns of both sides are known."""
+        if len(self._schemas) < len(Side):
+            raise StateError(
+                "the columns of the result are not known yet: push rows of both sides first, or "
+                "give schemas="
+            )
+        return shape_of(self._query, self._schemas).schema
 
     def check(self) -> None:
         """Assert every invariant of the state. For tests."""
@@ -219,29 +232,41 @@ class StreamJoin:
             back = bool(query.aggregates)
             binding = bind(query.predicate, query.window, known, back=back)
             self._engine = self._made_engine(query, binding)
+            self._tops = Tops(query.streams, binding.bound)
         self._schemas = known
 
     def _made_engine(self, query: Query, binding: Binding) -> Engine:
-        facts = (query, binding, self._counters, self._side_counters, self._skipped)
-        if query.aggregates:
-            return Aggregating(*facts, self._clock)
-        return Collecting(*facts, self._clock) if query.collects else Engine(*facts)
+        return Engine(query, binding, self._counters, self._side_counters, self._skipped)
 
-    def _steps(
-        self, engine: Engine, batches: dict[Side, pa.RecordBatch]
-    ) -> list[dict[Side, Fresh]]:
+    def _steps(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[list[Fresh]]:
         """What is to be processed: rows put off earlier, then these. Raises before any change."""
-        lasts = {side: engine.census[side].last for side in Side}
-        steps = [engine.keyed({side: batch}, lasts) for side, batch in self._early]
-        return [*steps, engine.keyed(batches, lasts)]
+        if not self._early:
+            return [engine.keyed(list(batches.items()))]
+        fresh = engine.keyed([*self._early, *batches.items()])
+        early = len(self._early)
+        return [*([rows] for rows in fresh[:early]), fresh[early:]]
 
-    def _run(self, engine: Engine, steps: list[dict[Side, Fresh]]) -> None:
+    def _run(self, engine: Engine, steps: list[list[Fresh]]) -> None:
         try:
             for fresh in steps:
-                self._held += engine.process(fresh)
+                self._held += engine.push(fresh, self._outside(fresh)).parts
+            self._early = []
         except BaseException:
             self._broken = True
             raise
+
+    def _outside(self, fresh: list[Fresh]) -> Outside:
+        """What the rows of all pushes so far, and of this one, say of time and order."""
+        window, now = self._query.window, self._clock() if self._query.collects else 0.0
+        if window.order is not None:
+            ranks = {r.side: r.places.ranks for r in fresh if r.places.ranks is not None}
+            return Outside(ranks=ranks, now=now)
+        if not window.timed:
+            return Outside(now=now)
+        late = self._tops.frontier
+        for rows in fresh:
+            self._tops.note(rows)
+        return Outside(late, self._tops.frontier, now=now)
 
     def _deliver(self) -> Batches:
         parts, self._held = self._held, []
@@ -255,9 +280,9 @@ class StreamJoin:
         Rows that leave a count window meanwhile are forgotten, unless they must be emitted.
         """
         self._early += batches.items()
-        window = self._query.window
+        window: Any = self._query.window
         for side in batches:
-            if isinstance(window, TimeWindow) or window.order or self._query.gives(side):
+            if not window.by_arrival or self._query.gives(side):
                 continue
             count = self._skipped[side] + sum(batch.num_rows for _, batch in self._early)
             while self._skipped[side] + self._early[0][1].num_rows <= window.oldest(count, side):
@@ -274,14 +299,27 @@ class StreamJoin:
         return parts
 
     def _alone(self, side: Side, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._query.output.numbered:
-            ids = np.arange(batch.num_rows)
-            view = NumberView(self._skipped[side])
-            return gathered(NUMBERS, {side: view}, {side: ids}, batch.num_rows)
-        wanted = self._query.columns
-        if self._query.aggregates:
-            return unmatched_rows(self._query, batch)
-        return batch.select([n for n in batch.schema.names if wanted is None or n in wanted])
+        """Rows of a side whose partners never came; columns of the other side are unknown."""
+        query, count = self._query, batch.num_rows
+        if query.output.numbered:
+            numbers = pa.array(np.arange(count) + self._skipped[side])
+            columns = [numbers if one is side else pa.nulls(count, pa.int64()) for one in Side]
+            return pa.RecordBatch.from_arrays(columns, schema=NUMBERS.schema)
+        if not query.aggregates:
+            wanted = query.columns
+            return batch.select([n for n in batch.schema.names if wanted is None or n in wanted])
+        unseen = {
+            found.name: pa.array(np.zeros(count, np.int64))
+            if found.function is Summary.COUNT
+            else pa.nulls(count, pa.float64() if found.function is Summary.MEAN else pa.null())
+            for found in query.aggregates
+        }
+        fields = [pa.field(name, column.type) for name, column in unseen.items()]
+        shape = Shape.of(batch.schema, None, query.how, query.suffix, query.columns, fields=fields)
+        arrays = [
+            unseen[name] if name in unseen else batch.column(name) for _, name in shape.origin
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

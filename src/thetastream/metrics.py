@@ -81,6 +81,7 @@ class Metrics(Items):
     merge_seconds: float
     expire_seconds: float
     gather_seconds: float
+    plan_seconds: float
     sides: dict[str, SideMetrics]
 
 
@@ -95,6 +96,16 @@ class SideCounters:
     null_times: int = 0
 
 
+@dataclass(slots=True)
+class Spent:
+    """The work of one index since its plan was made: rows asked and stored, and their seconds."""
+
+    asked: int = 0
+    stored: int = 0
+    probe: float = 0.0
+    insert: float = 0.0
+
+
 @dataclass
 class Counters:
     """Counts and times that only grow."""
@@ -107,7 +118,7 @@ class Counters:
     peak_bytes: int = 0
     seconds: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(
-            ("keys", "sort", "probe", "insert", "expire", "gather"), 0.0
+            ("keys", "sort", "probe", "insert", "expire", "gather", "plan"), 0.0
         )
     )
 

@@ -1,4 +1,4 @@
-"""Columns and types: which keys can be compared, and how output columns are called.
+"""Types: which keys can be compared, and how.
 
 A *domain* says how values of two Arrow types become comparable int64 keys: whole numbers, decimals
 of a common scale, times in a common unit, 64-bit floats, or hashes of byte strings.
@@ -6,7 +6,6 @@ of a common scale, times in a common unit, 64-bit floats, or hashes of byte stri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -16,10 +15,9 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from thetastream.duration import Interval
-from thetastream.errors import SchemaError, suggest
-from thetastream.side import How, Side
+from thetastream.errors import SchemaError
 
-__all__ = ["Domain", "Kind", "common_domain", "output_schema", "select", "tick"]
+__all__ = ["Domain", "Kind", "common_domain", "tick"]
 
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86400 * 10**9
@@ -181,62 +179,3 @@ def _number_domain(a: Kind, b: Kind, left: pa.DataType, right: pa.DataType) -> D
 
 def _fine_tick(left: pa.DataType, right: pa.DataType) -> int:
     return min(tick(value_type(left)), tick(value_type(right)))
-
-
-# --- Columns of the output ----------------------------------------------------------------------
-
-
-def output_schema(
-    left: pa.Schema,
-    right: pa.Schema | None,
-    how: How,
-    suffix: str,
-    aggregates: Sequence[pa.Field] = (),
-) -> tuple[pa.Schema, list[tuple[Side, str]]]:
-    """Name the output columns: the only place that does.
-
-    Left columns keep their names; a right column whose name is taken gets the suffix. Semi and anti
-    joins, and joins whose right side is still unknown, give the left columns alone. Aggregates come
-    in the place of right columns, and are their own origin. Returns the schema and, per output
-    column, its side and its name there.
-    """
-    fields = [field.with_nullable(True) for field in left]
-    origin = [(Side.LEFT, field.name) for field in left]
-    taken = set(left.names)
-    for field in aggregates:
-        if field.name in taken:
-            raise SchemaError(
-                f"aggregate {field.name!r} has the name of a column of the left side, which is "
-                "given beside it; choose another name"
-            )
-        fields.append(field)
-        origin.append((Side.RIGHT, field.name))
-    if how.pairs and right is not None and not aggregates:
-        for field in right:
-            name = field.name + suffix if field.name in taken else field.name
-            if name in taken:
-                raise SchemaError(
-                    f"two output columns would be called {name!r}; choose another suffix than "
-                    f"{suffix!r}"
-                )
-            taken.add(name)
-            fields.append(field.with_name(name).with_nullable(True))
-            origin.append((Side.RIGHT, field.name))
-    return pa.schema(fields), origin
-
-
-def select(
-    schema: pa.Schema, origin: list[tuple[Side, str]], columns: Sequence[str] | None
-) -> tuple[pa.Schema, list[tuple[Side, str]]]:
-    """Keep the wanted output columns, in the wanted order."""
-    if columns is None:
-        return schema, origin
-    places = {name: at for at, name in enumerate(schema.names)}
-    for name in columns:
-        if name not in places:
-            raise SchemaError(
-                f"there is no output column {name!r}; there are {', '.join(schema.names)}."
-                f"{suggest(name, schema.names)}"
-            )
-    kept = [places[name] for name in columns]
-    return pa.schema([schema.field(at) for at in kept]), [origin[at] for at in kept]

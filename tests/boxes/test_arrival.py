@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream.boxes.arrival import Census, Waiting, concatenated, read_ranks, ready, sliced
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.arrival import Census, Waiting, read_ranks, ready
+from thetastream.boxes.fresh import Fresh, Places, concatenated
+from thetastream.boxes.keys import Keys
 from thetastream.errors import DataError
 from thetastream.schema import Domain, Kind
 from thetastream.side import Side
@@ -25,13 +26,14 @@ def fresh(ranks: list[int], *, side: Side = Side.LEFT, valid: list[bool] | None 
     batch = pa.record_batch({"rank": pa.array(ranks, pa.int64()), "word": words})
     keys = np.array(ranks, np.int64)
     mask = None if valid is None else np.array(valid)
-    return Fresh(side, batch, [keys * 10, keys * 100], mask, None, ranks=keys)
+    roles = {side: Keys(side, [keys * 10, keys * 100], None, len(ranks), mask)}
+    return Fresh(side, batch, roles, Places(ranks=keys))
 
 
 def seen(rows: Fresh) -> list[tuple[Any, ...]]:
     assert [field.name for field in rows.batch.schema] == ["rank", "word"]
     columns = [rows.batch["rank"].to_pylist(), rows.batch["word"].to_pylist()]
-    return list(zip(*columns, *(key.tolist() for key in rows.keys), strict=True))
+    return list(zip(*columns, *(key.tolist() for key in rows.keys.keys), strict=True))
 
 
 def expected(ranks: list[int]) -> list[tuple[Any, ...]]:
@@ -63,9 +65,8 @@ def test_a_census_counts_who_came_before() -> None:
 def test_nothing_waits_at_first() -> None:
     waiting = Waiting()
     assert len(waiting) == 0
-    rows, ranks = waiting.release(0)
-    assert rows is None
-    assert ranks.tolist() == []
+    assert waiting.release(0) is None
+    assert waiting.rows is None
 
 
 @given(st.lists(st.one_of(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 5)), max_size=9))
@@ -79,37 +80,37 @@ def test_rows_come_out_as_they_went_in(steps: list[list[int] | int]) -> None:
             inside += ranks
         else:
             count = min(step, len(inside))
-            rows, ranks = waiting.release(count)
-            assert ranks.tolist() == inside[:count]
+            rows = waiting.release(count)
             assert (seen(rows) if rows is not None else []) == expected(inside[:count])
             inside = inside[count:]
         assert len(waiting) == len(inside)
-        assert waiting.ranks.tolist() == inside
+        held = waiting.rows
+        assert (held.places.ranks.tolist() if held is not None else []) == inside
     if inside:
-        rows, _ = waiting.release(len(inside))
+        rows = waiting.release(len(inside))
         assert rows is not None
         assert seen(rows) == expected(inside)
 
 
 def test_dictionaries_are_made_one() -> None:
-    both = concatenated(fresh([1, 2]), fresh([2, 3]))
+    both = concatenated([fresh([1, 2]), fresh([2, 3])])
     assert seen(both) == expected([1, 2, 2, 3])
-    assert both.valid is None
+    assert both.keys.valid is None
     both.batch.validate(full=True)
 
 
 def test_marks_of_rows_that_can_match_are_kept() -> None:
     some, all_ = fresh([1, 2], valid=[True, False]), fresh([3])
-    assert concatenated(some, all_).valid.tolist() == [True, False, True]
-    assert concatenated(all_, some).valid.tolist() == [True, True, False]
-    assert sliced(concatenated(all_, some), 1, 3).valid.tolist() == [True, False]
-    assert sliced(all_, 0, 0).valid is None
+    assert concatenated([some, all_]).keys.valid.tolist() == [True, False, True]
+    assert concatenated([all_, some]).keys.valid.tolist() == [True, True, False]
+    assert concatenated([all_, some]).slice(1, 3).keys.valid.tolist() == [True, False]
+    assert all_.slice(0, 0).keys.valid is None
 
 
 def test_a_slice() -> None:
-    rows = sliced(fresh([1, 2, 3, 4], side=Side.RIGHT), 1, 3)
+    rows = fresh([1, 2, 3, 4], side=Side.RIGHT).slice(1, 3)
     assert rows.side is Side.RIGHT
-    assert len(rows) == 2
+    assert rows.count == len(rows.keys) == 2
     assert seen(rows) == expected([2, 3])
 
 

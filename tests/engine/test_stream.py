@@ -29,21 +29,22 @@ def bound(text: str = "abs(l.x - r.x) <= 1", window: Any = COUNT) -> Binding:
 
 def fresh(binding: Binding, x: list[Any], t: list[Any] | None = None) -> Fresh:
     columns = {"x": x, "y": [7] * len(x), "t": t or [0] * len(x)}
-    return binding.fresh(Side.LEFT, pa.record_batch(columns, schema=SCHEMA))
+    batch = pa.record_batch(columns, schema=SCHEMA)
+    return Fresh(Side.LEFT, batch, {Side.LEFT: binding.keys(Side.LEFT, batch)})
 
 
 def stream(
     binding: Binding, *, first: int = 0, tactic: str = "auto", tracked: Any = (Side.LEFT,)
 ) -> Stream:
     made = Stream(SCHEMA, ["x"], timed=binding.time is not None, tracked=tracked, first=first)
-    made.stored = {Side.LEFT: Stored(choose(binding, Side.LEFT, tactic, 100.0), 100)}
+    made.index_as(Side.LEFT, Stored(choose(binding, Side.LEFT, tactic, 100.0), 100))
     return made
 
 
 def add(target: Stream, rows: Fresh, before: int = 0) -> int:
     first = target.append(rows)
     for stored in target.stored.values():
-        stored.insert(rows, first, before)
+        stored.replace(rows.keys, first, before)
     target.check()
     return first
 
@@ -107,20 +108,6 @@ def test_flags_outlive_growth_and_expiry() -> None:
 
 
 # --- Event time ---------------------------------------------------------------------------------
-
-
-def test_the_largest_time_is_noted() -> None:
-    binding = bound(window=TIME)
-    held = stream(binding)
-    assert held.max_time is None
-    held.note_time(fresh(binding, [], []))
-    held.note_time(fresh(binding, [1], [None]))
-    assert held.max_time is None
-    held.note_time(fresh(binding, [1, 2], [5, None]))
-    held.note_time(fresh(binding, [1], [3]))
-    assert held.max_time == 5
-    held.note_time(fresh(binding, [1], [-7]))
-    assert held.max_time == 5
 
 
 def test_rows_by_their_time() -> None:
@@ -234,11 +221,11 @@ def test_moving_keeps_every_row_and_every_answer() -> None:
     batch = pa.record_batch(
         {"x": [0, HIGH, LOW, 9], "y": [7, 7, 7, 7], "t": [0] * 4}, schema=SCHEMA
     )
-    probing = binding.fresh(Side.RIGHT, batch)
+    probing = binding.keys(Side.RIGHT, batch)
     wanted = {(0, 11), (0, 12), (0, 13), (0, 14), (1, 17), (2, 10)}
     for start in choices:
         stored = Stored(start, 100)
-        stored.insert(rows, 10, 0)
+        stored.replace(rows.keys, 10, 0)
         for choice in choices:
             stored.move(choice)
             assert stored.choice is choice
@@ -252,12 +239,12 @@ def test_moving_keeps_every_row_and_every_answer() -> None:
 def test_rows_that_are_stored_anew_get_new_ids(tactic: str) -> None:
     binding = bound("abs(l.x - r.x) <= 1 AND l.y = r.y")
     stored = Stored(choose(binding, Side.LEFT, tactic, 100.0), 4)
-    stored.insert(fresh(binding, [5, 1, 4, 2, 9, 1]), 0, 0)
+    stored.replace(fresh(binding, [5, 1, 4, 2, 9, 1]).keys, 0, 0)
     stored.relocate(np.array([1, 2, 5]), 6)
     stored.index.check()
     assert stored.index.dump()[1].tolist() == [6, 7, 8]
     batch = pa.record_batch({"x": [1, 4], "y": [7, 7], "t": [0, 0]}, schema=SCHEMA)
-    found = answers(stored, binding.fresh(Side.RIGHT, batch))
+    found = answers(stored, binding.keys(Side.RIGHT, batch))
     assert found == {(0, 6), (0, 8), (1, 7)}
 
 
@@ -265,12 +252,12 @@ def test_counters_of_replaced_indexes_are_kept() -> None:
     binding = bound()
     stored = Stored(choose(binding, Side.LEFT, "ordered", 100.0), 100)
     for at in range(4):
-        stored.insert(fresh(binding, [at]), at, 0)
+        stored.replace(fresh(binding, [at]).keys, at, 0)
     merges = stored.statistics("merges")
     assert merges == 3
     stored.move(choose(binding, Side.LEFT, "ordered", 100.0))
     assert stored.statistics("merges") == merges
     assert stored.statistics("runs") == 1
-    stored.insert(fresh(binding, [9]), 4, 0)
+    stored.replace(fresh(binding, [9]).keys, 4, 0)
     assert stored.statistics("merges") == merges + 1
     assert stored.statistics("no such counter") == 0

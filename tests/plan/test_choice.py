@@ -104,7 +104,7 @@ def drawn(text: str, window: Any = WINDOW, rows: int = 4000, **columns: Any) -> 
         data = {name: np.zeros(rows, np.int64) for name in "xyzk"}
         data |= {name: make(random, rows) for name, make in columns.items()}
         batch = pa.record_batch({**data, "s": [""] * rows}, schema=NUMBERS)
-        samples.append(sample(binding.fresh(side, batch)))
+        samples.append(sample(binding.keys(side, batch)))
     return binding, *samples
 
 
@@ -173,7 +173,7 @@ def test_samples_are_small_and_hold_only_rows_that_can_match() -> None:
     binding = bound("l.x = r.x")
     x = pa.array([None if i % 2 else i for i in range(10_000)], pa.int64())
     batch = pa.record_batch({**dict.fromkeys("xyzk", x), "s": [""] * 10_000}, schema=NUMBERS)
-    taken = sample(binding.fresh(Side.LEFT, batch))
+    taken = sample(binding.keys(Side.LEFT, batch))
     assert taken.keys[0].size == SAMPLE
     assert set(taken.keys[0].tolist()) <= set(range(0, 10_000, 2))
     assert (taken.keys[0][0], taken.keys[0][-1]) == (0, 9998)
@@ -182,7 +182,7 @@ def test_samples_are_small_and_hold_only_rows_that_can_match() -> None:
 
 def test_without_rows_that_can_match_nothing_is_estimated_from_them() -> None:
     binding = bound("l.x = r.x")
-    empty = sample(binding.fresh(Side.LEFT, pa.RecordBatch.from_pylist([], NUMBERS)))
+    empty = sample(binding.keys(Side.LEFT, pa.RecordBatch.from_pylist([], NUMBERS)))
     assert not choose(binding, Side.LEFT, "auto", 10.0, empty, empty).sampled
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.field import Field
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError, RegistryError
 from thetastream.plan.cells import SUFFIX_BITS, Cells, Quantizer
@@ -55,17 +55,17 @@ def bound(text: str, window: Window = COUNT) -> Binding:
     return bind(Predicate.parse(text), window, dict.fromkeys(Side, SCHEMA))
 
 
-def layouts(binding: Binding, stored: Side, sample: Fresh | None = None) -> list[Layout]:
+def layouts(binding: Binding, stored: Side, sample: Keys | None = None) -> list[Layout]:
     """Every layout of every tactic."""
     fields = binding.fields(stored)
     return [layout for name in tactics() for layout in offered(fields, name, sample)]
 
 
-def offered(fields: Sequence[Field], tactic: str, sample: Fresh | None = None) -> list[Layout]:
+def offered(fields: Sequence[Field], tactic: str, sample: Keys | None = None) -> list[Layout]:
     return _layouts(Selectivity(tuple(fields), sample, None), tactic, workers=1, slide=0)
 
 
-def keys_of(layout: Layout, fresh: Fresh) -> dict[Field, Any]:
+def keys_of(layout: Layout, fresh: Keys) -> dict[Field, Any]:
     return {field: field.keys(fresh) for field in layout.fields}
 
 
@@ -106,7 +106,7 @@ QUERIES = [
 ]
 
 
-def found(layout: Layout, stored: Fresh, fresh: Fresh) -> Counter:
+def found(layout: Layout, stored: Keys, fresh: Keys) -> Counter:
     """Pairs (fresh row, stored row) that lie inside a box, as often as they do."""
     places, kept = layout.arranged(stored)
     matrix = layout.matrix(keys_of(layout, kept), places.size)
@@ -129,7 +129,7 @@ def test_boxes_hold_every_match_once(
 ) -> None:
     binding = bound(text, window)
     wanted = oracle.join([(left, right)], text, window).pairs
-    rows = {Side.LEFT: binding.fresh(Side.LEFT, left), Side.RIGHT: binding.fresh(Side.RIGHT, right)}
+    rows = {Side.LEFT: binding.keys(Side.LEFT, left), Side.RIGHT: binding.keys(Side.RIGHT, right)}
     for side in Side:
         stored, fresh = rows[side], rows[side.other]
         sampled = sample(stored)
@@ -144,7 +144,7 @@ def test_boxes_hold_every_match_once(
 def test_keys_come_back_from_the_matrix(text: str, window: Window, batch: pa.RecordBatch) -> None:
     binding = bound(text, window)
     for side in Side:
-        at, stored = binding.fresh(side, batch).able()
+        at, stored = binding.keys(side, batch).able()
         for layout in layouts(binding, side):
             keys = keys_of(layout, stored)
             back = layout.field_keys(layout.matrix(keys, at.size))
@@ -158,7 +158,7 @@ def test_rows_that_cannot_match_are_left_out() -> None:
     batch = pa.RecordBatch.from_pylist(
         [{"x": x, "y": 0, "f": 0.0, "k": 0, "t": 1} for x in (3, None, 1, 2)], SCHEMA
     )
-    stored, fields = binding.fresh(Side.LEFT, batch), binding.fields(Side.LEFT)
+    stored, fields = binding.keys(Side.LEFT, batch), binding.fields(Side.LEFT)
     by_x, by_time = (Ordered(fields, field) for field in fields)
     for layout, order in ((by_x, [2, 3, 0]), (by_time, [0, 2, 3]), (Scan(fields), [0, 2, 3])):
         at, rows = layout.arranged(stored)

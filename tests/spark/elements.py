@@ -39,7 +39,7 @@ Codes = NDArray[np.int64]
 def targets_of(spec: JoinSpec, side: Side, table: Any) -> list[list[int]]:
     """The partitions that each row is sent to."""
     (batch,) = table.combine_chunks().to_batches()
-    sent = spec.routing.route({side: spec.binding.fresh(side, batch)})
+    sent = spec.routing.route({side: spec.binding.keys(side, batch)})
     found: list[list[int]] = [[] for _ in range(table.num_rows)]
     for row, target in zip(sent.rows.tolist(), sent.targets.tolist(), strict=True):
         found[row].append(target)

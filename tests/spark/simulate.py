@@ -12,7 +12,7 @@ import pyarrow as pa
 from thetastream.aggregate import Aggregate
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
-from thetastream.schema import output_schema
+from thetastream.shape import Shape
 from thetastream.side import How, Side
 from thetastream.spark.theta import step as step_module
 from thetastream.spark.theta.packing import Packer
@@ -89,8 +89,8 @@ def answer_of(
     schemas: dict[Side, Any], how: How, aggregates: tuple[Aggregate, ...] = ()
 ) -> tuple[tuple[str, Side, str], ...]:
     given = [pa.field(found.name, pa.null()) for found in aggregates]
-    schema, origin = output_schema(schemas[Side.LEFT], schemas[Side.RIGHT], how, "_right", given)
-    return tuple((name, *place) for name, place in zip(schema.names, origin, strict=True))
+    shape = Shape.of(schemas[Side.LEFT], schemas[Side.RIGHT], how, "_right", fields=given)
+    return tuple((n, *place) for n, place in zip(shape.schema.names, shape.origin, strict=True))
 
 
 @dataclass

@@ -173,7 +173,7 @@ def test_metrics_and_explanation() -> None:
         (lambda: ParallelJoin("l.x <> r.x", window=CountWindow(5), schemas=(SCHEMA, SCHEMA)),
          PredicateError, "one interval"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5, order=("n", "n"))),
-         StateError, "not from ranks"),
+         StateError, "cannot wait for ranks"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="pim-tre"),
          RegistryError, "Did you mean 'pim-tree'"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), merge="never"),

@@ -8,24 +8,22 @@ on how the streams were cut into pushes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.fresh import Fresh, concatenated
 from thetastream.data.batch import to_keys
-from thetastream.errors import DataError
-from thetastream.schema import Domain
+from thetastream.errors import DataError, SchemaError
+from thetastream.schema import Domain, common_domain
 from thetastream.side import Side
 
-__all__ = ["Census", "Waiting", "concatenated", "read_ranks", "ready"]
+__all__ = ["Census", "Waiting", "order_domain", "read_ranks", "ready"]
 
 Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 def ready(ranks: Array, side: Side, other: int | None) -> int:
@@ -71,28 +69,32 @@ class Census:
 
 @dataclass
 class Waiting:
-    """Rows of one side whose turn has not come."""
+    """Rows of one stream whose turn has not come, in the order in which they came."""
 
-    rows: Fresh | None = None
-    ranks: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    pieces: list[Fresh] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return self.ranks.size
+        return sum(piece.count for piece in self.pieces)
+
+    @property
+    def rows(self) -> Fresh | None:
+        """All of them in one piece; None if there are none."""
+        if len(self.pieces) > 1:
+            self.pieces = [concatenated(self.pieces)]
+        return self.pieces[0] if self.pieces else None
 
     def add(self, rows: Fresh) -> None:
         """Put rows behind those that wait already."""
-        assert rows.ranks is not None
-        self.rows = rows if self.rows is None else concatenated(self.rows, rows)
-        self.ranks = np.concatenate([self.ranks, rows.ranks])
+        if rows.count:
+            self.pieces.append(rows)
 
-    def release(self, count: int) -> tuple[Fresh | None, Array]:
-        """Take the first ``count`` rows out."""
-        if self.rows is None or not count:
-            return None, self.ranks[:0]
-        ranks, self.ranks = self.ranks[:count], self.ranks[count:]
-        out = sliced(self.rows, 0, count)
-        self.rows = sliced(self.rows, count, len(self.rows)) if self.ranks.size else None
-        return out, ranks
+    def release(self, count: int) -> Fresh | None:
+        """Take the first ``count`` rows out; None for none."""
+        rows = self.rows
+        if rows is None or not count:
+            return None
+        self.pieces = [rows.slice(count, rows.count)] if count < rows.count else []
+        return rows if count == rows.count else rows.slice(0, count)
 
 
 def read_ranks(
@@ -119,52 +121,12 @@ def read_ranks(
     return ranks
 
 
-def concatenated(*pieces: Fresh) -> Fresh:
-    """The rows of all pieces, of which there is at least one, in that order."""
-    if len(pieces) == 1:
-        return pieces[0]
-    table = pa.Table.from_batches([piece.batch for piece in pieces])
-    whole = [pa.concat_arrays(column.chunks) for column in table.unify_dictionaries().columns]
-    return Fresh(
-        pieces[0].side,
-        pa.RecordBatch.from_arrays(whole, schema=table.schema),
-        [np.concatenate(keys) for keys in zip(*(piece.keys for piece in pieces), strict=True)],
-        _joined(pieces, [piece.valid for piece in pieces], missing=True),
-        _all([piece.times for piece in pieces]),
-        timed=_joined(pieces, [piece.timed for piece in pieces], missing=True),
-        positions=_all([piece.positions for piece in pieces]),
-        numbers=_all([piece.numbers for piece in pieces]),
-        copies=_joined(pieces, [piece.copies for piece in pieces], missing=False),
-    )
-
-
-def _all(parts: Sequence[Array | None]) -> Array | None:
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if len(known) == len(parts) else None
-
-
-def _joined(pieces: Sequence[Fresh], masks: Sequence[Mask | None], *, missing: bool) -> Mask | None:
-    if all(mask is None for mask in masks):
+def order_domain(order: tuple[str, str] | None, schemas: Mapping[Side, pa.Schema]) -> Domain | None:
+    """How arrival ranks of both sides become comparable; None without an order."""
+    if order is None:
         return None
-    parts = [
-        np.full(len(piece), missing) if mask is None else mask
-        for piece, mask in zip(pieces, masks, strict=True)
-    ]
-    return np.concatenate(parts)
-
-
-def sliced(rows: Fresh, start: int, stop: int) -> Fresh:
-    """Rows ``[start, stop)``."""
-
-    def cut(values: Any) -> Any:
-        return None if values is None else values[start:stop]
-
-    return Fresh(
-        rows.side,
-        rows.batch.slice(start, stop - start),
-        [key[start:stop] for key in rows.keys],
-        cut(rows.valid),
-        None,
-        positions=cut(rows.positions),
-        copies=cut(rows.copies),
-    )
+    kinds = [schemas[side].field(order[side.position]).type for side in Side]
+    domain = common_domain(kinds[0], kinds[1], f"order {order}")
+    if not domain.kind.is_ordered:
+        raise SchemaError(f"the order columns must be numbers or times; got {kinds[0]}, {kinds[1]}")
+    return domain

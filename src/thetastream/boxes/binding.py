@@ -1,7 +1,7 @@
 """A predicate and a window bound to two schemas: the keys rows have, and the boxes they ask for.
 
-``bind`` checks columns and types once; a ``Binding`` then turns batches into ``Fresh`` rows, and
-knows the fields of both sides.
+``bind`` checks columns and types once; a ``Binding`` then turns batches into keys, and knows the
+fields of both sides.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.boxes.field import BoundTerm, Field
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Call, Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.term import Compare, Term
@@ -25,7 +26,7 @@ from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import PredicateError, SchemaError, suggest
 from thetastream.schema import Domain, Kind, common_domain, kind_of, tick, value_type
 from thetastream.side import Side
-from thetastream.window import BoundTime, CountWindow, TimeWindow, Window
+from thetastream.window import BoundTime, EventTime, Window
 
 __all__ = ["Binding", "bind", "check_time_type"]
 
@@ -35,12 +36,17 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """Everything that follows from predicate, window and schemas."""
+    """Everything that follows from predicate, window and schemas.
+
+    ``bound`` is a window over event time in key units; ``time`` is the same where event time is one
+    more field, and else None. Both are None for other windows.
+    """
 
     predicate: Predicate
     schemas: Mapping[Side, pa.Schema]
     terms: tuple[BoundTerm, ...]
     residuals: tuple[Expression, ...]
+    bound: Any
     time: BoundTime | None
     time_domain: Domain
     time_columns: Mapping[Side, str]
@@ -63,7 +69,7 @@ class Binding:
             fields.append(Field(self, stored, ()))
         return tuple(fields)
 
-    def fresh(self, side: Side, batch: pa.RecordBatch) -> Fresh:
+    def keys(self, side: Side, batch: pa.RecordBatch) -> Keys:
         """Compute keys and times of arriving rows. Raises before anything is stored."""
         lookup = _lookup(batch)
         rows = batch.num_rows
@@ -87,7 +93,7 @@ class Binding:
         for condition in self.predicate.filters(side):
             masks.append(true_mask(condition, lookup, rows))
         valid = reduce(np.logical_and, masks) if masks else None
-        return Fresh(side, batch, keys, valid, times, null_keys, nan_keys, timed)
+        return Keys(side, keys, times, rows, valid, timed, null_keys, nan_keys)
 
     def _count_nan(self, keys: list[Array], masks: list[Mask]) -> int:
         floats = [
@@ -101,7 +107,7 @@ class Binding:
         return int(np.count_nonzero(reduce(np.logical_and, [found, *masks])))
 
     def _times(self, side: Side, batch: pa.RecordBatch) -> tuple[Array | None, Mask | None]:
-        if self.time is None:
+        if not self.time_columns:
             return None, None
         name = self.time_columns[side]
         return to_keys(batch.column(name), self.time_domain, f"{side.alias}.{name}")
@@ -120,12 +126,12 @@ def _lookup(batch: pa.RecordBatch) -> Callable[[Column], pa.Array]:
 
 def bind(
     predicate: Predicate,
-    window: Window,
+    window: Window | None,
     schemas: Mapping[Side, pa.Schema],
     *,
     back: bool = False,
 ) -> Binding:
-    """Check columns and types, and find the domain of every term.
+    """Check columns and types, and find the domain of every term. ``window`` may be None.
 
     ``back``: in a time window, left rows meet only right rows that are not later.
     """
@@ -148,10 +154,10 @@ def bind(
         terms.append(BoundTerm(term, domain))
     for node in [*residuals, *(f for side in Side for f in predicate.filters(side))]:
         true_mask(node, lambda column: pa.nulls(0, types(column)), 0)
-    time, time_domain, names = _bind_time(window, schemas, back)
-    return Binding(
-        predicate, dict(schemas), tuple(terms), tuple(residuals), time, time_domain, names
-    )
+    bound, time_domain, names = _bind_time(window, schemas, back)
+    time = bound if window is not None and window.boxed else None
+    facts = (predicate, dict(schemas), tuple(terms), tuple(residuals))
+    return Binding(*facts, bound, time, time_domain, names)
 
 
 def _check_constants(term: Term, domain: Domain) -> None:
@@ -185,7 +191,9 @@ def _as_expression(term: Term) -> Expression:
     return reduce(lambda a, b: a | b, arms)
 
 
-def check_columns(predicate: Predicate, window: Window, side: Side, schema: pa.Schema) -> None:
+def check_columns(
+    predicate: Predicate, window: Window | None, side: Side, schema: pa.Schema
+) -> None:
     """Every column that predicate and window read must exist."""
     for name in predicate.columns(side):
         if name not in schema.names:
@@ -197,46 +205,45 @@ def check_columns(predicate: Predicate, window: Window, side: Side, schema: pa.S
                 start,
                 start + len(name) + 2,
             )
-    columns = window.time if isinstance(window, TimeWindow) else window.order
-    if columns is not None and columns[side.position] not in schema.names:
-        name = columns[side.position]
-        what = "time" if isinstance(window, TimeWindow) else "order"
-        raise SchemaError(
-            f"the {what} column {name!r} of the window is missing on the {side.value} side, which "
-            f"has {', '.join(schema.names)}.{suggest(name, schema.names)}"
-        )
+    for what, name in () if window is None else window.columns(side).items():
+        if name not in schema.names:
+            raise SchemaError(
+                f"the {what} column {name!r} of the window is missing on the {side.value} side, "
+                f"which has {', '.join(schema.names)}.{suggest(name, schema.names)}"
+            )
 
 
 def _bind_time(
-    window: Window, schemas: Mapping[Side, pa.Schema], back: bool
-) -> tuple[BoundTime | None, Domain, dict[Side, str]]:
-    if isinstance(window, CountWindow):
+    window: Window | None, schemas: Mapping[Side, pa.Schema], back: bool
+) -> tuple[Any, Domain, dict[Side, str]]:
+    """The window in key units, how its times become keys, and their columns."""
+    if window is None or not window.timed:
         return None, Domain(Kind.INTEGER), {}
-    names = {side: window.time[side.position] for side in Side}
+    clock = cast("EventTime", window)
+    names = {side: clock.time[side.position] for side in Side}
     kinds = {side: value_type(schemas[side].field(names[side]).type) for side in Side}
     for side in Side:
-        check_time_type(window, kinds[side], f"{side.alias}.{names[side]}")
-    domain = common_domain(kinds[Side.LEFT], kinds[Side.RIGHT], f"event time {window.time}")
+        check_time_type(clock, kinds[side], f"{side.alias}.{names[side]}")
+    domain = common_domain(kinds[Side.LEFT], kinds[Side.RIGHT], f"event time {clock.time}")
     if domain.kind is Kind.DATE:
         domain = Domain(Kind.DATE, tick=tick(pa.date32()))
-    bound = window.bind(domain.tick if domain.kind.is_temporal else None, back=back)
-    return bound, domain, names
+    return clock.bind(domain.tick if domain.kind.is_temporal else None, back=back), domain, names
 
 
-def check_time_type(window: TimeWindow, kind: pa.DataType, what: str) -> None:
+def check_time_type(window: EventTime, kind: pa.DataType, what: str) -> None:
     """SchemaError for a column that cannot be the event time of a window."""
     found = kind_of(kind)
     if found in (Kind.DATE, Kind.NAIVE, Kind.ZONED):
         if not window.in_durations:
             raise SchemaError(
                 f"event time {what} is of type {kind}: give the window as a duration such as "
-                f"'10 minutes', not as the number {window.sizes[0]}"
+                f"'10 minutes', not as the number {window.length}"
             )
     elif found is Kind.INTEGER:
         if window.in_durations:
             raise SchemaError(
                 f"event time {what} is of type {kind}: give the window as a whole number in the "
-                f"column's unit, or cast the column to a timestamp; got {window.sizes[0]}"
+                f"column's unit, or cast the column to a timestamp; got {window.length}"
             )
     else:
         raise SchemaError(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.boxes.box import Pieces, band_interval, band_width, intervals, plain_band
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Function
 from thetastream.condition.term import Compare, Difference, Term
 from thetastream.schema import Domain, Kind
@@ -110,14 +110,14 @@ class Field:
             isinstance(condition, Difference) for condition in conditions
         )
 
-    def keys(self, rows: Fresh) -> Array:
+    def keys(self, rows: Keys) -> Array:
         """The stored keys of rows of the stored side."""
         if self.is_time:
             assert rows.times is not None
             return rows.times
         return rows.keys[self.members[0]]
 
-    def pieces(self, fresh: Fresh) -> Pieces:
+    def pieces(self, fresh: Keys) -> Pieces:
         """Disjoint intervals of this field that fresh rows of the other side ask for."""
         if self.is_time:
             assert self.binding.time is not None and fresh.times is not None

@@ -1,90 +1,143 @@
-"""Rows arriving now, as keys."""
+"""Rows arriving now on one stream: payload, keys, and what decides when they arrive."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.data.order import argsorted
+from thetastream.boxes.keys import Keys
 from thetastream.side import Side
 
-__all__ = ["Fresh"]
+__all__ = ["NOWHERE", "Fresh", "Places", "concatenated"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-@dataclass(slots=True)
-class Fresh:
-    """Rows arriving now on one side, as keys. ``valid`` marks rows that can match at all.
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where rows stand among others; None where that does not matter.
 
-    In a join that runs in several partitions, ``positions`` are the rows' places among all rows of
-    their side, and ``copies`` marks rows whose home is another partition: they are here to be met.
-    ``numbers`` are arrival numbers, where they are asked for and ids are others.
+    ``ranks`` decide their arrival. ``positions`` are their places among all rows of their stream,
+    if this is one partition of several, or their arrival within a push. ``numbers`` are arrival
+    numbers where ids are others. ``counts`` are ``c(x)``: how many rows of the other side arrived
+    before. ``copies`` marks rows whose home is another partition.
     """
+
+    ranks: Array | None = None
+    positions: Array | None = None
+    numbers: Array | None = None
+    counts: Array | None = None
+    copies: Mask | None = None
+
+    def map(self, change: Callable[[Any], Any]) -> Places:
+        """Every array changed the same way."""
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Places(**{n: None if a is None else change(a) for n, a in arrays.items()})
+
+
+NOWHERE = Places()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fresh:
+    """Rows of one stream; ``roles`` holds their keys on each side of a pair they can stand on."""
 
     side: Side
     batch: pa.RecordBatch
-    keys: list[Array]
-    valid: Mask | None
-    times: Array | None
-    null_keys: int = 0
-    nan_keys: int = 0
-    timed: Mask | None = None
-    ranks: Array | None = None
-    positions: Array | None = None
-    copies: Mask | None = None
-    numbers: Array | None = None
-    selected: int | None = None
-    _sorted: dict[int, tuple[Array, Fresh]] = dataclass_field(default_factory=dict)
+    roles: Mapping[Side, Keys]
+    places: Places = NOWHERE
 
-    def able(self) -> tuple[Array, Fresh]:
-        """The rows that can match: their positions, and their keys."""
-        if self.valid is None:
-            return np.arange(len(self)), self
-        at = np.flatnonzero(self.valid)
-        return at, self._at(at)
-
-    def by_key(self, term: int) -> tuple[Array, Fresh]:
-        """``able``, in the order of the key of a term; sorted once for probe and insert."""
-        if term not in self._sorted:
-            at, rows = self.able()
-            order, keys = argsorted(rows.keys[term])
-            moved = rows._at(order, term, keys)
-            self._sorted[term] = (order if rows is self else at[order], moved)
-        return self._sorted[term]
-
-    def _at(self, at: Array, term: int = -1, known: Array | None = None) -> Fresh:
-        """Keys and times of some rows; no payload."""
-        keys = [
-            known if i == term and known is not None else key[at] for i, key in enumerate(self.keys)
-        ]
-        times = None if self.times is None else self.times[at]
-        return Fresh(self.side, self.batch, keys, None, times, selected=at.size)
-
-    def __len__(self) -> int:
-        return int(self.batch.num_rows)
+    @property
+    def keys(self) -> Keys:
+        """The keys in the role of their own side."""
+        return self.roles[self.side]
 
     @property
     def count(self) -> int:
-        """How many rows have keys here; a selection of rows keeps the whole batch."""
-        return len(self) if self.selected is None else self.selected
+        """How many rows there are."""
+        return int(self.batch.num_rows)
+
+    def placed(self, **known: Any) -> Fresh:
+        """With more known about where the rows stand."""
+        return replace(self, places=replace(self.places, **known))
 
     def filter(self, keep: Mask) -> Fresh:
         """Only the marked rows."""
-        return Fresh(
-            self.side,
-            self.batch.filter(pa.array(keep)),
-            [key[keep] for key in self.keys],
-            None if self.valid is None else self.valid[keep],
-            None if self.times is None else self.times[keep],
-            timed=None if self.timed is None else self.timed[keep],
-            ranks=None if self.ranks is None else self.ranks[keep],
-            positions=None if self.positions is None else self.positions[keep],
-            copies=None if self.copies is None else self.copies[keep],
-            numbers=None if self.numbers is None else self.numbers[keep],
-        )
+        return self._cut(self.batch.filter(pa.array(keep)), lambda values: values[keep])
+
+    def take(self, at: Array) -> Fresh:
+        """The rows at these places, in that order."""
+        return self._cut(self.batch.take(pa.array(at)), lambda values: values[at])
+
+    def slice(self, start: int, stop: int) -> Fresh:
+        """Rows ``[start, stop)``."""
+        part = self.batch.slice(start, stop - start)
+        return self._cut(part, lambda values: values[start:stop])
+
+    def _cut(self, batch: pa.RecordBatch, change: Callable[[Any], Any]) -> Fresh:
+        def cut(keys: Keys) -> Keys:
+            def part(values: Any) -> Any:
+                return None if values is None else change(values)
+
+            columns = [change(key) for key in keys.keys]
+            times, valid, timed = part(keys.times), part(keys.valid), part(keys.timed)
+            return Keys(keys.side, columns, times, batch.num_rows, valid, timed)
+
+        roles = {role: cut(keys) for role, keys in self.roles.items()}
+        return Fresh(self.side, batch, roles, self.places.map(change))
+
+
+def concatenated(pieces: Sequence[Fresh]) -> Fresh:
+    """The rows of all pieces, of which there is at least one, in that order."""
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    table = pa.Table.from_batches([piece.batch for piece in pieces])
+    whole = [pa.concat_arrays(column.chunks) for column in table.unify_dictionaries().columns]
+    batch = pa.RecordBatch.from_arrays(whole, schema=table.schema)
+    roles = {role: _joined_keys([piece.roles[role] for piece in pieces]) for role in first.roles}
+    held = {
+        f.name: [getattr(piece.places, f.name) for piece in pieces]
+        for f in fields(Places)
+        if f.name != "copies"
+    }
+    copies = _joined_masks(
+        [piece.places.copies for piece in pieces], [p.count for p in pieces], missing=False
+    )
+    places = Places(copies=copies, **{name: _all(parts) for name, parts in held.items()})
+    return Fresh(first.side, batch, roles, places)
+
+
+def _joined_keys(pieces: Sequence[Keys]) -> Keys:
+    counts = [len(piece) for piece in pieces]
+    return Keys(
+        pieces[0].side,
+        [np.concatenate(keys) for keys in zip(*(piece.keys for piece in pieces), strict=True)],
+        _all([piece.times for piece in pieces]),
+        sum(counts),
+        _joined_masks([piece.valid for piece in pieces], counts, missing=True),
+        _joined_masks([piece.timed for piece in pieces], counts, missing=True),
+    )
+
+
+def _all(parts: Sequence[Array | None]) -> Array | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
+
+
+def _joined_masks(
+    masks: Sequence[Mask | None], counts: Sequence[int], *, missing: bool
+) -> Mask | None:
+    if all(mask is None for mask in masks):
+        return None
+    parts = [
+        np.full(count, missing) if mask is None else mask
+        for mask, count in zip(masks, counts, strict=True)
+    ]
+    return np.concatenate(parts)

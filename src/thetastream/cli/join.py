@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from thetastream import StreamJoin
     from thetastream.cli.feed import Push
     from thetastream.cli.files import Source
-    from thetastream.output_mode import Output
     from thetastream.side import Side
 
 __all__ = ["join", "register"]
@@ -134,7 +133,7 @@ def join(
         output=answer,
         aggregate=asked,
     )
-    schema = _schema(answer, schemas, how, suffix, kept, asked)
+    schema = engine.schema
     report = Console(stderr=True)
     with ProgressLine(report, _total(sources)) as line:
         rows = run(engine, _pushes(sources, options), line)
@@ -147,29 +146,6 @@ def join(
     if output is None:
         Console().print(preview(shown))
     report.print(summary(engine.metrics(), line, output))
-
-
-def _schema(
-    answer: Output,
-    sides: list[pa.Schema],
-    how: str,
-    suffix: str,
-    kept: list[str] | None,
-    asked: dict[str, Any] | None,
-) -> pa.Schema:
-    """The columns that will come out."""
-    from thetastream.aggregate import of_right, read_aggregates, result_fields
-    from thetastream.engine.output.batches import COUNTS, NUMBERS
-    from thetastream.schema import output_schema, select
-    from thetastream.side import How
-
-    if answer.bounded:
-        return COUNTS
-    if answer.numbered:
-        return NUMBERS.schema
-    given = result_fields(of_right(read_aggregates(asked)), sides[-1]) if asked else ()
-    schema, origin = output_schema(sides[0], sides[-1], How.of(how), suffix, given)
-    return select(schema, origin, kept)[0]
 
 
 def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ A *view* is a cheap snapshot: rows appended or expired later do not change what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from thetastream.data.kernels.pairs import gather
 from thetastream.errors import SchemaError
+from thetastream.side import Side
 
 __all__ = [
     "BatchView", "ChunkView", "ColumnView", "FixedView", "NumberView", "Ring", "Rows", "RowsView",
-    "check_gatherable", "gatherable", "is_fixed", "raw_values",
+    "check_gatherable", "gatherable", "gathered", "is_fixed", "raw_values",
 ]  # fmt: skip
 
 Array = NDArray[np.int64]
@@ -328,6 +329,22 @@ class Rows:
     def nbytes(self) -> int:
         """Bytes of payload held."""
         return sum(column.nbytes for column in self._columns.values())
+
+
+def gathered(
+    schema: pa.Schema,
+    origin: Sequence[tuple[Side, str]],
+    taken: Mapping[Side, tuple[RowsView, Array]],
+    length: int,
+) -> pa.RecordBatch:
+    """One record batch: for each column the rows taken of its side, NULLs where none are."""
+    arrays = [
+        taken[side][0].take(name, taken[side][1])
+        if side in taken
+        else pa.nulls(length, schema.field(at).type)
+        for at, (side, name) in enumerate(origin)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def gatherable(array: pa.Array) -> pa.Array:

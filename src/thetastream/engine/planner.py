@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.engine.output.answer import settled
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stored, Stream
 from thetastream.metrics import Counters
 from thetastream.plan.choice import BATCH, choose, sample
 from thetastream.side import Side
-from thetastream.window import CountWindow
 
 __all__ = ["Planner"]
 
@@ -22,7 +24,7 @@ _OFTEN = 16
 class Planner:
     """Chooses layouts, first by the kind of terms, then by observed keys.
 
-    Keys are looked at before the 1st, 4th, 16th … probe of an index.
+    Keys are looked at before the 1st, 4th, 16th … push that asks an index.
     """
 
     def __init__(self, query: Query, binding: Binding, counters: Counters) -> None:
@@ -33,7 +35,7 @@ class Planner:
         pairless = query.output.bounded or query.aggregates
         if query.tactic == "auto" and pairless and settled(binding):
             self._tactic = "ordered"  # over sorted arrays, which need not make any pair
-        self._samples: dict[Side, Fresh] = {}
+        self._samples: dict[Side, Keys] = {}
         self._batches = dict.fromkeys(Side, BATCH)
         self._probes = dict.fromkeys(Side, 0)
         self._due = dict.fromkeys(Side, 1)
@@ -41,40 +43,47 @@ class Planner:
     def first(self, role: Side) -> Stored:
         """An empty index for rows in a role, before anything is known of them."""
         rows = self._expected(role, None)
-        workers, slide = self._query.workers, self._slide
+        workers, slide = self._query.workers, self._query.window.slide_rows
         choice = choose(self._binding, role, self._tactic, rows, workers=workers, slide=slide)
         return Stored(choice, max(1, round(rows)))
 
-    def look(self, fresh: dict[Side, Fresh]) -> None:
-        """Keep a sample of arriving keys: of every push at first, now and then later."""
-        if self._counters.pushes < _OFTEN or self._counters.pushes % _OFTEN == 0:
-            for side, rows in fresh.items():
-                if len(rows):
-                    self._samples[side] = sample(rows)
+    def push(self, fresh: Sequence[Fresh], streams: Mapping[Side, Stream]) -> None:
+        """Before a push: see whether the indexes that it asks should be laid out another way.
 
-    def note_insert(self, role: Side, rows: int) -> None:
-        """Rows are stored in a role: how many come at a time, on average of late."""
-        if rows:
-            self._batches[role] += (rows - self._batches[role]) / _OFTEN
+        Keys are sampled from every push at first, now and then later.
+        """
+        often = self._counters.pushes < _OFTEN or self._counters.pushes % _OFTEN == 0
+        due = []
+        for rows in fresh:
+            if not rows.count:
+                continue
+            for role, keys in rows.roles.items():
+                if often:
+                    self._samples[role] = sample(keys)
+                self._batches[role] += (rows.count - self._batches[role]) / _OFTEN
+                asked = Side.RIGHT if role is Side.LEFT else Side.LEFT
+                self._probes[asked] += 1
+                if self._probes[asked] >= self._due[asked] and asked in streams[asked].stored:
+                    due.append(asked)
+        if due and len(self._samples) == len(Side):
+            arriving = {rows.side: rows.count for rows in fresh}
+            for role in due:
+                self._review(role, streams[role], arriving.get(role, 0))
 
-    def review(self, role: Side, stream: Stream) -> None:
-        """Before a probe: see whether the index should be laid out another way."""
-        self._probes[role] += 1
-        if self._probes[role] < self._due[role] or len(self._samples) < 2:
-            return
+    def _review(self, role: Side, stream: Stream, arriving: int) -> None:
         self._due[role] = 4 * self._probes[role]
         stored = stream.stored[role]
         choice = choose(
             self._binding,
             role,
             self._tactic,
-            self._expected(role, stream),
+            self._expected(role, stream, arriving),
             self._stored_sample(role, stream),
             self._samples[role.other],
             stored.choice,
             batch=self._batches[role],
             workers=self._query.workers,
-            slide=self._slide,
+            slide=self._query.window.slide_rows,
         )
         if choice.layout is stored.choice.layout:
             stored.choice = choice
@@ -82,7 +91,7 @@ class Planner:
             stored.move(choice)
             self._counters.replans += 1
 
-    def _stored_sample(self, role: Side, stream: Stream) -> Fresh:
+    def _stored_sample(self, role: Side, stream: Stream) -> Keys:
         """A sample of a stored side: recent keys; with aggregates the times of stored rows.
 
         Rows that arrive together are near in time, which is all that a pair asks. A left row with
@@ -92,17 +101,14 @@ class Planner:
         if not self._query.aggregates or stream.times is None or found.times is None:
             return found
         held = stream.times.values
+        if not held.size:
+            return found
         times = held[np.linspace(0, held.size - 1, found.times.size).astype(np.int64)]
-        return Fresh(found.side, found.batch, found.keys, None, times)
+        return Keys(found.side, found.keys, times, found.count)
 
-    @property
-    def _slide(self) -> int:
-        """Rows that leave at a time; 0 where rows leave one by one, or by time."""
-        window = self._query.window
-        return (window.slide or 0) if isinstance(window, CountWindow) else 0
-
-    def _expected(self, role: Side, stream: Stream | None) -> float:
-        """Rows that the window will hold: known for counts, observed for times."""
-        if isinstance(self._query.window, CountWindow):
-            return float(self._query.window.size(role))
-        return 100_000.0 if stream is None else float(max(len(stream.rows), 1000))
+    def _expected(self, role: Side, stream: Stream | None, arriving: int = 0) -> float:
+        """Rows that the window will hold: known for counts, observed otherwise."""
+        known = self._query.window.expected(role)
+        if known is not None:
+            return float(known)
+        return 100_000.0 if stream is None else float(max(len(stream.rows) + arriving, 1000))

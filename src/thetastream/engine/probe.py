@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +19,12 @@ from thetastream.boxes.fresh import Fresh
 from thetastream.condition.expression import Column
 from thetastream.data.kernels.pairs import keep_within
 from thetastream.data.order import argsorted
-from thetastream.data.rows import RowsView
+from thetastream.data.rows import BatchView, RowsView
 from thetastream.engine.output.answer import opposite
-from thetastream.index.base import Index, Ranges
+from thetastream.engine.stream import Stream
+from thetastream.index.base import Ranges
 from thetastream.metrics import Counters
-from thetastream.plan.tactic import Boxes, Layout
+from thetastream.plan.tactic import Boxes
 from thetastream.side import Side
 
 __all__ = ["Matches", "Probe", "collect"]
@@ -63,35 +66,53 @@ class Reader:
 
 @dataclass
 class Probe:
-    """One side's fresh rows against the other side's index.
+    """Fresh rows of one side against the other side's index.
 
-    ``window``, when given, holds per fresh row the first and the last id (excluded) it may meet.
-    ``weight`` is how many matches a pair stands for: 2 when it is also read mirrored.
+    The rows have the ids ``first …``. ``window``, when given, holds per fresh row the first and the
+    last id (excluded) it may meet. ``weight`` is how many matches a pair stands for: 2 when it is
+    also read mirrored.
     """
 
     binding: Binding
-    fresh: Fresh
-    layout: Layout
-    index: Index
-    views: dict[Side, RowsView]
+    rows: Fresh
+    first: int
+    side: Side
+    stream: Stream
     counters: Counters
     window: tuple[Array, Array] | None
     limit: int
     weight: int = 1
 
+    def __post_init__(self) -> None:
+        self.role = Side.RIGHT if self.side is Side.LEFT else Side.LEFT
+        self.fresh = self.rows.roles[self.side]
+        self.stored = self.stream.stored[self.role]
+        self.layout, self.index = self.stored.layout, self.stored.index
+        self.stored.spent.asked += self.fresh.count
+        # Both sides' payload, as it is now.
+        self.views: dict[Side, RowsView] = {
+            self.side: BatchView(self.rows.batch),
+            self.role: self.stream.rows.view(),
+        }
+
     def boxes(self) -> Boxes:
         """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
-        with self.counters.timed("sort"):
-            at, rows = self.layout.arranged(self.fresh)
-        with self.counters.timed("keys"):
-            boxes = self.layout.boxes(rows)
-        if not self.layout.ordered and len(boxes) >= _SORT_FROM:
-            with self.counters.timed("sort"):
-                order, _ = argsorted(boxes.lows[0])
-                lows, highs = (np.take(edge, order, axis=1) for edge in (boxes.lows, boxes.highs))
-                boxes = Boxes(lows, highs, boxes.owners[order])
-        if at.size < len(self.fresh) or self.layout.ordered:
+        seconds, started = self.counters.seconds, perf_counter()
+        layout = self.layout
+        at, keys = layout.arranged(self.fresh)
+        sorted_at = perf_counter()
+        boxes = layout.boxes(keys)
+        keyed_at = perf_counter()
+        if not layout.ordered and boxes.owners.size >= _SORT_FROM:
+            order, _ = argsorted(boxes.lows[0])
+            lows, highs = (np.take(edge, order, axis=1) for edge in (boxes.lows, boxes.highs))
+            boxes = Boxes(lows, highs, boxes.owners[order])
+        if at.size < self.fresh.count or layout.ordered:
             boxes.owners = at[boxes.owners]
+        ended = perf_counter()
+        seconds["keys"] += keyed_at - sorted_at
+        seconds["sort"] += ended - keyed_at + sorted_at - started
+        self.stored.spent.probe += ended - started
         return boxes
 
     @property
@@ -103,11 +124,11 @@ class Probe:
     def counts(self) -> Array:
         """The matches of each fresh row, of a settled probe. No pair is written."""
         boxes = self.boxes()
-        with self.counters.timed("probe"):
+        with self.timed():
             found = self.index.counts(
                 np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
             )
-        counts = np.zeros(len(self.fresh), np.int64)
+        counts = np.zeros(self.fresh.count, np.int64)
         np.add.at(counts, boxes.owners, found)
         return counts
 
@@ -128,10 +149,24 @@ class Probe:
         return at, self._ranges(Boxes(low.reshape(1, -1), high.reshape(1, -1), at)), True
 
     def _ranges(self, boxes: Boxes) -> Ranges:
-        with self.counters.timed("probe"):
+        with self.timed():
             return self.index.ranges(
                 np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
             )
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time inside as that of matching, for the join and for its index."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.spend(perf_counter() - started)
+
+    def spend(self, seconds: float) -> None:
+        """Count time of matching, for the join and for its index."""
+        self.counters.seconds["probe"] += seconds
+        self.stored.spent.probe += seconds
 
     def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], Reader]:
         """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.
@@ -173,7 +208,7 @@ class Probe:
 
     def _residual(self, rows: Array, ids: Array) -> NDArray[np.bool_]:
         def lookup(column: Column) -> pa.Array:
-            fresh = column.side is self.fresh.side
+            fresh = column.side is self.side
             return self.views[column.side].take(column.name, rows if fresh else ids)
 
         mask = self.binding.residual_mask(lookup, rows.size)
@@ -182,7 +217,7 @@ class Probe:
 
     def split(self, boxes: Boxes) -> list[Boxes]:
         """Boxes cut into consecutive slices, whose number does not depend on the threads."""
-        if len(boxes) <= _SLICE:
+        if boxes.owners.size <= _SLICE:
             return [boxes]
         edges = np.linspace(0, len(boxes), -(-len(boxes) // _SLICE) + 1).astype(np.int64)
         return [
@@ -225,7 +260,7 @@ def collect(
     start = [probe.pairs(part) for part in slices]
     if see is None and pool is None:
         return Matches([], partial(_counted, probe, start, [0]))
-    with counters.timed("probe"):
+    with probe.timed():
         readers = [reader() for reader in start]
         limit = eager // max(1, len(readers))
         if pool is None or len(readers) == 1:
@@ -258,15 +293,24 @@ def _too_many(
 
 def _counted(probe: Probe, start: list[Callable[[], Reader]], seen: list[int]) -> Iterator[Pair]:
     """Read one slice after the other, counting time, and matches once however often it is read."""
-    read = 0
-    for reader in start:
-        pairs = reader().drain(probe.counters)
+    read, counters, spent = 0, probe.counters, probe.stored.spent
+    for begin in start:
+        reader = begin()
+        pairs = reader.pairs
         while True:
-            with probe.counters.timed("probe"):
+            started = perf_counter()
+            try:
                 pair = next(pairs, None)
+            finally:
+                taken = perf_counter() - started
+                counters.seconds["probe"] += taken
+                spent.probe += taken
+                counters.candidates += reader.candidates
+                reader.candidates = 0
             if pair is None:
                 break
             read += pair[0].size
-            probe.counters.matches += probe.weight * max(0, read - seen[0])
-            seen[0] = max(seen[0], read)
+            if read > seen[0]:
+                counters.matches += probe.weight * (read - seen[0])
+                seen[0] = read
             yield pair

@@ -16,9 +16,9 @@ from thetastream.index.registry import names as index_names
 from thetastream.output_mode import Output
 from thetastream.plan.tactic import SPO, SUBWINDOWS, read_tactic
 from thetastream.side import How, Side
-from thetastream.window import CountWindow, TimeWindow, Window
+from thetastream.window import Window
 
-__all__ = ["Query", "patience"]
+__all__ = ["Query", "Traits", "patience"]
 
 _DEALT = {"panjoin": SUBWINDOWS, "spo-join": SPO}  # tactics over parts, and what they mean alone
 
@@ -27,8 +27,6 @@ _DEALT = {"panjoin": SUBWINDOWS, "spo-join": SPO}  # tactics over parts, and wha
 class Query:
     """Predicate, window, mode and options of a join.
 
-    ``partitioned``: this engine is one of several, which share the rows of the join. ``led``: a
-    pair is given only where its row of that side is at home; None when pairs meet once anyway.
     ``workers`` are the threads that parts of a window are dealt to. ``collect`` rows, or those of
     ``collect_time``, are processed together; None for no such limit. ``output`` is what is given
     for matches. With ``aggregates``, over columns of the right side, every left row gives one row:
@@ -44,8 +42,6 @@ class Query:
     columns: tuple[str, ...] | None
     threads: int
     batch_rows: int
-    partitioned: bool = False
-    led: Side | None = None
     workers: int = 1
     collect: int | None = None
     collect_time: Interval | None = None
@@ -53,8 +49,11 @@ class Query:
     aggregates: tuple[Aggregate, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.window, CountWindow | TimeWindow):
-            raise StateError(f"window must be a CountWindow or a TimeWindow; got {self.window!r}")
+        if not isinstance(self.window, Window):
+            raise StateError(
+                "window must be a CountWindow, a TimeWindow, a SessionWindow or Unbounded(); got "
+                f"{self.window!r}"
+            )
         for name in ("threads", "batch_rows", "workers", "collect"):
             value = getattr(self, name)
             if value is None and name == "collect":
@@ -86,6 +85,11 @@ class Query:
             raise StateError(
                 "aggregate= gives the columns of left rows, so output must be 'rows'; got "
                 f"output={self.output.value!r}. Leave one of the two out"
+            )
+        if self.window.timed and not self.window.boxed:
+            raise StateError(
+                "aggregate= needs a window that ends when a left row arrives, as count and time "
+                f"windows do; got {self.window}"
             )
         if self.self_join:
             raise StateError(
@@ -127,25 +131,55 @@ class Query:
         """Whether rows of a side are given even if they match nothing."""
         return self.how.keeps(side) or (bool(self.aggregates) and side is Side.LEFT)
 
-    def indexed(self, stream: Side) -> tuple[Side, ...]:
-        """The roles in which a stream needs an index."""
-        if self.aggregates and stream is Side.LEFT:
-            return ()  # nothing looks for left rows
-        return (stream,) if self.mirrored else self.roles(stream)
+    @property
+    def deferred(self) -> bool:
+        """Whether left rows ask when they are final, and not when they arrive."""
+        return bool(self.aggregates) and self.window.timed
+
+    def stores(self, side: Side) -> bool:
+        """Whether rows of a side are kept at all."""
+        return not self.aggregates or side is Side.RIGHT or self.deferred
+
+    def asks(self, side: Side) -> bool:
+        """Whether rows of a side look for others when their turn has come."""
+        return not self.aggregates or (side is Side.LEFT and not self.deferred)
+
+    def tracked(self, side: Side) -> list[Side]:
+        """The roles of a stream in which it is remembered whether a row has been dealt with."""
+        if self.aggregates:
+            return [side] if side is Side.LEFT and self.deferred else []
+        return [role for role in self.roles(side) if self.how.tracks(role)]
 
     @cached_property
     def mirrored(self) -> bool:
-        """Whether a self-join may find each pair once and give it in both orders."""
-        if self.partitioned:
-            return False  # the two orders may belong to different partitions
-        sizes = self.window.sizes
-        return self.self_join and self.predicate.is_symmetric and sizes[0] == sizes[1]
+        """Whether a self-join finds the same pairs in both orders."""
+        return self.self_join and self.predicate.is_symmetric and self.window.symmetric
 
     @property
     def ranked(self) -> bool:
         """Whether arrival is decided by ranks, so that rows may have to wait for their turn."""
-        ordered = isinstance(self.window, CountWindow) and self.window.order is not None
-        return ordered and not self.self_join
+        return self.window.order is not None and not self.self_join
+
+    @property
+    def closes_together(self) -> bool:
+        """Whether collected rows of both sides are processed together."""
+        return bool(self.aggregates) or self.window.waits
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """How an engine is used; the defaults are those of one that sees all rows of the join.
+
+    ``led``: a pair is given only where its row of that side is at home; None when pairs meet once
+    anyway. ``placed``: rows carry their positions among all rows of their stream. ``mirrors``: a
+    self-join may find a pair once and give it in both orders. ``renumbers``: stored rows may get
+    new ids.
+    """
+
+    led: Side | None = None
+    placed: bool = False
+    mirrors: bool = True
+    renumbers: bool = True
 
 
 def patience(value: str | timedelta | Interval | None) -> Interval | None:

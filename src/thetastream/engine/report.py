@@ -13,7 +13,6 @@ from thetastream.index.registry import structure
 from thetastream.metrics import Counters, Metrics, SideCounters, SideMetrics
 from thetastream.plan.choice import Choice, Explanation
 from thetastream.side import Side
-from thetastream.window import CountWindow, TimeWindow
 
 __all__ = ["explanation", "snapshot"]
 
@@ -23,8 +22,9 @@ def snapshot(
     sides: Mapping[Side, SideCounters],
     streams: Mapping[Side, Stream],
     waiting: Mapping[Side, int],
+    largest: Mapping[Side, int | None],
 ) -> Metrics:
-    """Freeze the counters and measure what is held."""
+    """Freeze the counters and measure what is held; ``largest`` event times are from outside."""
     per_side = {
         side.value: SideMetrics(
             rows=sides[side].rows,
@@ -35,7 +35,7 @@ def snapshot(
             waiting_rows=waiting[side],
             window_rows=len(streams[side].rows) if side in streams else 0,
             window_bytes=streams[side].nbytes if side in streams else 0,
-            max_time=streams[side].max_time if side in streams else None,
+            max_time=largest.get(side),
         )
         for side in Side
     }
@@ -76,6 +76,7 @@ def snapshot(
         merge_seconds=merge_seconds,
         expire_seconds=seconds["expire"],
         gather_seconds=seconds["gather"],
+        plan_seconds=seconds["plan"],
         sides=per_side,
     )
 
@@ -87,9 +88,9 @@ def _pairs_made(query: Query, binding: Binding | None, choices: Sequence[Choice]
         reason = "residuals are evaluated on pairs"
     elif query.ranked:
         reason = "by rank, every left row has its own part of the window"
-    elif query.collects and isinstance(query.window, CountWindow):
+    elif query.collects and not query.window.timed:
         reason = "when rows are collected, every left row has its own part of the window"
-    elif isinstance(query.window, TimeWindow):
+    elif query.window.timed:
         reason = "event time is compared beside the condition"
     elif any(choice.layout.columns > 1 for choice in choices):
         reason = "several key columns are compared"

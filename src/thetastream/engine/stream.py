@@ -7,6 +7,7 @@ in the role of its own side.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,10 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.data.measure import Measured
 from thetastream.data.rows import NumberView, Ring, Rows
 from thetastream.index.base import Index
 from thetastream.index.registry import create
+from thetastream.metrics import Spent
 from thetastream.plan.choice import Choice
 from thetastream.side import Side
 
@@ -33,13 +36,17 @@ class Stored:
     """The index of a stream in one role, and the layout of its keys.
 
     ``times`` are the event times of the stream's rows, for indexes that keep rows by time.
+    ``spent`` is the work done since the plan was made.
     """
 
     def __init__(self, choice: Choice, capacity: int) -> None:
         self.choice = choice
+        self.layout = choice.layout
         self.index = self._empty(choice, capacity)
         self.times: Ring | None = None
+        self.spent = Spent()
         self._capacity = capacity
+        self._before = 0
         self._replaced: dict[str, float] = {}
 
     @staticmethod
@@ -47,15 +54,28 @@ class Stored:
         layout = choice.layout
         return create(layout.index, capacity=capacity, columns=layout.columns, **layout.parameters)
 
-    def insert(self, rows: Fresh, first: int, before: int) -> None:
-        """Index the rows that can match and are not expired; row ``i`` has id ``first + i``."""
-        layout = self.choice.layout
+    def replace(self, rows: Keys, first: int, before: int) -> None:
+        """Rows below ``before`` leave; fresh rows that can match come, with the ids ``first …``.
+
+        Old rows leave first, so that merges leave them out.
+        """
+        started = perf_counter()
+        layout = self.layout
         at, able = layout.arranged(rows)
         keys = {field: field.keys(able) for field in layout.fields}
         if before > first:
             kept = at >= before - first
             at, keys = at[kept], {field: key[kept] for field, key in keys.items()}
+        self.expire(before)
         self._put(self.index, layout.matrix(keys, at.size), at + first)
+        self.spent.insert += perf_counter() - started
+        self.spent.stored += rows.count
+
+    def expire(self, before: int) -> None:
+        """Rows below ``before`` leave."""
+        if before > self._before:
+            self._before = before
+            self.index.expire(before)
 
     def _put(self, index: Index, matrix: Array, ids: Array) -> None:
         """Insert into an index, with the rows' event times if it asks for them."""
@@ -74,13 +94,15 @@ class Stored:
                 self._replaced[name] = self._replaced.get(name, 0) + value
         moved = self._empty(choice, self._capacity)
         self._put(moved, choice.layout.matrix(keys, ids.size), ids)
-        self.index, self.choice = moved, choice
+        moved.expire(self._before)
+        self.index, self.choice, self.layout = moved, choice, choice.layout
+        self.spent = Spent()
 
     def relocate(self, ids: Array, first: int) -> None:
         """Give the rows ``ids`` (ascending) the ids ``first …``, and forget all others."""
         matrix, held = self.index.dump()
         keep = np.isin(held, ids)
-        self.index.expire(first)
+        self.expire(first)
         moved = np.searchsorted(ids, held[keep]) + first
         self._put(self.index, np.ascontiguousarray(matrix[:, keep]), moved)
 
@@ -118,43 +140,38 @@ class Stream:
             name: Measured(schema.field(name).type, what, first)
             for name, what in (measured or {}).items()
         }
-        self._stored: dict[Side, Stored] = {}
-        self.max_time: int | None = None
+        self.stored: dict[Side, Stored] = {}
         self.sweeps = True
         self._sweep_at = _SWEEP
 
-    @property
-    def stored(self) -> dict[Side, Stored]:
-        """The index of the stream in each role that needs one."""
-        return self._stored
-
-    @stored.setter
-    def stored(self, found: dict[Side, Stored]) -> None:
-        for stored in found.values():
-            stored.times = self.times
-        self._stored = found
+    def index_as(self, role: Side, stored: Stored) -> None:
+        """Index the rows in a role."""
+        stored.times = self.times
+        self.stored[role] = stored
 
     def append(self, rows: Fresh) -> int:
-        """Take payload, times and flags in; gives the id of the first row."""
+        """Take payload, times and flags in; returns the id of the first row."""
         first = self.rows.next
         self.rows.append(rows.batch)
+        places = rows.places
         if self.times is not None:
-            assert rows.times is not None
-            times = rows.times
-            if rows.timed is not None:
-                times = np.where(rows.timed, times, _MIN)
+            keys = rows.keys
+            assert keys.times is not None
+            times = keys.times if keys.timed is None else np.where(keys.timed, keys.times, _MIN)
             self.times.append(times)
         if self.positions is not None:
-            assert rows.positions is not None
-            self.positions.append(rows.positions)
+            assert places.positions is not None
+            self.positions.append(places.positions)
         if self.numbers is not None:
-            assert rows.numbers is not None
-            self.numbers.append(rows.numbers)
+            assert places.numbers is not None
+            self.numbers.append(places.numbers)
         for name, column in self.measured.items():
             column.append(rows.batch.column(name))
-        copies = np.zeros(len(rows), np.bool_) if rows.copies is None else rows.copies
-        for flags in [*self.matched.values(), *([self.copies] if self.copies is not None else [])]:
-            flags.append(copies)  # a copy counts as dealt with: only its home emits it
+        flagged = [*self.matched.values(), *([] if self.copies is None else [self.copies])]
+        if flagged:
+            copies = np.zeros(rows.count, np.bool_) if places.copies is None else places.copies
+            for flags in flagged:
+                flags.append(copies)  # a copy counts as dealt with: only its home emits it
         return first
 
     def number_view(self) -> NumberView:
@@ -172,14 +189,6 @@ class Stream:
             return positions
         at = np.searchsorted(self.positions.values, positions) + self.rows.first
         return int(at) if isinstance(positions, int) else at
-
-    def note_time(self, rows: Fresh) -> None:
-        """Remember the largest event time, for the frontier."""
-        assert rows.times is not None
-        times = rows.times if rows.timed is None else rows.times[rows.timed]
-        if times.size:
-            top = int(times.max())
-            self.max_time = top if self.max_time is None else max(self.max_time, top)
 
     def mark(self, role: Side, ids: Array) -> Array:
         """Flag rows as matched; gives those that were not, each once, ascending."""
@@ -251,7 +260,7 @@ class Stream:
         if before <= self.rows.first:
             return
         for stored in self.stored.values():
-            stored.index.expire(before)
+            stored.expire(before)
         self.rows.expire(before)
         for ring in self._rings():
             ring.expire(before)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.field import Field
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.errors import PredicateError
 from thetastream.index.permuted.permuted import BIT_NS, SORT_NS, WORD_NS
 from thetastream.index.registry import defaults, structure
@@ -138,14 +138,12 @@ class Choice:
         }
 
 
-def sample(rows: Fresh) -> Fresh:
+def sample(rows: Keys) -> Keys:
     """At most ``SAMPLE`` rows that can match, evenly spaced."""
     able = np.arange(len(rows)) if rows.valid is None else np.flatnonzero(rows.valid)
     if able.size > SAMPLE:
         able = able[np.linspace(0, able.size - 1, SAMPLE).astype(np.int64)]
-    times = None if rows.times is None else rows.times[able]
-    batch = rows.batch.slice(0, 0)
-    return Fresh(rows.side, batch, [key[able] for key in rows.keys], None, times)
+    return rows.take(able)
 
 
 def choose(
@@ -153,8 +151,8 @@ def choose(
     stored: Side,
     tactic: str,
     rows: float,
-    stored_sample: Fresh | None = None,
-    fresh_sample: Fresh | None = None,
+    stored_sample: Keys | None = None,
+    fresh_sample: Keys | None = None,
     current: Choice | None = None,
     *,
     batch: float = BATCH,
@@ -261,7 +259,7 @@ def _per_tuple() -> list[str]:
     return sorted((n for n in found if n != _CONCURRENT), key=lambda name: name != _PREFERRED)
 
 
-def _cells(fields: Sequence[Field], points: list[Field], stored: Fresh | None) -> list[Layout]:
+def _cells(fields: Sequence[Field], points: list[Field], stored: Keys | None) -> list[Layout]:
     bands: list[Field | None] = [f for f in fields if f.has_cells]
     found: list[Layout] = []
     for band in [None, *bands]:

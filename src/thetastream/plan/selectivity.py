@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.boxes.field import Field
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 
 __all__ = ["ZONE", "Selectivity"]
 
@@ -47,13 +47,13 @@ class Selectivity:
     """Shares of the fields of a stored side."""
 
     fields: tuple[Field, ...]
-    stored: Fresh | None
-    fresh: Fresh | None
+    stored: Keys | None
+    fresh: Keys | None
 
     @classmethod
-    def of(cls, fields: Sequence[Field], stored: Fresh | None, fresh: Fresh | None) -> Selectivity:
+    def of(cls, fields: Sequence[Field], stored: Keys | None, fresh: Keys | None) -> Selectivity:
         """From samples of both sides; assumed if one of them is missing or empty."""
-        if stored is None or fresh is None or not (_rows(stored) and _rows(fresh)):
+        if stored is None or fresh is None or not (len(stored) and len(fresh)):
             stored = fresh = None
         return cls(tuple(fields), stored, fresh)
 
@@ -144,12 +144,6 @@ class Selectivity:
         pieces = field.pieces(self.fresh)
         step = -(-pieces[0][0].size // BOXES)
         return [(low[::step], high[::step]) for low, high in pieces]
-
-
-def _rows(rows: Fresh) -> int:
-    if rows.keys:
-        return int(rows.keys[0].size)
-    return 0 if rows.times is None else int(rows.times.size)
 
 
 def _assumed(field: Field) -> float:

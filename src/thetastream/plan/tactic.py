@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.boxes.field import Field
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.data.kernels.hashing import mix, mix_into, unmix
 from thetastream.errors import RegistryError, suggest
 from thetastream.index.registry import defaults, structure
@@ -96,7 +96,7 @@ class Layout(ABC):
     def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
         """Intervals of the first column; owners index the given pieces."""
 
-    def arranged(self, rows: Fresh) -> tuple[Array, Fresh]:
+    def arranged(self, rows: Keys) -> tuple[Array, Keys]:
         """The rows that can match, in an order that suits the index: positions and keys."""
         return rows.able()
 
@@ -110,7 +110,7 @@ class Layout(ABC):
         columns = [self.first_column(keys, count), *(keys[field] for field in self.checks)]
         return np.stack(columns) if len(columns) > 1 else columns[0].reshape(1, -1)
 
-    def boxes(self, fresh: Fresh) -> Boxes:
+    def boxes(self, fresh: Keys) -> Boxes:
         """Boxes of fresh rows; empty ones are left out."""
         asked = [field.pieces(fresh) for field in self.fields]
         count = fresh.count
@@ -187,7 +187,7 @@ class Ordered(Layout):
             return Boxes(low, high, owners)
         return Boxes(low[owners], high[owners], owners)
 
-    def arranged(self, rows: Fresh) -> tuple[Array, Fresh]:
+    def arranged(self, rows: Keys) -> tuple[Array, Keys]:
         return rows.by_key(self.driver.members[0]) if self.ordered else rows.able()
 
     def field_keys(self, matrix: Array) -> dict[Field, Array]:

@@ -481,7 +481,7 @@ def bounded_windows(trial: Trial) -> None:
         most = sum(scenario.window.sizes[:streams]) + streams * slack
 
         def each(join: Any) -> None:
-            if scenario.window.order is None:  # type: ignore[union-attr]
+            if scenario.window.order is None:
                 assert join.metrics().window_rows <= most
 
         trial.engine(scenario, each=each)

@@ -28,23 +28,22 @@ from numpy.typing import ArrayLike, NDArray
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.field import Field
 from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
-from thetastream.data.rows import Ring, RowsView
-from thetastream.engine.engine import Engine, Rows
-from thetastream.engine.output.batches import Batches, Flow, Part, gathered, rechunked
-from thetastream.engine.query import Query
-from thetastream.engine.stream import Stored
+from thetastream.data.rows import Ring, RowsView, gathered
+from thetastream.engine.engine import Engine
+from thetastream.engine.output.batches import Batches, Flow, Part, rechunked
+from thetastream.engine.query import Query, Traits
 from thetastream.errors import DataError, PredicateError, StateError
 from thetastream.join import StreamJoin
-from thetastream.metrics import Counters, SideCounters
 from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
 from thetastream.side import Side
 from thetastream.tuplewise.crew import Crew
 from thetastream.tuplewise.ibwj import IndexJoin
 from thetastream.tuplewise.kernels.ibwj import Feed
-from thetastream.window import CountWindow, Window
+from thetastream.window import Window
 
 __all__ = ["ParallelJoin"]
 
@@ -87,10 +86,10 @@ class ParallelJoin(StreamJoin):
         output: str | Output = "rows",
         perturb: int = 0,
     ) -> None:
-        if isinstance(window, CountWindow) and window.order is not None:
+        if window.waits:
             raise StateError(
-                "ParallelJoin takes arrival from the order of rows, not from ranks; leave order "
-                "out of the window, or use StreamJoin"
+                "ParallelJoin takes arrival from the order of rows, so rows cannot wait for ranks "
+                f"or the end of a session; got {window}. Use StreamJoin"
             )
         output = Output.of(output)
         if output.bounded:
@@ -147,36 +146,38 @@ class ParallelJoin(StreamJoin):
 
     @property
     def _crew(self) -> Crew | None:
-        engine = self._engine
-        return engine.joined.crew if isinstance(engine, _Engine) else None
+        return None if self._meeting is None else self._meeting.joined.crew
 
     _arrival: Array | None = None
+    _meeting: _Meeting | None = None
 
     def _made_engine(self, query: Query, binding: Binding) -> Engine:
-        return _Engine(
-            query,
-            binding,
-            self._counters,
-            self._side_counters,
-            self._skipped,
-            self._structure,
-            self._options,
-        )
+        def meeting(engine: Engine) -> _Meeting:
+            self._meeting = _Meeting(engine, self._structure, self._options)
+            return self._meeting
 
-    def _steps(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[Rows]:
+        facts = (query, binding, self._counters, self._side_counters, self._skipped)
+        return Engine(*facts, Traits(renumbers=False), meeting)
+
+    def _steps(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[list[Fresh]]:
         """The arrival of rows is kept as their positions."""
-        steps = super()._steps(engine, batches)
-        for fresh in steps:
-            last = fresh is steps[-1]
-            for side, rows in fresh.items():
-                if self._query.self_join:
-                    rows.positions = np.arange(len(rows))
-                elif last and self._arrival is not None and len(fresh) == len(batches):
-                    rows.positions = np.flatnonzero(self._arrival == side.position)
-                else:
-                    before = len(fresh[Side.LEFT]) if side is Side.RIGHT and len(fresh) > 1 else 0
-                    rows.positions = np.arange(len(rows)) + before
-        return steps
+        *early, fresh = super()._steps(engine, batches)
+        arrival = self._arrival
+        if arrival is None:
+            return [*(_in_turn(rows) for rows in early), _in_turn(fresh)]
+        placed = [
+            rows.placed(positions=np.flatnonzero(arrival == rows.side.position)) for rows in fresh
+        ]
+        return [*(_in_turn(rows) for rows in early), placed]
+
+
+def _in_turn(fresh: list[Fresh]) -> list[Fresh]:
+    """Rows that arrive one batch after the other."""
+    ends = np.cumsum([rows.count for rows in fresh])
+    return [
+        rows.placed(positions=np.arange(end - rows.count, end))
+        for rows, end in zip(fresh, ends, strict=True)
+    ]
 
 
 def _read_arrival(arrival: ArrayLike, left: Any, right: Any) -> Array:
@@ -206,141 +207,112 @@ class _Store:
         return [self.ids, *self.keys]
 
 
-class _Engine(Engine):
-    """The state of a parallel join: streams without indexes of their own, and the shared join."""
+class _Meeting:
+    """How due rows meet tuple by tuple, in the indexes of one shared join."""
 
-    def __init__(
-        self,
-        query: Query,
-        binding: Binding,
-        counters: Counters,
-        side_counters: dict[Side, SideCounters],
-        skipped: Mapping[Side, int],
-        structure: str,
-        options: Mapping[str, Any],
-    ) -> None:
-        super().__init__(query, binding, counters, side_counters, skipped)
-        for stream in self.streams.values():
-            stream.sweeps = False  # rows keep their ids
-        self._mirrored = query.mirrored
-        self._roles = [Side.LEFT] if self._mirrored else list(Side)
-        sizes = [_UNKNOWN, _UNKNOWN]
-        if isinstance(query.window, CountWindow):
-            sizes = [query.window.size(side) for side in Side]
-        self.joined = IndexJoin(
-            structure, (sizes[0], sizes[1]), self_join=self._mirrored, **options
-        )
-        self._stores = {role: _Store(*self._driver(role)) for role in self._roles}
-
-    def _indexes(self, side: Side) -> dict[Side, Stored]:
-        return {}
+    def __init__(self, engine: Engine, structure: str, options: Mapping[str, Any]) -> None:
+        self.engine = engine
+        self.mirrored = engine.mirrored
+        self.roles = [Side.LEFT] if self.mirrored else list(Side)
+        sizes = [self._expected_rows(side) for side in Side]
+        self.joined = IndexJoin(structure, (sizes[0], sizes[1]), self_join=self.mirrored, **options)
+        self.stores = {role: _Store(*self._driver(role)) for role in self.roles}
 
     def _driver(self, role: Side) -> tuple[Field, list[Field]]:
         """The field that the index of a role is built on, and those that are checked."""
-        fields = self.binding.fields(role)
-        keys = [np.zeros(1, np.int64) for _ in self.binding.terms]
-        none = pa.RecordBatch.from_pylist([], self.binding.schemas[role.other])
-        asking = Fresh(role.other, none, keys, None, np.zeros(1, np.int64))
+        binding = self.engine.binding
+        fields = binding.fields(role)
+        one = np.zeros(1, np.int64)
+        asking = Keys(role.other, [one for _ in binding.terms], one, 1)
         ways = [field for field in fields if len(field.pieces(asking)) == 1]
         if not ways:
             raise PredicateError(
                 "ParallelJoin needs a term that gives each row one interval, as =, <, BETWEEN or a "
-                f"band do; {self.binding.predicate} has none. Use StreamJoin",
-                self.binding.predicate.text,
+                f"band do; {binding.predicate} has none. Use StreamJoin",
+                binding.predicate.text,
             )
         driver = ways[0]
         if len(ways) > 1:
-            rows = self._expected_rows(role)
-            best = choose(self.binding, role, self.query.tactic, rows).layout
+            rows = float(self._expected_rows(role))
+            best = choose(binding, role, self.engine.query.tactic, rows).layout
             chosen = getattr(best, "driver", driver)
             driver = chosen if chosen in ways else driver
         return driver, [field for field in fields if field is not driver]
 
-    def _expected_rows(self, role: Side) -> float:
-        window = self.query.window
-        return float(window.size(role)) if isinstance(window, CountWindow) else float(_UNKNOWN)
+    def _expected_rows(self, role: Side) -> int:
+        return self.engine.query.window.expected(role) or _UNKNOWN
 
     # --- One push -------------------------------------------------------------------------------
 
-    def _arrive_all(self, fresh: Rows) -> list[Part]:
-        if not any(len(rows) for rows in fresh.values()):
+    def meet(self, due: Sequence[Fresh]) -> list[Part]:
+        """Match the rows in arrival order, and store them."""
+        engine, counters = self.engine, self.engine.counters
+        if not any(rows.count for rows in due):
             return []
-        firsts = {
-            side: self._stored(self.streams[side], fresh[side])
-            for side in self.query.streams
-            if side in fresh
-        }
-        if self.query.self_join:
+        firsts = {rows.side: engine.append(rows) for rows in due}
+        fresh = {role: rows for rows in due for role in engine.query.roles(rows.side)}
+        if engine.query.self_join:
             firsts = dict.fromkeys(Side, firsts[Side.LEFT])
-        with self._counters.timed("keys"):
+        with counters.timed("keys"):
             queue = _Queue(self, fresh, firsts)
-        with self._counters.timed("probe"):
+        with counters.timed("probe"):
             pairs = list(queue.pairs())
         for first, _ in pairs:
-            self._counters.matches += first.size * (2 if self._mirrored else 1)
+            counters.matches += first.size * (2 if self.mirrored else 1)
         parts = self._given(pairs)
-        self._forget(queue)
+        for role, store in self.stores.items():
+            floor = queue.floor(role)
+            for ring in store.rings():
+                ring.expire(floor)
         return parts
 
     def _given(self, pairs: list[tuple[Array, Array]]) -> list[Part]:
         if not pairs:
             return []
-        numbered = self.query.output.numbered
+        engine, by_role = self.engine, self.engine.by_role
+        numbered = engine.query.output.numbered
         views: dict[Side, RowsView] = {
-            side: self._by_role[side].number_view() if numbered else self._by_role[side].rows.view()
+            side: by_role[side].number_view() if numbered else by_role[side].rows.view()
             for side in Side
         }
 
         def flow() -> Iterator[pa.RecordBatch]:
-            for left, right in rechunked(pairs, self.query.batch_rows):
-                with self._counters.timed("gather"):
-                    yield gathered(
-                        self._source, views, {Side.LEFT: left, Side.RIGHT: right}, left.size
-                    )
+            for left, right in rechunked(pairs, engine.query.batch_rows):
+                with engine.counters.timed("gather"):
+                    ids = {Side.LEFT: left, Side.RIGHT: right}
+                    taken = {side: (views[side], ids[side]) for side in Side}
+                    yield gathered(engine.shape.schema, engine.shape.origin, taken, left.size)
 
         return [Flow(flow)]
-
-    def _forget(self, queue: _Queue) -> None:
-        """Rows that no later tuple meets leave: of count windows here, of time windows later."""
-        window = self.query.window
-        if isinstance(window, CountWindow):
-            for side in self.query.streams:
-                oldest = min(
-                    window.oldest(self.streams[side].rows.next, role)
-                    for role in self.query.roles(side)
-                )
-                self._expire(side, oldest)
-        for role, store in self._stores.items():
-            floor = queue.floor(role)
-            for ring in store.rings():
-                ring.expire(floor)
 
 
 class _Queue:
     """The tuples of a push in arrival order, and what is needed to make pairs of ids of them."""
 
-    def __init__(self, engine: _Engine, fresh: Rows, firsts: Mapping[Side, int]) -> None:
-        self._engine = engine
-        self._mirrored = engine._mirrored
-        self._rows: dict[Side, Fresh] = {}
+    def __init__(
+        self, meeting: _Meeting, fresh: Mapping[Side, Fresh], firsts: Mapping[Side, int]
+    ) -> None:
+        self._meeting = meeting
+        self._engine = meeting.engine
+        self._mirrored = meeting.mirrored
+        self._rows: dict[Side, Keys] = {}
         self._at: dict[Side, Array] = {}
         self._firsts = firsts
-        for role in engine._roles:
+        for role in meeting.roles:
             if role in fresh:
-                self._at[role], self._rows[role] = fresh[role].able()
+                self._at[role], self._rows[role] = fresh[role].roles[role].able()
         if self._mirrored:
             # Rows are stored in one role and ask in the other; keys of both are the same.
-            asking = Side.RIGHT if Side.RIGHT in fresh else Side.LEFT
-            self._asking = {Side.LEFT: fresh[asking].able()[1]}
+            self._asking = {Side.LEFT: fresh[Side.LEFT].roles[Side.RIGHT].able()[1]}
         else:
             self._asking = self._rows
         self._fresh = fresh
-        self._numbers = {role: self._remember(role) for role in engine._roles}
+        self._numbers = {role: self._remember(role) for role in meeting.roles}
         self.feed = self._feed()
 
     def _remember(self, role: Side) -> int:
         """Keep ids and keys of the rows of a role; gives the number of the first."""
-        store = self._engine._stores[role]
+        store = self._meeting.stores[role]
         first = store.ids.first + store.ids.size
         if role in self._rows:
             store.ids.append(self._at[role] + self._firsts[role])
@@ -353,7 +325,7 @@ class _Queue:
         """Side, row among the able ones, and arrival of every tuple, in arrival order."""
         sides, rows, places = [], [], []
         for role, at in self._at.items():
-            positions = self._fresh[role].positions
+            positions = self._fresh[role].places.positions
             assert positions is not None
             sides.append(np.full(at.size, role.position))
             rows.append(np.arange(at.size))
@@ -363,18 +335,18 @@ class _Queue:
         return side[order], row[order], place[order]
 
     def _feed(self) -> Feed:
-        engine = self._engine
+        meeting = self._meeting
         sides, rows, places = self._order
         count = sides.size
         keys, lows, highs = (np.empty(count, np.int64) for _ in range(3))
         own, until = np.empty(count, np.int64), np.empty(count, np.int64)
-        floors = np.empty((len(engine._roles), count), np.int64)
-        for role in engine._roles:
+        floors = np.empty((len(meeting.roles), count), np.int64)
+        for role in meeting.roles:
             other = role if self._mirrored else role.other
             mine = np.flatnonzero(sides == role.position)
             if role in self._rows:
-                keys[mine] = engine._stores[role].driver.keys(self._rows[role])[rows[mine]]
-                ((low, high),) = engine._stores[other].driver.pieces(self._asking[role])
+                keys[mine] = meeting.stores[role].driver.keys(self._rows[role])[rows[mine]]
+                ((low, high),) = meeting.stores[other].driver.pieces(self._asking[role])
                 lows[mine], highs[mine] = low[rows[mine]], high[rows[mine]]
                 own[mine] = self._numbers[role] + rows[mine]
             others = np.sort(self._arrivals(other))
@@ -387,20 +359,19 @@ class _Queue:
         """When the able rows of a role arrived."""
         if role not in self._at:
             return np.empty(0, np.int64)
-        positions = self._fresh[role].positions
+        positions = self._fresh[role].places.positions
         assert positions is not None
         return positions[self._at[role]]
 
     def _floors(self, role: Side, places: Array) -> Array:
         """Numbers below have left the window when the tuple of each place arrives."""
-        engine = self._engine
-        stream, ids = engine._by_role[role], engine._stores[role].ids
-        window = engine.query.window
-        if not isinstance(window, CountWindow):
+        stream, ids = self._engine.by_role[role], self._meeting.stores[role].ids
+        window: Any = self._engine.query.window
+        if not window.by_arrival:
             oldest = np.full(places.size, stream.rows.first)
         else:
             fresh = self._fresh.get(role)
-            came = np.empty(0, np.int64) if fresh is None else fresh.positions
+            came = np.empty(0, np.int64) if fresh is None else fresh.places.positions
             assert came is not None
             counts = stream.rows.next - came.size + np.searchsorted(came, places)
             oldest = np.asarray(window.oldest(counts, role))
@@ -408,8 +379,7 @@ class _Queue:
 
     def floor(self, role: Side) -> int:
         """Numbers of a role below this meet nothing after this push."""
-        engine = self._engine
-        stream, ids = engine._by_role[role], engine._stores[role].ids
+        stream, ids = self._engine.by_role[role], self._meeting.stores[role].ids
         return ids.first + int(np.searchsorted(ids.values, stream.rows.first))
 
     # --- Pairs ----------------------------------------------------------------------------------
@@ -417,8 +387,8 @@ class _Queue:
     def pairs(self) -> Iterator[tuple[Array, Array]]:
         """Pairs of ids, left and right, in arrival order."""
         engine = self._engine
-        for at, numbers in engine.joined.join(self.feed):
-            engine._counters.candidates += at.size
+        for at, numbers in self._meeting.joined.join(self.feed):
+            engine.counters.candidates += at.size
             sides, rows = self.feed.sides[at], self._order[1][at]
             keep = self._kept(sides, rows, numbers)
             sides, rows, numbers = sides[keep], rows[keep], numbers[keep]
@@ -439,7 +409,7 @@ class _Queue:
         keep = np.ones(sides.size, np.bool_)
         for role in self._rows:
             other = role if self._mirrored else role.other
-            store = self._engine._stores[other]
+            store = self._meeting.stores[other]
             mine = np.flatnonzero(sides == role.position)
             for field, ring in zip(store.checks, store.keys, strict=True):
                 keys = ring.values[numbers[mine] - ring.first]
@@ -454,7 +424,7 @@ class _Queue:
         found = np.empty((2, sides.size), np.int64)
         for role, at in self._at.items():
             other = role if self._mirrored else role.other
-            ids = self._engine._stores[other].ids
+            ids = self._meeting.stores[other].ids
             mine = np.flatnonzero(sides == role.position)
             found[role.position, mine] = at[rows[mine]] + self._firsts[role]
             found[1 - role.position, mine] = ids.values[numbers[mine] - ids.first]
@@ -464,7 +434,7 @@ class _Queue:
         engine = self._engine
         if not engine.binding.residuals or not left.size:
             return None
-        views = {side: engine._by_role[side].rows.view() for side in Side}
+        views = {side: engine.by_role[side].rows.view() for side in Side}
         ids = {Side.LEFT: left, Side.RIGHT: right}
 
         def lookup(column: Column) -> pa.Array:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.data.rows import BatchView
-from thetastream.engine import matcher
-from thetastream.engine.output.batches import Batches, Flow, Pieces, Source, gathered, rechunked
+from thetastream.data.rows import BatchView, gathered
+from thetastream.engine.emit import pairs as pairs_module
+from thetastream.engine.output.batches import Batches, Flow, Pieces, rechunked
 from thetastream.metrics import Counters
 from thetastream.side import Side
 
@@ -59,17 +59,16 @@ def test_a_batch_is_gathered_from_both_sides() -> None:
     left = BatchView(pa.record_batch({"x": [10, 11, 12], "s": ["a", "b", None]}))
     right = BatchView(pa.record_batch({"x": [0.5, 1.5]}))
     schema = pa.schema([("x_right", pa.float64()), ("s", pa.string()), ("x", pa.int64())])
-    source = Source(schema, [(Side.RIGHT, "x"), (Side.LEFT, "s"), (Side.LEFT, "x")])
-    views = {Side.LEFT: left, Side.RIGHT: right}
-    ids = {Side.LEFT: np.array([2, 0, 0]), Side.RIGHT: np.array([1, 1, 0])}
-    found = gathered(source, views, ids, 3)
+    origin = [(Side.RIGHT, "x"), (Side.LEFT, "s"), (Side.LEFT, "x")]
+    taken = {Side.LEFT: (left, np.array([2, 0, 0])), Side.RIGHT: (right, np.array([1, 1, 0]))}
+    found = gathered(schema, origin, taken, 3)
     assert found.schema == schema
     assert found.to_pydict() == {
         "x_right": [1.5, 1.5, 0.5],
         "s": [None, "a", "a"],
         "x": [12, 10, 10],
     }
-    alone = gathered(source, {Side.LEFT: left}, {Side.LEFT: np.array([1])}, 1)
+    alone = gathered(schema, origin, {Side.LEFT: (left, np.array([1]))}, 1)
     assert alone.to_pydict() == {"x_right": [None], "s": ["b"], "x": [11]}
     assert alone.schema == schema
 
@@ -169,7 +168,7 @@ def test_matches_are_counted_once_in_spite_of_an_interrupt(monkeypatch: pytest.M
             raise KeyboardInterrupt
         return gathered(*args)
 
-    monkeypatch.setattr(matcher, "gathered", interrupted)
+    monkeypatch.setattr(pairs_module, "gathered", interrupted)
     join = ts.StreamJoin("l.x = r.x", window=ts.CountWindow(100), batch_rows=5)
     join.push(left=batch(*[0] * 6))
     batches = join.push(right=batch(*[0] * 6))

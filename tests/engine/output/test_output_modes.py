@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.engine import matcher, probe
+from thetastream.engine import probe
+from thetastream.engine.emit import base
 from thetastream.engine.output.batches import Batches
 from thetastream.errors import DataError, PredicateError
 from thetastream.side import Side
@@ -146,12 +147,12 @@ def test_rows_pairs_and_counts_agree(
 @pytest.mark.parametrize("eager", [0, 3])
 @given(scenario=scenarios(self_join=None))
 def test_pairs_of_answers_that_are_computed_twice(eager: int, scenario: Scenario) -> None:
-    before, matcher.EAGER_PAIRS = matcher.EAGER_PAIRS, eager
+    before, base.EAGER_PAIRS = base.EAGER_PAIRS, eager
     try:
         _, results = pushed(scenario, "pairs", threads=2)
         found = rows_of(results, ["left", "right"])
     finally:
-        matcher.EAGER_PAIRS = before
+        base.EAGER_PAIRS = before
     assert Counter(found) == Counter(run_oracle(scenario).pairs)
 
 

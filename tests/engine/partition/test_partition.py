@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from thetastream.boxes.binding import bind
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition, Ranks
 from thetastream.engine.query import Query
@@ -18,15 +19,14 @@ from thetastream.window import CountWindow, TimeWindow, Window
 SCHEMA = pa.schema([("x", pa.int64()), ("t", pa.int64())])
 
 
-def query(window: Window, how: str = "inner", led: Side | None = None) -> Query:
+def parted(window: Window, how: str = "inner", led: Side | None = None) -> Partition:
     on = Predicate.parse("abs(l.x - r.x) <= 1")
-    return Query(
-        on, window, How.of(how), False, "auto", "_right", None, 1, 65_536, partitioned=True, led=led
-    )
+    query = Query(on, window, How.of(how), False, "auto", "_right", None, 1, 65_536)
+    return Partition(query, bind(on, window, dict.fromkeys(Side, SCHEMA)), led)
 
 
 def partition(how: str = "inner", led: Side | None = None) -> Partition:
-    return Partition(query(TimeWindow(10, time="t"), how, led), dict.fromkeys(Side, SCHEMA))
+    return parted(TimeWindow(10, time="t"), how, led)
 
 
 def rows(x: list[int], t: list[int], copies: list[bool] | None = None) -> pa.RecordBatch:
@@ -53,11 +53,13 @@ def test_places_among_all_ranks() -> None:
 
 def test_ranks_must_not_fall_from_push_to_push() -> None:
     window = CountWindow(5, order="t")
-    part = Partition(query(window), dict.fromkeys(Side, SCHEMA))
+    part = parted(window)
     positions = part.note_ranks({Side.LEFT: Ranks([0], [np.array([3, 8])])})
     assert positions[Side.LEFT][0].tolist() == [0, 1]
+    given(part.push({}))
     positions = part.note_ranks({Side.LEFT: Ranks([0], [np.array([8, 9])])})
     assert positions[Side.LEFT][0].tolist() == [2, 3]
+    given(part.push({}))
     with pytest.raises(DataError, match="left side falls: a row of rank 7 came after rank 9"):
         part.note_ranks({Side.LEFT: Ranks([0], [np.array([7])])})
 
@@ -110,7 +112,7 @@ def test_a_restored_partition_goes_on(how: str) -> None:
 
 def test_waiting_rows_are_taken_back() -> None:
     window = CountWindow(5, order="t")
-    parts = [Partition(query(window), dict.fromkeys(Side, SCHEMA)) for _ in range(2)]
+    parts = [parted(window) for _ in range(2)]
 
     def ranked(x: list[int], ranks: list[int], positions: list[int]) -> pa.RecordBatch:
         return pa.record_batch({"x": x, "t": ranks, RANK: ranks, POSITION: positions})

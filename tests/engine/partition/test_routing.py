@@ -38,7 +38,7 @@ def rows(**columns: list[Any]) -> pa.RecordBatch:
 
 
 def sent(routing: Routing, side: Side, batch: pa.RecordBatch) -> dict[int, set[int]]:
-    deliveries = routing.route({side: routing.plan.binding.fresh(side, batch)})
+    deliveries = routing.route({side: routing.plan.binding.keys(side, batch)})
     found: dict[int, set[int]] = {}
     for row, target in zip(deliveries.rows.tolist(), deliveries.targets.tolist(), strict=True):
         found.setdefault(row, set()).add(target)

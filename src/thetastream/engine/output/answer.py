@@ -11,7 +11,7 @@ from thetastream.errors import PredicateError, StateError
 from thetastream.index.registry import names, structure
 from thetastream.plan.tactic import SUBWINDOWS, read_tactic
 from thetastream.side import Side
-from thetastream.window import CountWindow, Window
+from thetastream.window import Window
 
 __all__ = ["check_ranges", "opposite", "refuse_ranges", "settled"]
 
@@ -48,7 +48,7 @@ def refuse_ranges(
     reason = ""
     if self_join:
         reason = "in a self-join a row meets only those before it, which are no range of keys"
-    elif not isinstance(window, CountWindow):
+    elif window.timed:
         reason = "a time window is a condition of its own, beside that of the predicate"
     elif window.order is not None:
         reason = "with ranks every row has its own part of the window"

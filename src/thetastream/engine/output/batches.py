@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
@@ -11,42 +10,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.data.rows import RowsView
 from thetastream.engine.output.records import Records
 from thetastream.errors import DataError, StateError
 from thetastream.metrics import Counters
 from thetastream.output_mode import Output
+from thetastream.shape import COUNTS
 from thetastream.side import Side
 
 __all__ = [
-    "COUNTS",
-    "NUMBERS",
     "Batches",
     "Flow",
     "Part",
     "Pieces",
-    "Source",
     "counted",
-    "gathered",
     "rechunked",
 ]
 
 Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The output columns: their schema, and the side and name each comes from."""
-
-    schema: pa.Schema
-    origin: list[tuple[Side, str]]
-
-
-COUNTS = pa.schema([("side", pa.string()), ("row", pa.int64()), ("matches", pa.int64())])
-NUMBERS = Source(
-    pa.schema([(side.value, pa.int64()) for side in Side]), [(side, side.value) for side in Side]
-)
 
 
 class Part(Protocol):
@@ -175,19 +156,6 @@ def _joined(held: list[Pair]) -> Pair:
     if len(held) == 1:
         return held[0]
     return np.concatenate([a for a, _ in held]), np.concatenate([b for _, b in held])
-
-
-def gathered(
-    source: Source, views: dict[Side, RowsView], ids: dict[Side, Array], length: int
-) -> pa.RecordBatch:
-    """One record batch; a side without ids gives NULLs."""
-    arrays = [
-        views[side].take(name, ids[side])
-        if side in ids
-        else pa.nulls(length, source.schema.field(at).type)
-        for at, (side, name) in enumerate(source.origin)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=source.schema)
 
 
 def counted(side: Side, numbers: Array, counts: Array, size: int) -> Iterator[pa.RecordBatch]:

@@ -22,22 +22,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.index.base import Ranges
+from thetastream.shape import RANGES
 from thetastream.side import Side
 
-__all__ = ["SCHEMA", "Records"]
+__all__ = ["Records"]
 
 Array = NDArray[np.int64]
-
-SCHEMA = pa.schema(
-    [
-        ("side", pa.string()),
-        ("row", pa.int64()),
-        ("run", pa.int64()),
-        ("start", pa.int64()),
-        ("stop", pa.int64()),
-        ("negated", pa.bool_()),
-    ]
-)
 
 
 @dataclass
@@ -76,7 +66,7 @@ class Records:
             pa.array(found.stops[part]),
             pa.repeat(self.negated, count),
         ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        batch = pa.RecordBatch.from_arrays(columns, schema=RANGES)
         self._next = stop
         return batch
 

@@ -18,24 +18,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.boxes.arrival import Census
-from thetastream.boxes.binding import Binding, bind
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh, Places
 from thetastream.data.batch import joined
-from thetastream.engine.aggregates.aggregating import Aggregating
-from thetastream.engine.engine import Engine
+from thetastream.engine.engine import Engine, Pushed
 from thetastream.engine.output.batches import Batches
-from thetastream.engine.query import Query
+from thetastream.engine.outside import Outside, Tops
+from thetastream.engine.query import Query, Traits
 from thetastream.engine.report import snapshot
 from thetastream.errors import DataError
 from thetastream.metrics import Counters, Metrics, SideCounters
+from thetastream.plan.choice import Choice
 from thetastream.side import Side
-from thetastream.window import CountWindow
 
 __all__ = ["COPY", "POSITION", "RANK", "Partition", "Ranks", "Stretch"]
 
@@ -82,19 +84,23 @@ class Stretch:
 
 
 class Partition:
-    """The engine of one partition, with its state as plain batches."""
+    """The engine of one partition, with its state as plain batches.
 
-    def __init__(self, query: Query, schemas: Mapping[Side, pa.Schema]) -> None:
-        assert query.partitioned
+    ``led``: a pair is given only where its row of that side is at home; None when pairs meet once.
+    """
+
+    def __init__(self, query: Query, binding: Binding, led: Side | None = None) -> None:
         self.query = query
-        back = bool(query.aggregates)
-        self.binding: Binding = bind(query.predicate, query.window, schemas, back=back)
+        self.binding = binding
         self.counters = Counters()
         self.sides = {side: SideCounters() for side in Side}
-        make = Aggregating if query.aggregates else Engine
-        self.engine: Engine = make(
-            query, self.binding, self.counters, self.sides, dict.fromkeys(query.streams, 0)
-        )
+        placed = query.window.order is not None
+        traits = Traits(led=led, placed=placed, mirrors=False, renumbers=False)
+        nothing = dict.fromkeys(query.streams, 0)
+        self._engine = Engine(query, binding, self.counters, self.sides, nothing, traits)
+        self._tops = Tops(query.streams, binding.bound)
+        self._ranks: dict[Side, Array] = {}
+        self._stored: list[Fresh] = []
 
     # --- A push ---------------------------------------------------------------------------------
 
@@ -102,27 +108,32 @@ class Partition:
         self, batches: Mapping[Side, pa.RecordBatch], *, frontier: int | None = None
     ) -> Batches:
         """Take fresh rows in. Batches carry the system columns that apply."""
-        self.engine.frontier = frontier
-        fresh = self._keyed(batches)
-        for side in self.query.streams:
-            if side in fresh:
-                rows = fresh[side]
-                own = len(rows) if rows.copies is None else int(np.count_nonzero(~rows.copies))
-                self.sides[side].rows += own
+        started = perf_counter()
+        fresh = [self._fresh(side, batch) for side, batch in _in_order(batches)]
+        self.counters.seconds["keys"] += perf_counter() - started
+        for rows in fresh:
+            copies = rows.places.copies
+            own = rows.count if copies is None else int(np.count_nonzero(~copies))
+            self.sides[rows.side].rows += own
         self.counters.pushes += 1
-        self.engine.journal.clear()
-        return Batches(self.engine.process(fresh), self.counters)
+        ranks, self._ranks = self._ranks, {}
+        return self._given(self._engine.push(fresh, Outside(frontier, frontier, ranks)))
 
     def finish(self) -> Batches:
         """The streams have ended: give what is left."""
-        self.engine.journal.clear()
-        return Batches(self.engine.finish(), self.counters)
+        return self._given(self._engine.finish())
+
+    def _given(self, pushed: Pushed) -> Batches:
+        self._stored = pushed.stored
+        for rows in pushed.stored:
+            self._tops.note(rows)
+        return Batches(pushed.parts, self.counters)
 
     def note_ranks(self, ranks: Mapping[Side, Ranks]) -> dict[Side, dict[int, Array]]:
         """Take note of the ranks of all fresh rows; gives the position of each sender's rows."""
         positions: dict[Side, dict[int, Array]] = {}
         for side, given in ranks.items():
-            census = self.engine.census[side]
+            census = self.census()[side]
             whole, places = given.merged()
             if whole.size and census.last is not None and whole[0] < census.last:
                 raise DataError(
@@ -130,57 +141,50 @@ class Partition:
                     f"came after rank {census.last} had been seen; rows of one side must come in "
                     "the order of their ranks from one micro-batch to the next"
                 )
-            first = census.seen
-            census.add(whole)
-            positions[side] = {sender: first + at for sender, at in places.items()}
-            if self.query.self_join:
-                self.engine.census[side.other].add(whole)
+            positions[side] = {sender: census.seen + at for sender, at in places.items()}
+            self._ranks[side] = whole
         return positions
 
-    def _keyed(self, batches: Mapping[Side, pa.RecordBatch]) -> dict[Side, Fresh]:
-        with self.counters.timed("keys"):
-            if self.query.self_join:
-                batches = {role: batches[Side.LEFT] for role in Side if Side.LEFT in batches}
-            return {side: self._fresh(side, batch) for side, batch in batches.items()}
-
     def _fresh(self, side: Side, batch: pa.RecordBatch) -> Fresh:
-        rows = self.binding.fresh(side, batch)
+        roles = {role: self.binding.keys(role, batch) for role in self.query.roles(side)}
         names = batch.schema.names
+        known: dict[str, Any] = {}
         if COPY in names:
             copies = batch.column(COPY).to_numpy(zero_copy_only=False).astype(np.bool_)
-            rows.copies = copies if copies.any() else None
+            known["copies"] = copies if copies.any() else None
         if POSITION in names:
-            rows.positions = batch.column(POSITION).to_numpy()
+            known["positions"] = batch.column(POSITION).to_numpy()
         if RANK in names:
-            rows.ranks = batch.column(RANK).to_numpy()
-        return rows
+            known["ranks"] = batch.column(RANK).to_numpy()
+        return Fresh(side, batch, roles, Places(**known))
 
     # --- State ----------------------------------------------------------------------------------
 
     def stretches(self) -> list[Stretch]:
         """The rows that the last push stored: at most one stretch per stream."""
+        last = self._engine.lifetime.last
         return [
-            Stretch(rows.side, rows.batch, self._last(rows))
-            for rows in self.engine.journal
-            if len(rows)
+            Stretch(rows.side, rows.batch, last(rows))
+            for rows in self._stored
+            if self.query.stores(rows.side)
         ]
 
-    def _last(self, rows: Fresh) -> int:
-        if isinstance(self.query.window, CountWindow):
-            assert rows.positions is not None
-            return int(rows.positions[-1])
-        assert rows.times is not None
-        times = rows.times if rows.timed is None else rows.times[rows.timed]
-        return int(times.max()) if times.size else -(2**63)
+    @property
+    def _counted(self) -> Any:
+        """The lifetime of a count window, which knows ranks and rows that wait."""
+        return self._engine.lifetime
 
     def waiting(self) -> dict[Side, pa.RecordBatch]:
         """Rows whose turn has not come."""
-        found = {side: waiting.rows for side, waiting in self.engine.waiting.items()}
+        if not self.query.ranked:
+            return {}
+        found = {side: waiting.rows for side, waiting in self._counted.waiting.items()}
         return {side: rows.batch for side, rows in found.items() if rows is not None}
 
     def census(self) -> dict[Side, Census]:
         """What is known of all ranks."""
-        return self.engine.census
+        census: dict[Side, Census] = self._counted.census
+        return census
 
     def restore(
         self,
@@ -190,39 +194,67 @@ class Partition:
     ) -> None:
         """Take back the rows of all runs of a stream, oldest first, and their flags per role."""
         if batches:
-            self.engine.restore(self._keyed({side: joined(batches)}), flags)
+            self._engine.restore(self._fresh(side, joined(batches)), flags)
 
     def restore_ranks(
         self, census: Mapping[Side, Census], waiting: Mapping[Side, pa.RecordBatch]
     ) -> None:
         """Take back what was known of ranks, and the rows that wait."""
-        self.engine.census.update(census)
+        self.census().update(census)
         for side, batch in waiting.items():
-            self.engine.waiting[side].add(self._keyed({side: batch})[side])
+            self._counted.waiting[side].add(self._fresh(side, batch))
 
     def flags(self, side: Side, first: int) -> dict[Side, Mask]:
         """Match flags of a stream's rows from id ``first`` on; rows that are gone count as met."""
-        stream = self.engine.streams[side]
+        stream = self._engine.streams[side]
         found: dict[Side, Mask] = {}
         for role, ring in stream.matched.items():
             gone = np.ones(max(0, ring.first - first), np.bool_)
             found[role] = np.concatenate([gone, ring.values[max(0, first - ring.first) :]])
         return found
 
+    @property
+    def tracked(self) -> dict[Side, list[Side]]:
+        """The roles of each stream in which it is remembered which rows have matched."""
+        return {side: self.query.tracked(side) for side in self.query.streams}
+
     def next_id(self, side: Side) -> int:
         """The id that the next row of a stream will get."""
-        return self.engine.streams[side].rows.next
+        return self._engine.streams[side].rows.next
+
+    def rows(self, side: Side) -> int:
+        """How many rows of a stream are held, expired ones behind a younger one included."""
+        return len(self._engine.streams[side].rows)
+
+    @property
+    def tops(self) -> dict[Side, int]:
+        """The largest event time of each stream that has any."""
+        return {side: top for side, top in self._tops.largest.items() if top is not None}
+
+    @tops.setter
+    def tops(self, known: Mapping[Side, int]) -> None:
+        self._tops.largest.update(known)
 
     def horizon(self, side: Side) -> int | None:
         """Runs whose ``last`` is below this have expired."""
-        return self.engine.horizon(side)
+        return self._engine.lifetime.horizon(side)
+
+    def choices(self) -> list[Choice]:
+        """How the rows of each stream are indexed."""
+        streams = self._engine.streams.values()
+        return [stored.choice for stream in streams for stored in stream.stored.values()]
 
     def metrics(self) -> Metrics:
         """Counters, sizes and times up to now."""
-        waiting = {side: len(self.engine.waiting[side]) for side in Side}
-        return snapshot(self.counters, self.sides, self.engine.streams, waiting)
+        waiting = {side: self._engine.waiting_rows(side) for side in Side}
+        largest = self._tops.largest
+        return snapshot(self.counters, self.sides, self._engine.streams, waiting, largest)
 
     def check(self) -> None:
         """Assert every invariant. For tests."""
-        for stream in self.engine.streams.values():
-            stream.check()
+        self._engine.check()
+
+
+def _in_order(batches: Mapping[Side, pa.RecordBatch]) -> list[tuple[Side, pa.RecordBatch]]:
+    """Left before right."""
+    return [(side, batches[side]) for side in Side if side in batches]

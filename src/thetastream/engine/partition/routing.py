@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.field import Field
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.condition.term import swap
 from thetastream.data.kernels.hashing import mix_into
 from thetastream.engine.partition.kernels.routes import (
@@ -141,7 +141,7 @@ class Routing(ABC):
         self.plan = plan
 
     @abstractmethod
-    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
         """Where rows go. ``fresh`` holds one batch under the roles its rows can play."""
 
     @property
@@ -158,18 +158,18 @@ class Routing(ABC):
     def describe(self) -> str:
         """The scheme in words."""
 
-    def _places(self, rows: Fresh) -> Array:
+    def _places(self, rows: Keys) -> Array:
         """The partitions of rows by their keys; anything for rows without."""
         raise NotImplementedError
 
-    def _roles(self, fresh: dict[Side, Fresh]) -> tuple[Fresh, Fresh | None]:
+    def _roles(self, fresh: dict[Side, Keys]) -> tuple[Keys, Keys | None]:
         """Rows in the role that has a home; those of a self-join in the other role, too."""
         if len(fresh) == 1:
             (rows,) = fresh.values()
             return rows, None
         return fresh[self.plan.lead], fresh[self.plan.lead.other]
 
-    def _homes(self, rows: Fresh, met: Fresh | None) -> Array:
+    def _homes(self, rows: Keys, met: Keys | None) -> Array:
         """Where rows lead. One that cannot is at home where it is met; if it is not met, anywhere.
 
         A row of a self-join may be able to match in one role only. Its home must be where it does:
@@ -184,7 +184,7 @@ class Routing(ABC):
             others = places if met.valid is None else np.where(met.valid, places, others)
         return np.where(rows.valid, homes, others)
 
-    def _spread(self, rows: Fresh) -> Array:
+    def _spread(self, rows: Keys) -> Array:
         """A partition from all that a row compares; rows that can match nothing share by time."""
         count = self.plan.partitions
         columns = [*rows.keys, *([] if rows.times is None else [rows.times])]
@@ -196,7 +196,7 @@ class Routing(ABC):
         return _modulo(hashes, count)
 
 
-def _count(fresh: dict[Side, Fresh]) -> int:
+def _count(fresh: dict[Side, Keys]) -> int:
     return len(next(iter(fresh.values())))
 
 
@@ -219,7 +219,7 @@ class Hashed(Routing):
     def led(self) -> Side | None:
         return self.plan.lead if self.plan.self_join else None
 
-    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
         marks = _Marks(_count(fresh), self.plan.partitions)
         leads, met = self._roles(fresh)
         marks.send(self._homes(leads, met), home=True)
@@ -227,7 +227,7 @@ class Hashed(Routing):
             marks.send(self._places(met), met.valid)
         return marks.deliveries()
 
-    def _places(self, rows: Fresh) -> Array:
+    def _places(self, rows: Keys) -> Array:
         """Right rows go where the left key they ask for goes."""
         keys: list[Array] = []
         for term, field in zip(self._terms, self._fields, strict=True):
@@ -255,7 +255,7 @@ class Cells(Routing):
         self._fields = {side: Field(plan.binding, side, (term,)) for side in Side}
         self._float = plan.binding.terms[term].domain.kind is Kind.FLOAT
 
-    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
         marks = _Marks(_count(fresh), self.plan.partitions)
         leads, met = self._roles(fresh)
         if leads.side in self.plan.anchored:
@@ -270,10 +270,10 @@ class Cells(Routing):
                 marks.send(self._spread(rows), unsent)
         return marks.deliveries()
 
-    def _places(self, rows: Fresh) -> Array:
+    def _places(self, rows: Keys) -> Array:
         return self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
 
-    def _send_to_partners(self, marks: _Marks, rows: Fresh) -> None:
+    def _send_to_partners(self, marks: _Marks, rows: Keys) -> None:
         """To every partition with a cell that the partners of rows can lie in."""
         for low, high in self._fields[rows.side.other].pieces(rows):
             wanted = low <= high
@@ -318,7 +318,7 @@ class Grid(Routing):
     def led(self) -> Side | None:
         return None
 
-    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
         ((role, rows),) = fresh.items()
         down, across = self.shape
         spread = self._spread(rows)
@@ -342,7 +342,7 @@ class Everywhere(Routing):
 
     name = "matrix"
 
-    def route(self, fresh: dict[Side, Fresh]) -> Deliveries:
+    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
         rows = next(iter(fresh.values()))
         marks = _Marks(len(rows), self.plan.partitions)
         marks.send(self._spread(rows), home=True)

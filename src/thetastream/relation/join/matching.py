@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.field import Field
-from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
@@ -28,9 +28,9 @@ from thetastream.data.evaluate import evaluate, true_mask
 from thetastream.errors import PredicateError, RelationError
 from thetastream.relation.image.domains import stored_interval
 from thetastream.relation.image.layout import Layout
-from thetastream.schema import Domain, common_domain, output_schema, select
+from thetastream.schema import Domain, common_domain
+from thetastream.shape import Shape
 from thetastream.side import How, Side
-from thetastream.window import CountWindow
 
 __all__ = ["Boxes", "Matching", "Take"]
 
@@ -90,12 +90,11 @@ class Matching:
         self.layout = layout
         self.predicate = Predicate.of(on)
         self.binding: Binding = bind(
-            self.predicate, CountWindow(1), {Side.LEFT: stream, Side.RIGHT: layout.schema}
+            self.predicate, None, {Side.LEFT: stream, Side.RIGHT: layout.schema}
         )
         self._key, self._high, self._others = self._fields()
-        self.schema, self.origin = select(
-            *output_schema(stream, layout.schema, self.how, suffix), columns
-        )
+        shape = Shape.of(stream, layout.schema, self.how, suffix, columns)
+        self.schema, self.origin = shape.schema, shape.origin
         self.stream = stream
 
     def _fields(self) -> tuple[Field | None, Field | None, list[Field]]:
@@ -154,7 +153,7 @@ class Matching:
 
     def boxes(self, batch: pa.RecordBatch) -> Boxes:
         """What stream rows ask; DataError for a value that is no key. O(rows)."""
-        fresh = self.binding.fresh(Side.LEFT, batch)
+        fresh = self.binding.keys(Side.LEFT, batch)
         lows = _pieces(self._key, self.layout.domain, fresh)
         ends = _pieces(self._high, self.layout.high_domain, fresh) if self.ranged else []
         pairs = list(product(lows, ends)) if ends else [(piece, None) for piece in lows]
@@ -216,7 +215,7 @@ class Matching:
         for at, bound in zip(field.members, field.terms, strict=True):
             values = evaluate(bound.term.left, lookup, count)
             keys[at], _ = to_keys(values, bound.domain, bound.names[Side.LEFT])
-        asked = Fresh(Side.LEFT, _no_batch(), keys, None, None, selected=count)
+        asked = Keys(Side.LEFT, keys, None, count)
         bound = field.terms[0]
         values = evaluate(bound.term.right, lookup, count)
         stored, valid = to_keys(values, bound.domain, bound.names[Side.RIGHT])
@@ -236,7 +235,7 @@ def _checked(how: str | How) -> How:
     return mode
 
 
-def _pieces(field: Field | None, domain: Domain | None, fresh: Fresh) -> list[tuple[Array, Array]]:
+def _pieces(field: Field | None, domain: Domain | None, fresh: Keys) -> list[tuple[Array, Array]]:
     """Intervals of stored keys, one array each per piece; everything where nothing is asked."""
     if field is None or domain is None:
         rows = fresh.count
@@ -255,7 +254,3 @@ def _laid(parts: list[Array]) -> Array:
     if len(parts) == 1:
         return np.array(parts[0], np.int64)
     return np.ascontiguousarray(np.stack(parts, axis=1).ravel(), np.int64)
-
-
-def _no_batch() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({})

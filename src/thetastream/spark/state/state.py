@@ -235,7 +235,7 @@ class Held:
 
     @property
     def _tracked(self) -> bool:
-        return any(stream.matched for stream in self.partition.engine.streams.values())
+        return any(self.partition.tracked.values())
 
     def _packed_flags(self) -> bytes:
         """Bits of all rows of all runs, stream by stream, role by role, run by run."""
@@ -272,7 +272,7 @@ def open_partition(
 
     ``root`` is the folder of run files of this host, if not the usual one.
     """
-    partition = Partition(spec.query, spec.schemas)
+    partition = spec.partition()
     fresh, meta = meta is None, meta or new_meta(spec)
     folder = None if spec.state_path is None else RunFolder(spec.state_path, meta.lineage)
     files = RunFiles(meta.lineage, folder.local if folder is not None and folder.local else root)
@@ -299,8 +299,9 @@ def open_partition(
     flags = _read_flags(store, held, where)
     for side in spec.streams:
         partition.restore(side, batches[side], flags.get(side, {}))
-        if side.value in meta.tops:
-            partition.engine.streams[side].max_time = meta.tops[side.value]
+    partition.tops = {
+        side: meta.tops[side.value] for side in spec.streams if side.value in meta.tops
+    }
     if spec.ranked:
         _restore_ranks(store, held, where)
     return held, fetched
@@ -345,8 +346,7 @@ def _fetched(blobs: Blobs, run: Run, where: str) -> bytes:
 
 
 def _read_flags(store: Store, held: Held, where: str) -> dict[Side, dict[Side, NDArray[np.bool_]]]:
-    streams = held.partition.engine.streams
-    roles = {side: list(stream.matched) for side, stream in streams.items()}
+    roles = held.partition.tracked
     rows = {side: sum(run.rows for run in held.runs(side)) for side in roles}
     total = sum(len(found) * rows[side] for side, found in roles.items())
     if not total:

@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
-from thetastream.engine.partition.partition import Partition
 from thetastream.engine.report import explanation
 from thetastream.errors import StateError
 from thetastream.plan.choice import Explanation
@@ -35,10 +34,8 @@ def explain(frame: DataFrame) -> Explanation:
             "explain takes the DataFrame that theta_join gave, before anything is done to it"
         )
     spec, more = _JOINS[frame]
-    partition = Partition(spec.query, spec.schemas)
-    streams = partition.engine.streams.values()
-    choices = [stored.choice for stream in streams for stored in stream.stored.values()]
-    facts = dict(explanation(spec.query, spec.binding, choices).as_dict())
+    partition = spec.partition()
+    facts = dict(explanation(spec.query, spec.binding, partition.choices()).as_dict())
     replication = spec.routing.replication()
     facts["predicate"] = spec.original
     facts["computed by Spark"] = more["computed"]
@@ -59,7 +56,7 @@ def explain(frame: DataFrame) -> Explanation:
         + ("in Spark's state store" if spec.state_path is None else f"files in {spec.state_path}"),
         "columns of a run": {side.value: spec.schemas[side].names for side in spec.streams},
         "compaction": f"{TIER} neighbours of like size become one; a run expires whole",
-        "flags": "one bit per row and role" if any(s.matched for s in streams) else "none",
+        "flags": "one bit per row and role" if any(partition.tracked.values()) else "none",
     }
     facts["mode"] = more["mode"]
     return Explanation.of(facts)

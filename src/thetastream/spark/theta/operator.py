@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -44,7 +44,7 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
-from thetastream.schema import output_schema, select
+from thetastream.shape import Shape
 from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, split
 from thetastream.spark.frames import METRICS
@@ -55,7 +55,7 @@ from thetastream.spark.theta.packing import PACKED
 from thetastream.spark.theta.spec import JoinSpec
 from thetastream.spark.theta.worker import JoinProcessor, PackTask, join_task, pickled
 from thetastream.spark.types import arrow_schema, check_names, known_types
-from thetastream.window import CountWindow, TimeWindow, Window
+from thetastream.window import EventTime, Window
 
 __all__ = ["OBSERVED", "computed_column", "escaped", "theta_join"]
 
@@ -167,9 +167,14 @@ def _check_window(window: Any) -> None:
             "a join without a window would keep every row for ever; give a "
             "TimeWindow('10 minutes', time=…) or a CountWindow(size, order=…)"
         )
-    if not isinstance(window, CountWindow | TimeWindow):
+    if not isinstance(window, Window):
         raise WindowError(f"window must be a TimeWindow or a CountWindow; got {window!r}")
-    if isinstance(window, CountWindow) and window.order is None:
+    if not window.parted:
+        raise WindowError(
+            "on Spark a window must be a TimeWindow or a CountWindow, whose rows can be dealt to "
+            f"partitions; got {window}. StreamJoin takes it, in one process"
+        )
+    if window.by_arrival:
         raise WindowError(
             "rows of a DataFrame have no order of arrival: a CountWindow on Spark needs "
             "order='column', whose values rank the rows of both sides"
@@ -199,13 +204,10 @@ def _answer(
     aggregates: Sequence[Aggregate],
 ) -> tuple[tuple[str, Side, str], ...]:
     """The columns of the answer: name, side, and name there."""
-    if columns is not None and not columns:
-        raise SchemaError("columns must name at least one output column, or be None for all")
     named = {side: pa.schema([(n, pa.null()) for n in f.columns]) for side, f in frames.items()}
     given = [pa.field(found.name, pa.null()) for found in aggregates]
-    whole = output_schema(named[Side.LEFT], named[Side.RIGHT], how, suffix, given)
-    schema, origin = select(*whole, columns)
-    return tuple((name, *place) for name, place in zip(schema.names, origin, strict=True))
+    shape = Shape.of(named[Side.LEFT], named[Side.RIGHT], how, suffix, columns, fields=given)
+    return tuple((n, *place) for n, place in zip(shape.schema.names, shape.origin, strict=True))
 
 
 def _shown(
@@ -222,11 +224,6 @@ def _shown(
         predicate = Predicate.parse(found.on)
     except PredicateError as error:
         raise PredicateError(error.message, text) from None  # the text that the user wrote
-    if isinstance(window, TimeWindow):
-        clock: tuple[str, str] = window.time
-    else:
-        assert window.order is not None
-        clock = window.order
     shown: dict[Side, DataFrame] = {}
     for side, frame in frames.items():
         roles = tuple(Side) if self_join else (side,)
@@ -239,7 +236,7 @@ def _shown(
         else:
             read = {column for _, s, column in answer if s in roles}
         read |= {name for role in roles for name in predicate.columns(role)}
-        read |= {clock[role.position] for role in roles}
+        read |= {name for role in roles for name in window.columns(role).values()}
         plain = [F.col(f"`{escaped(name)}`") for name in frame.columns if name in read]
         extra = [
             computed_column(frame, name, sql, role, text)
@@ -299,7 +296,7 @@ def _check_event_time(
         raise SchemaError(
             f"event_time={name!r} names a column that the answer has already; choose another name"
         )
-    if not isinstance(window, TimeWindow):
+    if not window.timed:
         raise WindowError("event_time needs a TimeWindow: a count window has no event time")
     if how is not How.INNER and streaming:
         raise StateError(
@@ -308,11 +305,11 @@ def _check_event_time(
             "Write the result to a sink, and read it as a new stream"
         )
     for side in Side:
-        kind = frames[side].schema[window.time[side.position]].dataType
+        column = window.columns(side)["time"]
+        kind = frames[side].schema[column].dataType
         if not isinstance(kind, TimestampType):
             raise SchemaError(
-                f"event_time needs timestamps; {side.alias}.{window.time[side.position]} is "
-                f"{kind.simpleString()}"
+                f"event_time needs timestamps; {side.alias}.{column} is {kind.simpleString()}"
             )
 
 
@@ -376,23 +373,21 @@ def _streaming(
     types: list[tuple[str, DataType]],
 ) -> DataFrame:
     payload = pickled(spec)
-    timed = isinstance(spec.window, TimeWindow)
+    clock = cast("EventTime", spec.window) if spec.window.timed else None
     packed = []
     for side in spec.streams:
         frame = _packed(payload, side, shown[side])
-        if isinstance(spec.window, TimeWindow) and not _has_watermark(
-            frames[side], spec.window, side
-        ):
-            frame = frame.withWatermark("time", _delay(spec.window))
+        if clock is not None and not _has_watermark(frames[side], clock, side):
+            frame = frame.withWatermark("time", _delay(clock))
         # Without its time a blob is never late for Spark: late rows are the join's to drop.
         packed.append(frame.drop("time"))
     united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
     fields = [StructField(name, kind) for name, kind in [*types, (METRICS, StringType())]]
     joined = united.groupBy("partition").transformWithStateInPandas(
-        JoinProcessor(payload, timed=timed),
+        JoinProcessor(payload, timed=clock is not None),
         StructType(fields),
         "Append",
-        "EventTime" if timed else "None",
+        "None" if clock is None else "EventTime",
         eventTimeColumnName=spec.event_time or "",
     )
     observed = joined.observe(
@@ -401,7 +396,7 @@ def _streaming(
     return observed.where(F.col(METRICS).isNull()).drop(METRICS)
 
 
-def _has_watermark(frame: DataFrame, window: TimeWindow, side: Side) -> bool:
+def _has_watermark(frame: DataFrame, window: EventTime, side: Side) -> bool:
     """Whether the time column carries a watermark of its own, as a result of another join does."""
     name = window.time[side.position]
     if _DELAY not in frame.schema[name].metadata:
@@ -414,7 +409,7 @@ def _has_watermark(frame: DataFrame, window: TimeWindow, side: Side) -> bool:
     return True
 
 
-def _delay(window: TimeWindow) -> str:
+def _delay(window: EventTime) -> str:
     """The delay of Spark's watermark: one millisecond more than the lateness.
 
     Spark calls a row late when it is not above the watermark, we when it is below the frontier.

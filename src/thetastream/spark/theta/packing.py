@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from thetastream._jit.compiling import prepare
 from thetastream.boxes import kernels as box_kernels
-from thetastream.boxes.arrival import read_ranks
+from thetastream.boxes.arrival import order_domain, read_ranks
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import joined
-from thetastream.engine.engine import order_domain
 from thetastream.engine.partition import kernels
 from thetastream.engine.partition.partition import COPY, RANK
 from thetastream.errors import DataError
@@ -31,7 +30,6 @@ from thetastream.plan import kernels as plan_kernels
 from thetastream.schema import Kind
 from thetastream.side import Side
 from thetastream.spark.theta.spec import JoinSpec
-from thetastream.window import CountWindow
 
 __all__ = [
     "AT",
@@ -107,7 +105,7 @@ class Packer:
 
     def _packed(self, chunk: pa.RecordBatch, sender: int) -> Iterator[pa.RecordBatch]:
         spec = self._spec
-        fresh = {role: spec.binding.fresh(role, chunk) for role in self._roles}
+        fresh = {role: spec.binding.keys(role, chunk) for role in self._roles}
         sent = spec.routing.route(fresh)
         ranks = self._ranks(chunk)
         rows, copies, edges = sent.rows, sent.copies, sent.edges
@@ -144,13 +142,11 @@ class Packer:
         return pa.RecordBatch.from_arrays(arrays, schema=PACKED)
 
     def _ranks(self, chunk: pa.RecordBatch) -> Array | None:
-        window = self._spec.window
-        if not isinstance(window, CountWindow):
+        order = self._spec.window.order
+        domain = order_domain(order, self._spec.schemas)
+        if order is None or domain is None:
             return None
-        assert window.order is not None
-        domain = order_domain(self._spec.query, self._spec.binding)
-        assert domain is not None
-        name = window.order[self._side.position]
+        name = order[self._side.position]
         return read_ranks(chunk, name, domain, self._side, None, rising=False)
 
     def _largest_time(self, times: Array | None, timed: NDArray[np.bool_] | None) -> int | None:
@@ -181,7 +177,7 @@ def frontier(spec: JoinSpec, watermark: int) -> int | None:
 
     Rows below the frontier are late. Spark calls a row late when it is not above the watermark.
     """
-    if watermark <= 0 or spec.binding.time is None:
+    if watermark <= 0 or not spec.window.timed:
         return None
     first = watermark + 1
     domain = spec.binding.time_domain

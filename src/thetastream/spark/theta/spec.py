@@ -10,11 +10,12 @@ import pyarrow as pa
 from thetastream.aggregate import Aggregate, result_type
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
+from thetastream.engine.partition.partition import Partition
 from thetastream.engine.partition.routing import Routing, choose
 from thetastream.engine.query import Query
-from thetastream.schema import output_schema
+from thetastream.shape import Shape
 from thetastream.side import How, Side
-from thetastream.window import CountWindow, TimeWindow, Window
+from thetastream.window import Window
 
 __all__ = ["JoinSpec"]
 
@@ -61,15 +62,14 @@ class JoinSpec:
     @property
     def ranked(self) -> bool:
         """Whether a count window decides arrival by ranks."""
-        return isinstance(self.window, CountWindow)
+        return self.window.order is not None
 
     @cached_property
     def output(self) -> pa.Schema:
         """The columns of the answer."""
         fields = [pa.field(name, self._type(side, column)) for name, side, column in self.answer]
         if self.event_time is not None:
-            assert isinstance(self.window, TimeWindow)
-            kind = self.schemas[Side.LEFT].field(self.window.time[0]).type
+            kind = self.schemas[Side.LEFT].field(self.binding.time_columns[Side.LEFT]).type
             fields.append(pa.field(self.event_time, kind))
         return pa.schema(fields)
 
@@ -86,21 +86,23 @@ class JoinSpec:
         """What the engine calls the columns it gives: the answer's, then event times if wanted."""
         if self.aggregates:
             return tuple(column for _, _, column in self.answer)
-        schema, origin = output_schema(
-            self.schemas[Side.LEFT], self.schemas[Side.RIGHT], self.how, self.suffix
-        )
-        names = dict(zip(origin, schema.names, strict=True))
+        shape = Shape.of(self.schemas[Side.LEFT], self.schemas[Side.RIGHT], self.how, self.suffix)
+        names = dict(zip(shape.origin, shape.schema.names, strict=True))
         wanted = [names[(side, column)] for _, side, column in self.answer]
         if self.event_time is not None:
-            assert isinstance(self.window, TimeWindow)
-            wanted += [names[(side, self.window.time[side.position])] for side in Side]
+            wanted += [names[place] for place in self.binding.time_columns.items()]
         return tuple(wanted)
+
+    @cached_property
+    def predicate(self) -> Predicate:
+        """The condition over the columns that travel."""
+        return Predicate.parse(self.on)
 
     @cached_property
     def binding(self) -> Binding:
         """Predicate and window bound to the columns that travel."""
         back = bool(self.aggregates)
-        return bind(Predicate.parse(self.on), self.window, self.schemas, back=back)
+        return bind(self.predicate, self.window, self.schemas, back=back)
 
     @cached_property
     def routing(self) -> Routing:
@@ -119,7 +121,7 @@ class JoinSpec:
     def query(self) -> Query:
         """The query of one partition's engine."""
         return Query(
-            Predicate.parse(self.on),
+            self.predicate,
             self.window,
             self.how,
             self.self_join,
@@ -128,10 +130,12 @@ class JoinSpec:
             tuple(dict.fromkeys(self.gathered)),
             1,
             self.batch_rows,
-            partitioned=True,
-            led=self.routing.led,
             aggregates=self.aggregates,
         )
+
+    def partition(self) -> Partition:
+        """An empty partition."""
+        return Partition(self.query, self.binding, self.routing.led)
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:

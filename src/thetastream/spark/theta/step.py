@@ -85,11 +85,7 @@ class Step:
         for batch in answer:
             yield shaped(self.spec, batch)
         saving = perf_counter()
-        held.meta.tops = {
-            side.value: top
-            for side, stream in held.partition.engine.streams.items()
-            if (top := stream.max_time) is not None
-        }
+        held.meta.tops = {side.value: top for side, top in held.partition.tops.items()}
         held.save(self.store, self.spec)
         if not self._is_bloated(held):
             ALIVE.keep(held.meta.lineage, held.meta.token, held)
@@ -114,7 +110,7 @@ class Step:
         """Whether most rows in memory have expired behind a younger one; a restore sheds them."""
         for side in self.spec.streams:
             kept = sum(run.rows for run in held.runs(side))
-            if len(held.partition.engine.streams[side].rows) > 2 * kept + 4096:
+            if held.partition.rows(side) > 2 * kept + 4096:
                 return True
         return False
 
@@ -210,7 +206,7 @@ def shaped(spec: JoinSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def join_whole(spec: JoinSpec, packets: Iterable[Packet]) -> Iterator[pa.RecordBatch]:
     """A partition of two tables that are there from the start: everything at once."""
-    partition = Partition(spec.query, spec.schemas)
+    partition = spec.partition()
     batches = arranged(spec, partition, list(packets))
     for answer in (partition.push(batches), partition.finish()):
         for batch in answer:

@@ -80,7 +80,7 @@ class Summarizer:
             work = [self._pairing(probe, part, folds) for part in slices]
 
         def run() -> dict[str, Folded]:
-            with self._counters.timed("probe"):
+            with probe.timed():
                 if pool is None or len(work) == 1:
                     done = [one() for one in work]
                 else:

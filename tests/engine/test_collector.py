@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.engine.collect import Buffer
+from thetastream.engine.collector import Buffer
 from thetastream.engine.query import patience
 from thetastream.errors import StateError
 from thetastream.side import Side
@@ -361,7 +361,7 @@ def test_check_notices_a_buffer_that_lost_rows() -> None:
     made = Collected(collect=9)
     made.push(left=rows(1, 2))
     engine: Any = made.join._engine
-    engine.buffers[Side.LEFT].rows -= 1
+    engine.collector.buffers[Side.LEFT].rows -= 1
     with pytest.raises(AssertionError):
         made.join.check()
 

@@ -1,0 +1,67 @@
+"""The keys of rows: all that boxes, samples and indexes are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.data.order import argsorted
+from thetastream.side import Side
+
+__all__ = ["Keys"]
+
+Array = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(slots=True, eq=False)
+class Keys:
+    """The keys of ``count`` rows on one side of a pair: an array per term, and event times.
+
+    ``valid`` marks the rows that can match at all, ``timed`` those with an event time; None for
+    all. ``null_keys`` and ``nan_keys`` count rows. Nothing here changes; sorting is remembered.
+    """
+
+    side: Side
+    keys: list[Array]
+    times: Array | None
+    count: int
+    valid: Mask | None = None
+    timed: Mask | None = None
+    null_keys: int = 0
+    nan_keys: int = 0
+    _sorted: dict[int, tuple[Array, Keys]] = dataclass_field(default_factory=dict)
+
+    def able(self) -> tuple[Array, Keys]:
+        """The rows that can match: their positions, and their keys."""
+        if self.valid is None:
+            return np.arange(self.count), self
+        at = np.flatnonzero(self.valid)
+        return at, self.take(at)
+
+    def by_key(self, term: int) -> tuple[Array, Keys]:
+        """``able``, in the order of the key of a term; sorted once for probe and insert."""
+        if term not in self._sorted:
+            at, able = self.able()
+            order, ascending = argsorted(able.keys[term])
+            keys = [ascending if i == term else key[order] for i, key in enumerate(able.keys)]
+            times = None if able.times is None else able.times[order]
+            moved = Keys(self.side, keys, times, order.size)
+            self._sorted[term] = (order if able is self else at[order], moved)
+        return self._sorted[term]
+
+    def take(self, at: Array) -> Keys:
+        """Keys and times of some rows that can match."""
+        times = None if self.times is None else self.times[at]
+        return Keys(self.side, [key[at] for key in self.keys], times, at.size)
+
+    def known_times(self) -> Array:
+        """The event times of the rows that have one."""
+        assert self.times is not None
+        return self.times if self.timed is None else self.times[self.timed]
+
+    def __len__(self) -> int:
+        return self.count

@@ -1,0 +1,121 @@
+"""Collecting: the rows of each side gather in a buffer of their own and are processed as one batch.
+
+This is step 1 of PanJoin's procedure (Section III-A). A buffer closes when it holds ``collect``
+rows or when ``collect_time`` has passed since its first row, whichever comes first (Section III-E);
+then all its rows are sorted once, probe the other side, and are stored.
+
+    collect=4      push 1     push 2     push 3      push 4
+    left           a b        c          ·           d e f       closes at push 4 with 6 rows
+    right          u          ·          v w x       ·           closes at push 3 with 4 rows
+    processed                            u v w x     a b c d e f, against u v w x
+
+**Collecting never changes the answer**: over the whole stream the rows are the same, each as often.
+When they come, and in which order, does change. Batches are processed one after the other. Of a
+pair, the row whose batch comes later asks, and the other one is stored by then. So each pair is
+looked at exactly once, as long as (1) it is decided by the arrival of its rows and not by the order
+of batches, and (2) no row is forgotten while one that may meet it is still in a buffer. The
+lifetimes see to both: ``lifetime/count.py`` and ``lifetime/time.py`` say how.
+
+Where rows wait for their turn anyway (ranks, sessions), and with aggregates, all buffers close
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thetastream.boxes.fresh import Fresh, concatenated
+from thetastream.engine.query import Query
+from thetastream.side import Side
+
+__all__ = ["Buffer", "Collector"]
+
+
+@dataclass
+class Buffer:
+    """The collected rows of one stream.
+
+    A piece is what one push brought, with the ``c(x)`` of its rows. ``oldest`` is the least event
+    time, ``since`` when the first row came.
+    """
+
+    pieces: list[Fresh] = field(default_factory=list)
+    rows: int = 0
+    since: float = 0.0
+    oldest: int | None = None
+
+    def add(self, piece: Fresh, now: float) -> None:
+        """Keep the rows of a push."""
+        if not self.rows:
+            self.since = now
+        self.rows += piece.count
+        self.pieces.append(piece)
+        if piece.keys.times is not None:
+            times = piece.keys.known_times()
+            if times.size:
+                least = int(times.min())
+                self.oldest = least if self.oldest is None else min(self.oldest, least)
+
+    def due(self, query: Query, now: float) -> bool:
+        """Whether it is full, or has been open for long enough."""
+        if not self.rows:
+            return False
+        if query.collect is not None and self.rows >= query.collect:
+            return True
+        wait = query.collect_time
+        return wait is not None and now - self.since >= wait.nanoseconds / 10**9
+
+
+class Collector:
+    """The buffers of all streams. ``arrived`` counts the rows of each side, collected or not."""
+
+    def __init__(self, query: Query, skipped: Mapping[Side, int]) -> None:
+        self._query = query
+        self._together = query.closes_together
+        self.buffers = {side: Buffer() for side in query.streams}
+        self.arrived = dict(skipped)
+
+    def collect(self, fresh: Iterable[Fresh], now: float) -> list[Fresh]:
+        """Take rows in; returns the batches that are complete."""
+        for rows in fresh:
+            if rows.count:
+                before = self.arrived.get(rows.side.other, 0)
+                counted = rows.placed(counts=np.full(rows.count, before))
+                self.buffers[rows.side].add(counted, now)
+                self.arrived[rows.side] = self.arrived.get(rows.side, 0) + rows.count
+        due = [side for side, buffer in self.buffers.items() if buffer.due(self._query, now)]
+        return self._close(list(self.buffers) if due and self._together else due)
+
+    def rest(self) -> list[Fresh]:
+        """All that is collected."""
+        return self._close(list(self.buffers))
+
+    def _close(self, sides: Sequence[Side]) -> list[Fresh]:
+        closed = [self.buffers[side] for side in sides if self.buffers[side].rows]
+        self.buffers.update({side: Buffer() for side in sides})
+        return [concatenated(buffer.pieces) for buffer in closed]
+
+    def rows(self, side: Side) -> int:
+        """How many rows of a side are collected."""
+        return self.buffers[side].rows if side in self.buffers else 0
+
+    def oldest(self, side: Side) -> int | None:
+        """The least event time that is collected on a side."""
+        return self.buffers[side].oldest if side in self.buffers else None
+
+    def least_count(self, side: Side) -> int | None:
+        """``c(x)`` of the first collected row of a side."""
+        pieces = self.buffers[side].pieces
+        if not pieces:
+            return None
+        counts = pieces[0].places.counts
+        assert counts is not None
+        return int(counts[0])
+
+    def check(self) -> None:
+        """Assert every invariant. For tests."""
+        for buffer in self.buffers.values():
+            assert buffer.rows == sum(piece.count for piece in buffer.pieces)

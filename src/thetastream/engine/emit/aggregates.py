@@ -1,0 +1,75 @@
+"""``aggregate=``: one row per left row, over the right rows that it sees.
+
+A left row sees the right rows that are in its window when it arrives and satisfy the predicate.
+Right rows are stored and indexed, and never ask anything; left rows ask once, and nothing ever
+looks for them.
+
+    count window   arrival is the order of pushes (left first), or of ranks: the row at ``c(x)``
+                   sees the positions ``[c(x) - size, c(x))`` of the right side. It asks at once, or
+                   when its rank has come, and is not stored.
+    time window    arrival is event time: the row at ``t`` sees right rows with times
+                   ``[t - size, t]``, whenever they come. It waits in its stream until it is final,
+                   for then no such row can come any more; then it asks.
+
+So the answer does not depend on how streams are cut into pushes, nor, with a time window, on the
+order of arrival within the lateness.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from thetastream.boxes.fresh import Fresh
+from thetastream.engine.emit.base import Emitter, Task
+from thetastream.engine.emit.summarizer import Summarizer
+from thetastream.engine.output.batches import Part
+from thetastream.engine.probe import Probe
+from thetastream.side import Side
+
+__all__ = ["Aggregates"]
+
+Array = NDArray[np.int64]
+_ASKED = 1 << 16  # waiting rows that ask at a time
+
+
+class Aggregates(Emitter):
+    """Folds the matches of left rows."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        kinds = {field.name: field.type for field in task.binding.schemas[Side.RIGHT]}
+        self._summarizer = Summarizer(
+            task.query.aggregates, kinds, task.shape.schema, self._size, task.counters
+        )
+
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
+        measured = self._task.streams[Side.RIGHT].measured
+        columns = {name: column.view() for name, column in measured.items()}
+        return self._summarizer.summarize(rows.batch, probe, columns, self._task.pool)
+
+    def final(self, role: Side, ids: Array) -> list[Part]:
+        """Waiting left rows ask, with keys computed anew from what was kept of them."""
+        task = self._task
+        left, schema = task.streams[Side.LEFT], task.binding.schemas[Side.LEFT]
+        names, view = left.rows.columns, left.rows.view()
+        kept = pa.schema([schema.field(name) for name in names])
+        parts: list[Part] = []
+        for start in range(0, ids.size, _ASKED):
+            some = ids[start : start + _ASKED]
+            with self._counters.timed("gather"):
+                arrays = [view.take(name, some) for name in names]
+                batch = pa.RecordBatch.from_arrays(arrays, schema=kept)
+            with self._counters.timed("keys"):
+                keys = task.binding.keys(Side.LEFT, batch)
+            rows = Fresh(Side.LEFT, batch, {Side.LEFT: keys})
+            parts += self.answer(rows, self._probe(rows))
+        return parts
+
+    def _probe(self, rows: Fresh) -> Probe | None:
+        stream = self._task.streams[Side.RIGHT]
+        if not len(stream.rows):
+            return None
+        facts = (stream, self._counters, None, self._size)
+        return Probe(self._task.binding, rows, 0, Side.LEFT, *facts)

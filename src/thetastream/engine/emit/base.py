@@ -1,0 +1,78 @@
+"""What the engine asks of an emitter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.boxes.binding import Binding
+from thetastream.boxes.fresh import Fresh
+from thetastream.data.rows import NumberView
+from thetastream.engine.output.batches import Part
+from thetastream.engine.probe import Probe
+from thetastream.engine.query import Query, Traits
+from thetastream.engine.stream import Stream
+from thetastream.metrics import Counters
+from thetastream.shape import Shape
+from thetastream.side import Side
+
+__all__ = ["EAGER_PAIRS", "Emitter", "Task", "fresh_numbers"]
+
+Array = NDArray[np.int64]
+EAGER_PAIRS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Task:
+    """A join, as far as its output is concerned. ``streams`` holds the stream of each role."""
+
+    query: Query
+    binding: Binding
+    traits: Traits
+    shape: Shape
+    counters: Counters
+    streams: Mapping[Side, Stream]
+
+    @cached_property
+    def mirrored(self) -> bool:
+        """Whether a self-join finds each pair once and gives it in both orders."""
+        return self.query.mirrored and self.traits.mirrors
+
+    @cached_property
+    def pool(self) -> ThreadPoolExecutor | None:
+        """The threads that share the matching of a push."""
+        return ThreadPoolExecutor(self.query.threads) if self.query.threads > 1 else None
+
+
+class Emitter(ABC):
+    """Turns probes into parts of the output."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._counters = task.counters
+        self._size = task.query.batch_rows
+
+    @abstractmethod
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
+        """What fresh rows give; ``probe`` is None where nothing is stored that they could meet."""
+
+    def final(self, role: Side, ids: Array) -> list[Part]:
+        """What stored rows give that never matched, now that nothing can meet them."""
+        return []
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self._task.pool is not None:
+            self._task.pool.shutdown(wait=False)
+
+
+def fresh_numbers(probe: Probe) -> NumberView:
+    """The arrival numbers of the rows that ask."""
+    numbers = probe.rows.places.numbers
+    return NumberView(probe.first) if numbers is None else NumberView(0, numbers)

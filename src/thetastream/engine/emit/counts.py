@@ -1,0 +1,42 @@
+"""``output="count"``: how many matches each fresh row has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from thetastream.boxes.fresh import Fresh
+from thetastream.engine.emit import base
+from thetastream.engine.emit.base import Emitter, fresh_numbers
+from thetastream.engine.output.batches import Flow, Part, counted
+from thetastream.engine.probe import Probe, collect
+from thetastream.side import Side
+
+__all__ = ["Counts"]
+
+
+class Counts(Emitter):
+    """Counts from ranges at once, where one key column decides; else from pairs, when read."""
+
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
+        if probe is None:
+            return []
+        numbers = fresh_numbers(probe).of(np.arange(rows.count))
+        if probe.settled:
+            counts = probe.counts()
+            self._counters.matches += int(counts.sum())
+            return [Flow(partial(counted, probe.side, numbers, counts, self._size))]
+        matches = collect(probe, self._task.pool, None, base.EAGER_PAIRS)
+        sides = list(Side) if self._task.mirrored else [probe.side]
+
+        def flow() -> Iterator[pa.RecordBatch]:
+            counts = np.zeros(rows.count, np.int64)
+            for fresh_rows, _ in matches:
+                np.add.at(counts, fresh_rows, 1)
+            for side in sides:
+                yield from counted(side, numbers, counts, self._size)
+
+        return [Flow(flow)]

@@ -1,0 +1,128 @@
+"""What every window answers, so that nobody has to ask for its kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from thetastream.duration import Interval
+from thetastream.errors import WindowError
+from thetastream.side import Side
+from thetastream.window.lengths import Length, pair, plain, read_length
+
+__all__ = ["EventTime", "Window"]
+
+
+class Window(ABC):
+    """Which rows of the other stream a row meets.
+
+    ``lifetime`` names the class that carries the window out while a join runs. The defaults are
+    those of a window that needs no column and knows no size.
+    """
+
+    lifetime: ClassVar[str]
+    parted: ClassVar[bool] = False  # whether a join over it can run in several partitions
+    order: tuple[str, str] | None = None  # the columns of arrival ranks, if those decide arrival
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows have an event time, so that they can be late."""
+        return False
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether rows leave as others of their side arrive, in the order of the pushes."""
+        return False
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows wait for their turn."""
+        return self.order is not None
+
+    @property
+    def boxed(self) -> bool:
+        """Whether event time is one more term of the condition."""
+        return False
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether rows of both sides stay equally long."""
+        return True
+
+    @property
+    def slide_rows(self) -> int:
+        """Rows that leave together; 0 if they leave one by one, or by time."""
+        return 0
+
+    def expected(self, side: Side) -> int | None:
+        """How many rows of a side the window holds, if that is known beforehand."""
+        return None
+
+    def columns(self, side: Side) -> dict[str, str]:
+        """The columns of a side that the window reads, by what they are."""
+        return {}
+
+
+class EventTime(Window):
+    """A window over event time: rows may come out of order, and too late.
+
+    ``time`` names the column of each side, ``lateness`` how far a row may fall behind.
+    """
+
+    time: tuple[str, str]
+    lateness: Interval | int
+
+    @property
+    def timed(self) -> bool:
+        return True
+
+    @property
+    @abstractmethod
+    def length(self) -> Interval | int:
+        """A size of this window, for messages."""
+
+    @abstractmethod
+    def bind(self, unit: int | None, *, back: bool = False) -> Any:
+        """The window in key units of ``unit`` nanoseconds; None for plain integers."""
+
+    @property
+    def in_durations(self) -> bool:
+        """Whether sizes are durations (for timestamps) and not plain numbers."""
+        return isinstance(self.length, Interval)
+
+    def columns(self, side: Side) -> dict[str, str]:
+        return {"time": self.time[side.position]}
+
+    def _set_clock(
+        self, time: str | tuple[str, str] | None, lateness: Length, **lengths: Interval | int | None
+    ) -> None:
+        """Read what windows over event time share; all lengths must be of one kind."""
+        if time is None:
+            name = type(self).__name__
+            raise WindowError(
+                f"a {name} needs the event-time column: {name}('10 minutes', time='t') or "
+                "time=('left_t', 'right_t')"
+            )
+        late = read_length(lateness, "lateness", least=0)
+        kinds = {type(v) for v in (*lengths.values(), late) if v is not None and plain(v) != 0}
+        if len(kinds) > 1:
+            given = ", ".join(f"{word} {value}" for word, value in lengths.items())
+            raise WindowError(
+                "the lengths of a window must be durations throughout, or whole numbers "
+                f"throughout; got {given}, lateness {late}"
+            )
+        object.__setattr__(self, "time", pair(time, "time"))
+        object.__setattr__(self, "lateness", late)
+
+    @staticmethod
+    def _scaled(value: Interval | int, what: str, unit: int | None) -> int:
+        """A length in key units of ``unit`` nanoseconds."""
+        if not isinstance(value, Interval):
+            return value
+        assert unit is not None
+        if value.nanoseconds % unit:
+            raise WindowError(
+                f"the {what} {value} is finer than the unit of the time columns "
+                f"({Interval(unit)}); cast the columns to a finer unit or round the {what}"
+            )
+        return value.nanoseconds // unit

@@ -1,0 +1,153 @@
+"""Time windows: rows whose event times are near each other.
+
+A pair joins when ``l.t - size_right <= r.t <= l.t + size_left``. Arrival order does not matter
+while rows are at most ``lateness`` late. With a ``slide`` rows leave at slide boundaries only.
+
+``BoundTime`` is arithmetic on numbers or NumPy arrays of int64, in the key units of the bound
+columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.duration import Interval
+from thetastream.side import Side
+from thetastream.window.base import EventTime
+from thetastream.window.lengths import (
+    MAX,
+    MIN,
+    Length,
+    multiple,
+    pair,
+    plain,
+    read_length,
+    refuse,
+    saturating_add,
+    saturating_multiply,
+    text,
+)
+
+__all__ = ["BoundTime", "TimeWindow"]
+
+
+@dataclass(frozen=True, init=False)
+class TimeWindow(EventTime):
+    """Rows whose event times lie within ``size`` of each other.
+
+    ``size`` and ``slide`` are durations (text such as ``10 minutes``, or timedelta) when the time
+    columns are dates or timestamps, and plain whole numbers when they are integers. ``size`` may be
+    a pair ``(left, right)``: how long rows of that side stay. ``time`` names the event-time column,
+    or one per side. ``lateness`` is how far a row may fall behind before it is dropped.
+
+    >>> TimeWindow("10 minutes", time="t", lateness="5 s").sizes[0]
+    Interval(nanoseconds=600000000000)
+    """
+
+    lifetime: ClassVar[str] = "time:ByTime"
+    parted: ClassVar[bool] = True
+
+    sizes: tuple[Interval | int, Interval | int]
+    time: tuple[str, str]
+    lateness: Interval | int
+    slide: Interval | int | None
+
+    def __init__(
+        self,
+        size: Length | tuple[Length, Length],
+        time: str | tuple[str, str] | None = None,
+        lateness: Length = 0,
+        slide: Length | None = None,
+        **unknown: object,
+    ) -> None:
+        refuse(unknown, "TimeWindow", "it takes size, time, lateness and slide")
+        given: tuple[Length, Length] = pair(size, "size")
+        sizes = (read_length(given[0], "size"), read_length(given[1], "size"))
+        step = None if slide is None else read_length(slide, "slide")
+        self._set_clock(time, lateness, size=sizes[0], right=sizes[1], slide=step)
+        if step is not None:
+            multiple(tuple(map(plain, sizes)), plain(step))
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "slide", step)
+
+    @property
+    def length(self) -> Interval | int:
+        return self.sizes[0]
+
+    @property
+    def boxed(self) -> bool:
+        return True
+
+    @property
+    def symmetric(self) -> bool:
+        return self.sizes[0] == self.sizes[1]
+
+    def bind(self, unit: int | None, *, back: bool = False) -> BoundTime:
+        """The window in key units of ``unit`` nanoseconds; None for plain integers.
+
+        ``back``: left rows meet only right rows that are not later.
+        """
+        sizes = [self._scaled(size, "size", unit) for size in self.sizes]
+        return BoundTime(
+            (sizes[0], sizes[1]),
+            self._scaled(self.lateness, "lateness", unit),
+            None if self.slide is None else self._scaled(self.slide, "slide", unit),
+            back,
+        )
+
+    def __str__(self) -> str:
+        note = f"on {self.time[0]}, {self.time[1]}, lateness {self.lateness}"
+        return text("time", self.sizes, self.slide, note)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTime:
+    """A time window in key units.
+
+    ``back``: left rows look back only, at right rows that are not later than themselves.
+    """
+
+    sizes: tuple[int, int]
+    lateness: int
+    slide: int | None
+    back: bool = False
+
+    def interval(
+        self, times: NDArray[np.int64], fresh: Side
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inclusive event times of the other side that rows of ``fresh`` at ``times`` meet."""
+        low, high = self._around(times, fresh)
+        if not self.back:
+            return low, high
+        return (low, times) if fresh is Side.LEFT else (times, high)
+
+    def _around(
+        self, times: NDArray[np.int64], fresh: Side
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Before and after."""
+        stored_size, fresh_size = self.sizes[fresh.other.position], self.sizes[fresh.position]
+        if self.slide is None:
+            return saturating_add(times, -stored_size), saturating_add(times, fresh_size)
+        slot, step = times // self.slide, self.slide
+        first = saturating_add(slot, 1 - stored_size // step)
+        end = saturating_add(slot, fresh_size // step)
+        # The last time of the slots before ``end``; all times when that lies beyond int64.
+        last = saturating_multiply(end, step)
+        return saturating_multiply(first, step), np.where(end > MAX // step, MAX, last - 1)
+
+    def expired_below(self, frontier: int, side: Side) -> int:
+        """Rows of ``side`` with an event time below this meet nothing at or after ``frontier``."""
+        if self.back and side is Side.LEFT:
+            return frontier
+        size = self.sizes[side.position]
+        if self.slide is None:
+            return max(MIN, frontier - size)
+        return max(MIN, self.slide * (frontier // self.slide - size // self.slide + 1))
+
+    def frontier(self, largest: int) -> int:
+        """Rows below this are late, once an event time of ``largest`` has been seen."""
+        return max(MIN, largest - self.lateness)
