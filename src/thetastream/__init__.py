@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from thetastream.tuplewise import parallel as parallel
     from thetastream.tuplewise.ibwj import IndexJoin
     from thetastream.tuplewise.parallel import ParallelJoin
-    from thetastream.window import CountWindow, TimeWindow
+    from thetastream.window import CountWindow, SessionWindow, TimeWindow, Unbounded
 
 __version__ = "0.1.0"
 
@@ -53,10 +53,12 @@ __all__ = [
     "Predicate",
     "Relation",
     "RelationJoin",
+    "SessionWindow",
     "Side",
     "StreamJoin",
     "ThetastreamError",
     "TimeWindow",
+    "Unbounded",
     "WindowIndex",
     "errors",
     "index",
@@ -76,10 +78,12 @@ _MODULES = {
     "Predicate": "condition.predicate",
     "Relation": "relation.store",
     "RelationJoin": "relation.join.join",
+    "SessionWindow": "window",
     "Side": "side",
     "StreamJoin": "join",
     "ThetastreamError": "errors",
     "TimeWindow": "window",
+    "Unbounded": "window",
     "WindowIndex": "lookup.window_index",
     "left": "condition.expression",
     "right": "condition.expression",

@@ -161,13 +161,13 @@ class Engine:
 
     def _indexed(self, side: Side) -> tuple[Side, ...]:
         """The roles in which a stream needs an index."""
-        if self.query.aggregates and side is Side.LEFT:
+        if side is Side.LEFT and (self.query.aggregates or self.lifetime.one_way):
             return ()  # nothing looks for left rows
         return (side,) if self.mirrored else self.query.roles(side)
 
     def _asked_roles(self, side: Side) -> list[tuple[Side, Side]]:
         """For rows of a stream: the side on which they ask, and the role of the rows they ask."""
-        if not self.query.asks(side):
+        if not self.query.asks(side) or (side is Side.RIGHT and self.lifetime.one_way):
             return []
         if not self.query.self_join:
             return [(side, side.other)]

@@ -8,8 +8,8 @@
         assert_same_pairs(run_engine(scenario).pairs, run_oracle(scenario).pairs)
 
 ``kinds``, ``predicates`` and ``streams`` are the strategies, ``driver`` runs engine and oracle,
-``assertions`` compares, ``index_checks``, ``join_checks`` and ``aggregates`` are the battery. The
-room imports the public names and the oracles.
+``assertions`` compares, ``index_checks``, ``join_checks``, ``window_checks`` and ``aggregates`` are
+the battery. The room imports the public names and the oracles.
 
 ``INDEX_CHECKS`` and ``JOIN_CHECKS`` run over everything that is registered; see docs/testing.md.
 """
@@ -42,8 +42,11 @@ from thetastream.testing.streams import (
     keys,
     recut,
     scenarios,
+    session_scenarios,
     time_scenarios,
+    unbounded_scenarios,
 )
+from thetastream.testing.window_checks import __all__ as _registered  # noqa: F401
 
 __all__ = [
     "INDEX_CHECKS",
@@ -73,7 +76,9 @@ __all__ = [
     "run_engine",
     "run_oracle",
     "scenarios",
+    "session_scenarios",
     "terms",
     "time_scenarios",
     "tiny",
+    "unbounded_scenarios",
 ]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from thetastream.data.batch import in_python
 from thetastream.testing.kinds import PAIRINGS, Kind
 from thetastream.testing.predicates import predicates
-from thetastream.window import CountWindow, TimeWindow
+from thetastream.window import CountWindow, SessionWindow, TimeWindow, Unbounded, Window
 
 __all__ = ["MODES", "Scenario", "count_scenarios", "keys", "recut", "scenarios", "time_scenarios"]
 
@@ -36,7 +36,7 @@ class Scenario:
 
     pushes: tuple[tuple[Any, Any], ...]
     on: str
-    window: CountWindow | TimeWindow
+    window: Window
     how: str = "inner"
     self_join: bool = False
     arrival: tuple[int, ...] | None = None
@@ -142,7 +142,7 @@ def recut(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     pieces. With ranks both sides may be cut anew. A time window needs a punctual scenario.
     """
     tables = [table for table in (scenario.table(0), scenario.table(1)) if table is not None]
-    if isinstance(scenario.window, TimeWindow):
+    if scenario.window.timed:
         assert scenario.arrival is not None, "only a punctual scenario can be cut anew"
         cuts = draw(_cuts(len(scenario.arrival), draw(st.integers(1, 8))))
         return scenario.with_pushes(_arrived(tables, scenario.arrival, cuts))
@@ -267,6 +267,22 @@ def time_scenarios(
         alone,
         tuple(sides) if keeps_time else None,
     )
+
+
+@st.composite
+def session_scenarios(draw: st.DrawFn, /, **options: Any) -> Scenario:
+    """A join over sessions, with or without a key; options are those of ``time_scenarios``."""
+    scenario = draw(time_scenarios(**options))
+    window: Any = scenario.window
+    by = draw(st.sampled_from([None, "a"]))
+    sessions = SessionWindow(window.sizes[0], time="t", by=by, lateness=window.lateness)
+    return replace(scenario, window=sessions)
+
+
+@st.composite
+def unbounded_scenarios(draw: st.DrawFn, /, **options: Any) -> Scenario:
+    """A join without a window; options are those of ``count_scenarios``."""
+    return replace(draw(count_scenarios(**options)), window=Unbounded())
 
 
 @st.composite

@@ -21,7 +21,7 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.side import Side
 from thetastream.truth.oracle import Arrived, Row, arrive, matches, meet
-from thetastream.window import CountWindow, TimeWindow
+from thetastream.window import TimeWindow, Window
 
 __all__ = ["aggregate", "summary"]
 
@@ -29,7 +29,7 @@ __all__ = ["aggregate", "summary"]
 def aggregate(
     pushes: Iterable[tuple[Any, Any]],
     on: str | Predicate | Expression,
-    window: CountWindow | TimeWindow,
+    window: Window,
     asked: Mapping[str, Any],
 ) -> dict[int, Row]:
     """By the number of each left row that is not late: aggregates over the right rows it sees.
@@ -60,8 +60,8 @@ def aggregate(
     return answer
 
 
-def _sees(left: Arrived, right: Arrived, window: CountWindow | TimeWindow) -> bool:
-    if isinstance(window, CountWindow):
+def _sees(left: Arrived, right: Arrived, window: Window) -> bool:
+    if not isinstance(window, TimeWindow):
         earlier = right.arrival < left.arrival
     else:
         earlier = None not in (left.time, right.time) and right.time <= left.time

@@ -33,7 +33,7 @@ from thetastream.condition.predicate import Compare, Condition, Predicate
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.side import How, Side
-from thetastream.window import CountWindow, TimeWindow
+from thetastream.window import CountWindow, EventTime, SessionWindow, TimeWindow, Unbounded, Window
 
 __all__ = ["Answer", "Arrived", "Moment", "arrive", "evaluate", "join", "matches", "meet", "read"]
 
@@ -65,7 +65,7 @@ class Answer:
 def join(
     pushes: Iterable[tuple[Any, Any]],
     on: str | Predicate | Expression,
-    window: CountWindow | TimeWindow,
+    window: Window,
     how: str | How = "inner",
     self_join: bool = False,
 ) -> Answer:
@@ -111,18 +111,19 @@ class Arrived:
     arrival: tuple[Any, ...]  # comparable across both sides
     late: bool = False
     before: int = 0  # c(x): rows of the other side that arrived before this one
+    session: int | None = None  # for session windows; None for a row that belongs to none
 
 
 def arrive(
     pushes: Iterable[tuple[Any, Any]],
     predicate: Predicate,
-    window: CountWindow | TimeWindow,
+    window: Window,
     self_join: bool,
     more: Iterable[str] = (),
 ) -> dict[Side, list[Arrived]]:
     """The rows of both sides in order; ``more`` columns of the right side are read, too."""
-    timed = isinstance(window, TimeWindow)
-    marks = window.time if isinstance(window, TimeWindow) else window.order
+    timed = isinstance(window, EventTime)
+    marks = window.time if isinstance(window, EventTime) else window.order
     streams = (Side.LEFT,) if self_join else (Side.LEFT, Side.RIGHT)
     rows: dict[Side, list[Arrived]] = {Side.LEFT: [], Side.RIGHT: []}
     for number, push in enumerate(pushes):
@@ -131,6 +132,7 @@ def arrive(
             names = {*predicate.columns(side), *([marks[side.position]] if marks else [])}
             names |= set(predicate.columns(side.other)) if self_join else set()
             names |= set(more) if side is Side.RIGHT else set()
+            names |= set(window.columns(side).values())
             table = push[side.position]
             for values in [] if table is None else read(table, names):
                 mark = _plain(values[marks[side.position]]) if marks else None
@@ -145,13 +147,39 @@ def arrive(
             raise DataError("the ranks of a side must never fall")
         for row in rows[side]:
             row.before = bisect_left(others, row.arrival)
+    if isinstance(window, SessionWindow):
+        _assign_sessions(rows, window)
     return rows
 
 
-def _frontier(streams: list[list[Arrived]], window: CountWindow | TimeWindow) -> Any:
+def _assign_sessions(rows: dict[Side, list[Arrived]], window: SessionWindow) -> None:
+    """Number the sessions: rows of one key, in order of time, with no gap above ``window.gap``."""
+    values: list[Any] = []  # one for each key that was seen
+    open_rows: list[tuple[int, Any, Arrived]] = []
+    for side, arrived in rows.items():
+        for row in arrived:
+            key = 0 if window.by is None else row.values[window.by[side.position]]
+            if row.late or row.time is None or key is None:
+                continue
+            alike = [at for at, value in enumerate(values) if _equal(value, key)]
+            values += [] if alike else [key]
+            open_rows.append((alike[0] if alike else len(values) - 1, row.time, row))
+    number, last = -1, (-1, 0)
+    for key, time, row in sorted(open_rows, key=lambda entry: entry[:2]):
+        if key != last[0] or time - last[1] > _plain(window.gap):
+            number += 1
+        row.session, last = number, (key, time)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    value, _ = _common(a, b)
+    return _compare(Function.EQ, value(a), value(b))
+
+
+def _frontier(streams: list[list[Arrived]], window: Window) -> Any:
     """The smaller of the largest event times so far, less the lateness."""
     times = [[row.time for row in rows if row.time is not None] for rows in streams]
-    if isinstance(window, CountWindow) or not all(times):
+    if not isinstance(window, EventTime) or not all(times):
         return -math.inf
     return min(map(max, times)) - _plain(window.lateness)
 
@@ -163,8 +191,13 @@ def _plain(value: Any) -> Any:
 # --- Windows ------------------------------------------------------------------------------------
 
 
-def meet(left: Arrived, right: Arrived, window: CountWindow | TimeWindow) -> bool:
+def meet(left: Arrived, right: Arrived, window: Window) -> bool:
     """Whether two rows are close enough."""
+    if isinstance(window, Unbounded):
+        return True
+    if isinstance(window, SessionWindow):
+        return left.session is not None and left.session == right.session
+    assert isinstance(window, CountWindow | TimeWindow)
     sizes, slide = [_plain(size) for size in window.sizes], _plain(window.slide)
     if isinstance(window, CountWindow):
         first = left.arrival < right.arrival

@@ -53,6 +53,7 @@ class Lifetime:
     """The rules of a window for one join. The defaults: all rows take part, and none leaves."""
 
     eager = False  # whether rows leave right after their side is stored, and not after the push
+    one_way = False  # whether left rows alone ask, and find all pairs
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts

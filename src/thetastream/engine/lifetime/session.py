@@ -43,6 +43,7 @@ class BySession(Lifetime):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.looks_back = True
+        self.one_way = not facts.query.self_join  # both rows of a pair are due at the same time
         self.waiting = {side: Waiting() for side in facts.query.streams}
         self._bound = facts.binding.bound
         self._frontier: int | None = None
