@@ -88,8 +88,6 @@ def join(
     import thetastream as ts
     from thetastream.cli.files import Source, Target
     from thetastream.cli.relation.pipe import Pipe, PipeFormat, PipeTarget
-    from thetastream.schema import output_schema, select
-    from thetastream.side import How
 
     pipe = PipeFormat.of(format_)
     if output not in (None, STANDARD):
@@ -109,8 +107,7 @@ def join(
             schema=source.schema,
             batch_rows=batch_rows,
         )
-        schema, origin = output_schema(source.schema, relation.schema, How.of(how), suffix)
-        schema = select(schema, origin, kept)[0]
+        schema = engine.schema
         shown: list[pa.RecordBatch] = []
         target: Target | PipeTarget | None = None
         if output == STANDARD:
