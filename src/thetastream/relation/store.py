@@ -260,6 +260,11 @@ class Relation:
             self._snapshots += 1
             return Snapshot(self._state, opened.device, lambda: self._leave(opened))
 
+    def has_changed_since(self, snapshot: Snapshot) -> bool:
+        """Whether a later state is known than that of a snapshot; ``refresh`` looks for one."""
+        seen, now = snapshot.state, self._state
+        return (now.current.generation, now.version) != (seen.current.generation, seen.version)
+
     def _open_blocks(self) -> Opened:
         """The block file of the present state; once more after a writer replaced it just now."""
         for _ in range(_TRIES):

@@ -65,7 +65,10 @@ class Answers:
         self._limit = limit
         how = matching.how
         self._tracks = how.tracks(Side.LEFT)
+        self._keeps = how.keeps(Side.LEFT)
+        self._pairs = how.pairs
         self._once = int(not how.pairs and matching.is_settled)
+        self._ranged = int(matching.ranged)
         self._right = [name for side, name in matching.origin if side is Side.RIGHT]
 
     @property
@@ -77,7 +80,7 @@ class Answers:
         self, stream: StreamRows, questions: Array, bases: Array, buffer: Bytes
     ) -> Iterator[pa.RecordBatch]:
         """The answer to questions; ``bases[i]`` is the byte at which the image of each begins."""
-        boxes, matching = stream.boxes, self._matching
+        boxes = stream.boxes
         words = buffer.view(np.int64)
         at = bases >> 3
         cursor = np.array([0, -1])
@@ -85,7 +88,7 @@ class Answers:
             count = join_images(
                 words,
                 self._layout.keys_at >> 3,
-                int(matching.ranged),
+                self._ranged,
                 questions,
                 at,
                 questions.size,
@@ -102,6 +105,7 @@ class Answers:
                 batch = self._answer(stream, found // boxes.pieces, places << 3, slots, buffer)
                 if batch is not None:
                     yield batch
+                del batch  # it is the caller's: its memory may serve the next one
 
     def _answer(
         self, stream: StreamRows, rows: Array, places: Array, slots: Array, buffer: Bytes
@@ -135,9 +139,17 @@ class Answers:
             matched[fresh] = True
         return fresh
 
+    def undecided(self, stream: StreamRows, questions: Array) -> Array:
+        """Questions that must still be answered: one match decides a semi or anti join."""
+        if self._pairs:
+            return questions
+        rows = (questions & 0xFFFFFFFF) // stream.boxes.pieces
+        left: Array = questions[~stream.matched[rows]]
+        return left
+
     def alone(self, stream: StreamRows, rows: Array) -> Iterator[pa.RecordBatch]:
         """Of rows that have met all they asked for, those that are given for matching nothing."""
-        if not self._matching.how.keeps(Side.LEFT):
+        if not self._keeps:
             return
         rows = rows[~stream.matched[rows]]
         for start in range(0, rows.size, self._limit):

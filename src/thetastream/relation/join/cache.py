@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from thetastream.errors import RelationError, suggest
 from thetastream.relation.disk.device import aligned, release
-from thetastream.relation.join.kernels.leaves import tally_uses
+from thetastream.relation.join.kernels.leaves import split_by_cache, tally_uses
+from thetastream.relation.join.memory import Memory
+from thetastream.relation.join.metrics import Counters
 
 __all__ = ["BlockCache", "Keeping", "Policy"]
 
@@ -75,14 +77,22 @@ class Keeping:
 
 
 class BlockCache:
-    """Slots for blocks; holds at most ``most`` of them."""
+    """Slots for as many blocks of ``leaves`` leaves as the budget could hold.
 
-    def __init__(self, block_bytes: int, most: int, leaves: int, policy: Policy) -> None:
+    What it holds is noted as ``memory.cached``; the other parts of the budget come first.
+    """
+
+    def __init__(
+        self, block_bytes: int, leaves: int, policy: Policy, memory: Memory, counters: Counters
+    ) -> None:
         self.policy = policy
         self.block_bytes = block_bytes
+        self._memory = memory
+        self._counters = counters
+        most = max(1, min(memory.budget // block_bytes, leaves))
         self.most = 0 if policy is Policy.NONE else most
-        self._arena = aligned(max(1, self.most) * block_bytes)
-        self.words: Array = self._arena.view(np.int64)
+        self.arena = aligned(max(1, self.most) * block_bytes)
+        """The bytes of all slots."""
         self._kind = np.int16 if self.most < 1 << 15 else np.int32
         self.slots: NDArray[np.signedinteger[Any]] = np.full(leaves, -1, self._kind)
         self.uses = np.zeros(self.most, np.int64)
@@ -93,7 +103,7 @@ class BlockCache:
         self._dirty = 0  # free slots whose memory was not given back
         self._clock = 0
         self.count = 0
-        self.evictions = 0
+        self._note()
 
     @property
     def slot_bytes(self) -> int:
@@ -111,29 +121,44 @@ class BlockCache:
         return self.slots.nbytes
 
     @property
-    def arena(self) -> NDArray[np.uint8]:
-        """The bytes of all slots."""
-        return self._arena
+    def room(self) -> int:
+        """Blocks that may be here now, as far as the other parts of the budget leave room."""
+        return min(self.most, self._memory.for_cache // self.slot_bytes)
 
     def used(self) -> Array:
         """Slots in use."""
         return np.flatnonzero(self._leaves >= 0)
 
-    def touch(self, places: Array) -> None:
+    def split(self, questions: Array) -> tuple[Array, Array, Array]:
+        """Questions to leaves that are here, where the images of these begin, and the others.
+
+        Every question that is answered is a use of its slot. ``questions`` is overwritten.
+        """
+        slots, missing = np.empty_like(questions), np.empty_like(questions)
+        hits = split_by_cache(questions, questions.size, self.slots, self.uses, slots, missing)
+        misses = questions.size - hits
+        self._counters.hits += hits
+        self._counters.misses += misses
+        self._touch(slots[:hits])
+        return questions[:hits], slots[:hits] * self.block_bytes, missing[:misses]
+
+    def _touch(self, places: Array) -> None:
         """Note that slots were used now."""
         self._clock += 1
         if self.policy is Policy.LRU:
             self._stamps[places] = self._clock
 
     def put(self, leaves: Array, buffer: NDArray[np.uint8], offsets: Array, uses: Array) -> None:
-        """Copy images of leaves that are not here; the caller has made room."""
-        count = min(leaves.size, self.most - self.count)
+        """Copy images of leaves that are not here, the first ones, as long as there is room."""
+        count = min(leaves.size, self.room - self.count)
+        if count <= 0:
+            return
         self._clock += 1
         size = self.block_bytes
         for at in range(count):
             slot = int(self._free[self.most - self.count - 1 - at])
             start = int(offsets[at])
-            self._arena[slot * size : (slot + 1) * size] = buffer[start : start + size]
+            self.arena[slot * size : (slot + 1) * size] = buffer[start : start + size]
         taken = self._free[self.most - self.count - count : self.most - self.count][::-1]
         self._leaves[taken] = leaves[:count]
         self.slots[leaves[:count]] = taken
@@ -142,6 +167,16 @@ class BlockCache:
         self._dirty -= int(np.count_nonzero(self._resident[taken]))
         self._resident[taken] = True
         self.count += count
+        self._note()
+
+    def make_room(self, needed: int) -> bool:
+        """Evict blocks until rows may take ``needed`` bytes more; whether they then fit."""
+        memory = self._memory
+        over = memory.cached + needed - memory.for_cache
+        if over > 0 and self.count:
+            # A little more than is needed, so that it is not done for every batch.
+            self.evict(max(-(-over // self.slot_bytes), self.count >> 6))
+        return memory.fits(needed)
 
     def evict(self, count: int) -> int:
         """Take out the least useful blocks; gives how many went."""
@@ -163,7 +198,8 @@ class BlockCache:
         free = self.most - self.count
         self._free[free : free + slots.size] = slots
         self.count -= slots.size
-        self.evictions += slots.size
+        self._counters.evictions += slots.size
+        self._note()
         self._dirty += slots.size
         if self._dirty * 32 > self.most:
             self._give_back()
@@ -174,16 +210,19 @@ class BlockCache:
             cuts = np.flatnonzero(np.diff(idle) > 1) + 1
             for run in np.split(idle, cuts):
                 first, last = int(run[0]), int(run[-1]) + 1
-                release(self._arena, first * self.block_bytes, last * self.block_bytes)
+                release(self.arena, first * self.block_bytes, last * self.block_bytes)
             self._resident[idle] = False
         self._dirty = 0
 
-    def plan_phase(self, questions: Array, room: int) -> Keeping:
-        """Decide, for a join phase with these sorted questions, what ``room`` blocks may stay.
+    def plan_phase(self, questions: Array) -> Keeping:
+        """Decide which blocks stay in a join phase with these sorted questions.
 
         Blocks that are here and will not stay are evicted now.
         """
-        room = min(room, self.most)
+        with self._counters.timed("plan"):
+            return self._planned(questions, self.room)
+
+    def _planned(self, questions: Array, room: int) -> Keeping:
         tally = np.zeros(_TALLY, np.int64)
         wanted = tally_uses(questions, tally)
         if self.policy is Policy.NONE or room <= 0:
@@ -227,9 +266,14 @@ class BlockCache:
         """Take everything out."""
         self.evict(self.count)
 
+    def _note(self) -> None:
+        self._memory.cached = self.nbytes
+        self._memory.note()
+
     def check(self) -> None:
         """Assert the invariants: both tables agree, no slot is used twice, free slots are free."""
         used = self.used()
+        assert self._memory.cached == self.nbytes
         assert used.size == self.count
         assert np.array_equal(np.sort(self.slots[self._leaves[used]]), used)
         assert np.count_nonzero(self.slots >= 0) == self.count

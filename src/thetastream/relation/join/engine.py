@@ -1,201 +1,284 @@
-"""What both working phases of a join with a relation share: the cache, the waiting rows, memory.
+"""The parts of a join with a relation, and the phases that use them.
 
     rows that arrived ─ sort, look up ─┬─ leaf is cached ────────────────────────► answer
         (online.py)                    └─ leaf is on disk ─ wait ─┐
                         answer ◄─ join ◄─ read by the best plan ◄─┘  when enough rows wait
                                            (joining.py)
 
-Both phases are generators that give the answer piece by piece, so a long one is never held.
+The engine decides which phase is due (``pace``), hands it the parts it needs, and takes its answer
+piece by piece, so a long one is never held. Each part keeps its own state and notes in ``memory``
+what it holds; the phases know no engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
+from thetastream.metrics import Timer
 from thetastream.relation.disk.clock import Clock, Costs
-from thetastream.relation.disk.reader import Buffers
 from thetastream.relation.disk.readplan import Planner
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.answer import Answers, value_bytes
+from thetastream.relation.join.arrivals import Arrivals, Arrived
 from thetastream.relation.join.cache import BlockCache, Policy
-from thetastream.relation.join.kernels.leaves import ZONE, zones_of
+from thetastream.relation.join.joining import Reading, join_phase
+from thetastream.relation.join.leaf_index import LeafIndex
 from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.join.metrics import Counters
-from thetastream.relation.join.waiting import Segment, Waiting
-from thetastream.relation.pacing.tuning import Thresholds
+from thetastream.relation.join.online import online_phase
+from thetastream.relation.join.pace import Pace
+from thetastream.relation.join.waiting import Waiting
+from thetastream.relation.join.workspace import Workspace
+from thetastream.relation.pacing.tuning import Tuner
+from thetastream.relation.store import Relation
 
-__all__ = ["Engine", "Listener"]
+__all__ = ["Engine", "Settings"]
 
-Array = NDArray[np.int64]
-_NONE = np.empty(0, np.int64)
-_GROUP_BLOCKS = 256
-_LARGE = 32_000_000  # bytes: of smaller budgets less is room to work in
-_WORK_PER_QUESTION = 48  # three arrays of questions, and their boxes
-_WORK_PER_LEAF = 64  # its place, its questions, the plan
-_WORK_PER_ROW = 56  # keys, bounds, order, leaves
+Steps = Generator[pa.RecordBatch | None, None, None]
 
 
-@dataclass
-class Listener:
-    """Who wants to hear of questions, and of rows that are done."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user of a join has chosen."""
 
-    asked: Callable[[Array, int], None]
-    answered: Callable[[float, float], None]
-    done: Callable[[list[Segment]], None]
-    read: Callable[[int, float], None]
+    policy: Policy
+    plan: Planner
+    deadline: float | None
+    """Seconds."""
+    thresholds: Mapping[str, int]
+    """Those that are fixed."""
+    batch_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """A phase under way, and the time it takes."""
+
+    steps: Steps
+    timer: Timer
+    is_online: bool = False
 
 
 class Engine:
-    """Cache, waiting rows and budget of a join with one state of a relation."""
+    """A join of a stream whose columns are known with a relation; the snapshot is its own."""
 
     def __init__(
         self,
+        relation: Relation,
         snapshot: Snapshot,
         matching: Matching,
         memory: Memory,
-        policy: Policy,
+        settings: Settings,
+        costs: Costs,
         clock: Clock,
         counters: Counters,
-        listener: Listener,
-        planner: Planner,
-        costs: Costs,
-        batch_rows: int,
     ) -> None:
+        self._relation = relation
         self.matching = matching
         self.memory = memory
-        self.clock = clock
-        self.counters = counters
-        self.listener = listener
-        self.plan = planner
         self.costs = costs
-        self.buffers = Buffers()
-        self._policy = policy
-        self.waiting = Waiting(matching)
-        share = memory.budget // (64 if memory.budget >= _LARGE else 128)
-        self.questions = max(256, min(65_536, share // _WORK_PER_QUESTION))
-        self.segment = max(128, min(65_536, share // _WORK_PER_LEAF))
-        """Leaves that a join phase plans at a time."""
-        self.answers = Answers(matching, counters, clock, memory.budget, batch_rows)
-        self.attach(snapshot)
+        self._policy = settings.policy
+        self._clock = clock
+        self._counters = counters
+        self.arrivals = Arrivals(memory)
+        self.waiting = Waiting(matching, memory)
+        self.answers = Answers(matching, counters, clock, memory.budget, settings.batch_rows)
+        self._attach(snapshot)
+        block_bytes = snapshot.layout.block_bytes
+        row_bytes = sum(value_bytes(field.type) for field in matching.stream)
+        memory.require(block_bytes, row_bytes)
+        lanes = 2 if snapshot.device.background else 1
+        self.work = Workspace(memory, block_bytes, row_bytes, self.answers.nbytes, lanes)
+        tuner = Tuner(
+            memory.budget,
+            memory.index + self.work.fixed_bytes,
+            block_bytes,
+            max(1, self.index.leaves),
+            costs.seek,
+            costs.transfer,
+            row_bytes=row_bytes,
+            buffers=lanes,
+        )
+        self.pace = Pace(tuner, settings.thresholds, settings.deadline, costs, clock, counters)
+        self._reading = Reading(settings.plan, costs, self.work, clock, counters)
+        self._running: list[_Phase] = []  # the last one works; one before it waits for it
+        self._pressed = False  # there was no room for rows that came
+        self.has_failed = False
+        """Whether rows that were looked up have been answered in part, and are gone."""
+        self._tune()
 
-    def attach(self, snapshot: Snapshot) -> None:
-        """Work with this state of the relation from now on; nobody waits."""
-        assert not self.waiting.rows
-        self.snapshot = snapshot
-        self.fences = snapshot.fences
-        leaves = len(self.fences.firsts)
-        block = snapshot.layout.block_bytes
-        most = max(1, min(self.memory.budget // block, leaves))
-        self.cache = BlockCache(block, most, leaves, self._policy)
-        self._index_intervals()
+    # --- The stream -----------------------------------------------------------------------------
 
-    def renew(self, snapshot: Snapshot) -> None:
-        """Go over to a later state of the relation; blocks that are still the same stay cached.
+    @property
+    def has_enough(self) -> bool:
+        """Whether an online phase is due: more rows would only take room from the cache."""
+        return self.arrivals.rows >= self.pace.thresholds.input_rows
 
-        The snapshot before must be open still: so the journal between both is there.
+    @property
+    def rows(self) -> int:
+        """Rows that have arrived or wait."""
+        return self.arrivals.rows + self.waiting.rows
+
+    def slice_rows(self, batch: pa.RecordBatch) -> int:
+        """Rows that are taken in at a time: those of an online phase, if they are not too large."""
+        width: int = max(1, batch.nbytes // max(1, batch.num_rows))
+        most = self.memory.for_rows // 8 // width
+        return max(1, min(most, self.pace.thresholds.input_rows))
+
+    def offer(self, batch: pa.RecordBatch, arrived: float) -> bool:
+        """Take rows into the input buffer; False if there is no room, not even the cache's."""
+        if not batch.num_rows:
+            return True
+        self._pressed = not self.cache.make_room(batch.nbytes)
+        if not self._pressed:
+            self.arrivals.append(batch, arrived)
+        return not self._pressed
+
+    def step(self, flushing: bool) -> list[pa.RecordBatch] | None:
+        """Do one piece of work that is due and give its part of the answer; None: nothing is due.
+
+        ``flushing``: rows are joined although more could be waited for.
         """
-        before, old = self.snapshot, self.cache
-        same = before.state.current.generation == snapshot.state.current.generation
-        if not same or len(snapshot.fences.firsts) > 2 * max(1, len(self.fences.firsts)):
-            self.attach(snapshot)
-            return
+        phase = self._under_way(flushing)
+        if phase is None:
+            return None
+        try:
+            with phase.timer:
+                piece = next(phase.steps)
+        except StopIteration:
+            self._running.pop()
+            return []
+        except BaseException:
+            self._running.pop()
+            self.has_failed = phase.is_online
+            raise
+        return [] if piece is None else [piece]
+
+    def clear(self) -> None:
+        """Forget all rows that have arrived or wait, and what is left of their answer."""
+        while self._running:
+            self._running.pop().steps.close()
+        self.arrivals.clear()
+        self.waiting.clear()
+        self._pressed = self.has_failed = False
+
+    # --- Phases ---------------------------------------------------------------------------------
+
+    def _under_way(self, flushing: bool) -> _Phase | None:
+        """The phase that works now; begun, if one is due."""
+        if not self._running:
+            due = self._next_phase(flushing)
+            if due is None:
+                return None
+            self._running.append(due)
+        if self._running[-1].is_online and self.memory.is_full and self.waiting.rows:
+            self._running.append(self._begin_join())
+        return self._running[-1]
+
+    def _next_phase(self, flushing: bool) -> _Phase | None:
+        """What is due, if anything (SSIJ, Sections IV-B and IV-F)."""
+        arrivals, waiting, leaves = self.arrivals, self.waiting, self.index.leaves
+        if self._relation.has_changed_since(self.snapshot):
+            if waiting.rows:
+                return self._begin_join()
+            self._renew()
+        hurry = flushing or self._pressed or self.pace.is_due(arrivals, waiting, leaves)
+        crowded = self.pace.is_crowded(waiting, self.memory, leaves)
+        if arrivals.rows and (hurry or (self.has_enough and not crowded)):
+            arrived = arrivals.take(self.pace.thresholds.input_rows)
+            return _Phase(self._look_up(arrived), self._counters.timed("online"), is_online=True)
+        if waiting.rows and (hurry or crowded):
+            return self._begin_join()
+        return None
+
+    def _begin_join(self) -> _Phase:
+        return _Phase(self._join(), self._counters.timed("join"))
+
+    def _look_up(self, arrived: Arrived) -> Steps:
+        counters = self._counters
+        counters.online_phases += 1
+        boxes = self.matching.boxes(arrived.batch)
+        counters.null_keys += boxes.null_keys
+        counters.nan_keys += boxes.nan_keys
+        self._clock.charge(rows=arrived.batch.num_rows)
+        yield from online_phase(
+            arrived,
+            boxes,
+            self.index,
+            self.cache,
+            self.waiting,
+            self.answers,
+            self.pace,
+            self.work.questions,
+        )
+
+    def _join(self) -> Steps:
+        began = self._clock.now()
+        self._counters.join_phases += 1
+        leaves = yield from join_phase(
+            self.index,
+            self.waiting,
+            self.cache,
+            self.answers,
+            self._reading,
+            self.pace.thresholds.max_scan,
+        )
+        self.cache.age()
+        self.pace.done(self.waiting.clear())
+        self.pace.has_read(leaves, self._clock.now() - began, self.memory.arrived)
+        self._tune()
+
+    def _tune(self) -> None:
+        """Choose thresholds for the next cycle, from what the last ones have shown."""
+        self.pace.tune(self.work, self.memory.index, self.waiting.row_bytes)
+        self.cache.make_room(0)
+
+    @property
+    def due(self) -> float | None:
+        """Seconds until work must begin; None when no row is under a deadline."""
+        moment = self.pace.begin(self.arrivals, self.waiting, self.index.leaves)
+        return None if moment is None else max(0.0, moment - self._clock.now())
+
+    # --- States of the relation -----------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the relation that the join works with."""
+        return self.index.snapshot
+
+    def _attach(self, snapshot: Snapshot) -> None:
+        """Work with this state of the relation from now on, nothing of which is cached."""
+        self.index = LeafIndex(snapshot, self.matching.ranged)
+        block_bytes, leaves = snapshot.layout.block_bytes, self.index.leaves
+        self.cache = BlockCache(block_bytes, leaves, self._policy, self.memory, self._counters)
+        self.memory.index = self.index.nbytes + self.cache.fixed_bytes
+
+    def _renew(self) -> None:
+        """Go over to the relation as it is now; blocks that are still the same stay cached.
+
+        The snapshot before is open meanwhile: so the journal between both is there.
+        """
         assert not self.waiting.rows
-        blocks = self.fences.blocks[old.leaves_held]
-        self.snapshot, self.fences = snapshot, snapshot.fences
-        old.rename(self._leaves_of(blocks, before.version), len(self.fences.firsts))
-        self._index_intervals()
+        before, snapshot = self.index, self._relation.snapshot()
+        generations = {index.state.current.generation for index in (before.snapshot, snapshot)}
+        if len(generations) > 1 or len(snapshot.fences) > 2 * max(1, before.leaves):
+            self._attach(snapshot)
+        else:
+            blocks = before.fences.blocks_of(self.cache.leaves_held)
+            self.index = LeafIndex(snapshot, self.matching.ranged)
+            leaves = self.index.leaves_in(blocks, before.snapshot.version)
+            self.cache.rename(leaves, self.index.leaves)
+            self.memory.index = self.index.nbytes + self.cache.fixed_bytes
+        before.snapshot.close()
+        self._tune()
 
-    def _leaves_of(self, blocks: Array, version: int) -> Array:
-        """Leaves that lie in blocks now; -1 for blocks that changed after a version or are free."""
-        order = np.argsort(self.fences.blocks)
-        now = self.fences.blocks[order]
-        at = np.minimum(np.searchsorted(now, blocks), now.size - 1)
-        there = now[at] == blocks if now.size else np.zeros(blocks.size, np.bool_)
-        overlay = self.snapshot.state.overlay
-        if overlay is not None:
-            there &= ~np.isin(blocks, overlay.changed_since(version))
-        return np.where(there, order[at] if now.size else -1, -1)
-
-    def _index_intervals(self) -> None:
-        """Zones over the upper ends of intervals; and what all tables of the index take."""
-        self.greatest = self.zones = _NONE
-        if self.matching.ranged and self.fences.greatest is not None:
-            self.greatest = np.array(self.fences.greatest)  # kernels take what may be written to
-            self.zones = np.empty(-(-self.greatest.size // ZONE), np.int64)
-            zones_of(self.greatest, self.zones)
-        own = self.cache.fixed_bytes + self.greatest.nbytes + self.zones.nbytes
-        self.memory.index = self.snapshot.state.index_bytes + own
-
-    def use(self, thresholds: Thresholds) -> None:
-        """Work with these thresholds from now on, as far as the budget allows."""
-        block = self.snapshot.layout.block_bytes
-        room = self.memory.budget - self.memory.index - self.work_bytes
-        thresholds = replace(
-            thresholds,
-            max_scan=max(1, min(thresholds.max_scan, room // 2 // (block * self.scan_buffers))),
-            input_rows=max(1, min(thresholds.input_rows, room // 8 // self.work_per_row)),
-        )
-        self.thresholds = thresholds
-        # Short reads are joined in groups: what is done per group is then shared by many.
-        some = self.memory.budget // 32 // (block * self.scan_buffers)
-        self.read_blocks = max(thresholds.max_scan, min(_GROUP_BLOCKS, some))
-        self.memory.work = (
-            self.scan_buffers * self.read_blocks * block
-            + thresholds.input_rows * self.work_per_row
-            + self.work_bytes
-        )
-        self.buffers.shrink(self.scan_buffers * self.read_blocks * block)
-        self.make_room(0)
-
-    @property
-    def scan_buffers(self) -> int:
-        """Buffers for reads: two where one is read while the other is joined."""
-        return 2 if self.snapshot.device.background else 1
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a stream row, about."""
-        return sum(value_bytes(field.type) for field in self.matching.stream)
-
-    @property
-    def work_per_row(self) -> int:
-        """Bytes that an online phase needs for each of its rows."""
-        return _WORK_PER_ROW + self.row_bytes
-
-    @property
-    def work_bytes(self) -> int:
-        """Room to work in that does not depend on the thresholds."""
-        return (
-            self.answers.nbytes
-            + self.questions * _WORK_PER_QUESTION
-            + self.segment * _WORK_PER_LEAF
-        )
-
-    # --- Memory ---------------------------------------------------------------------------------
-
-    def account(self) -> None:
-        """Note what is held now."""
-        self.memory.waiting = self.waiting.nbytes
-        self.memory.cached = self.cache.nbytes
-        self.memory.note()
-
-    def make_room(self, needed: int) -> bool:
-        """Evict blocks until rows may take ``needed`` bytes more; whether they then fit."""
-        self.account()
-        over = self.memory.cached + needed - self.memory.for_cache
-        if over > 0 and self.cache.count:
-            # A little more than is needed, so that it is not done for every batch.
-            slots = -(-over // self.cache.slot_bytes)
-            self.cache.evict(max(slots, self.cache.count >> 6))
-            self.account()
-        return self.memory.rows + needed <= self.memory.for_rows
-
-    @property
-    def is_full(self) -> bool:
-        """Whether waiting rows hold all that rows may hold."""
-        return self.memory.rows >= self.memory.for_rows
+    def check(self) -> None:
+        """Assert the invariants of the parts."""
+        self.arrivals.check()
+        self.waiting.check()
+        self.cache.check()
+        assert self.memory.held <= self.memory.budget * 1.05, "above the budget"

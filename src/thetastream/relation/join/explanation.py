@@ -31,7 +31,7 @@ def explained(
     if engine is None:
         facts["stream"] = "not known yet: push rows, or give schema="
         return Explanation.of(facts)
-    matching, thresholds, cache = engine.matching, engine.thresholds, engine.cache
+    matching, thresholds, cache = engine.matching, engine.pace.thresholds, engine.cache
     costs = engine.costs
     facts["look-up"] = {
         "a row asks for": _asked(engine),

@@ -9,152 +9,173 @@ read fails: what the failed read was for goes on waiting, and nothing is given t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.errors import RelationError
-from thetastream.relation.disk.reader import Group, Reader
-from thetastream.relation.join.answer import StreamRows
-from thetastream.relation.join.cache import Keeping
-from thetastream.relation.join.engine import Engine
+from thetastream.relation.disk.clock import Clock, Costs
+from thetastream.relation.disk.reader import Reader
+from thetastream.relation.disk.readplan import Planner
+from thetastream.relation.join.answer import Answers
+from thetastream.relation.join.cache import BlockCache
 from thetastream.relation.join.kernels.leaves import next_leaves
+from thetastream.relation.join.leaf_index import LeafIndex
+from thetastream.relation.join.metrics import Counters
+from thetastream.relation.join.waiting import Waiting
+from thetastream.relation.join.workspace import Workspace
 
-__all__ = ["join_phase"]
+__all__ = ["Reading", "join_phase"]
 
 Array = NDArray[np.int64]
 
 
-def join_phase(engine: Engine) -> Generator[pa.RecordBatch | None, None, None]:
-    """Join all waiting rows; None after each group of reads. Afterwards nobody waits."""
-    waiting, counters = engine.waiting, engine.counters
-    began = engine.clock.now()
-    counters.join_phases += 1
+def join_phase(
+    index: LeafIndex,
+    waiting: Waiting,
+    cache: BlockCache,
+    answers: Answers,
+    reading: Reading,
+    max_scan: int,
+) -> Generator[pa.RecordBatch | None, None, int]:
+    """Join all waiting rows; None after each group of reads. Gives how many leaves were read."""
     questions = waiting.questions
     questions.sort()
-    with counters.timed("plan"):
-        engine.account()
-        room = engine.memory.for_cache // engine.cache.slot_bytes
-        keeping = engine.cache.plan_phase(questions, room)
-    stream = StreamRows(waiting, waiting.boxes(), waiting.matched)
-    phase = _Phase(engine, stream, questions, keeping)
+    keeping = cache.plan_phase(questions)
+    stream = waiting.stream()
+    inverted = _Inverted(questions, reading.leaves)
+    count = 0
     try:
-        yield from phase.run()
+        for leaves in inverted.parts():
+            count += leaves.size
+            with closing(reading.groups(index, leaves, max_scan)) as groups:
+                for group in groups:
+                    asked, bases, uses = inverted.asked(group)
+                    yield from answers.pairs(stream, asked, bases, group.buffer)
+                    inverted.close(group)
+                    keep = np.flatnonzero(keeping.chosen(uses) & group.single)
+                    cache.put(
+                        leaves[group.which[keep]], group.buffer, group.offsets[keep], uses[keep]
+                    )
+                    yield None
     except BaseException:
-        waiting.forget_answered(phase.unanswered())
+        waiting.forget_answered(inverted.left())
         raise
-    yield from engine.answers.alone(stream, np.arange(waiting.rows))
-    segments = waiting.segments
-    waiting.clear()
-    engine.cache.age()
-    engine.account()
-    engine.listener.done(segments)
-    engine.listener.read(phase.leaves, engine.clock.now() - began)
+    yield from answers.alone(stream, np.arange(waiting.rows))
+    return count
 
 
-class _Phase:
-    """One join phase under way."""
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Leaves that were read together; valid until the next group is asked for."""
 
-    def __init__(
-        self, engine: Engine, stream: StreamRows, questions: Array, keeping: Keeping
-    ) -> None:
-        self._engine = engine
-        self._stream = stream
+    which: Array
+    """Their places among the leaves that were to be read."""
+    buffer: NDArray[np.uint8]
+    offsets: Array
+    """Where in the buffer the image of each begins."""
+    single: NDArray[np.bool_]
+    """Which of them take one block, so that a slot of the cache can hold them."""
+
+
+class _Inverted:
+    """The inverted index, sorted: questions leaf by leaf, and which of them are still open."""
+
+    def __init__(self, questions: Array, limit: int) -> None:
         self._questions = questions
-        self._keeping = keeping
+        self._limit = limit
         self._starts = np.zeros(1, np.int64)
         self._open = np.zeros(0, np.bool_)  # leaves of this part that were not joined yet
-        self.leaves = 0
 
-    def run(self) -> Iterator[pa.RecordBatch | None]:
-        limit = self._engine.segment
-        leaves, starts = np.empty(limit, np.int64), np.empty(limit + 1, np.int64)
+    def parts(self) -> Iterator[Array]:
+        """Leaves that are asked for, ascending, ``limit`` at a time."""
+        leaves, starts = np.empty(self._limit, np.int64), np.empty(self._limit + 1, np.int64)
         at = 0
         while at < self._questions.size:
             count = next_leaves(self._questions, at, leaves, starts)
             self._starts = starts[: count + 1]
             self._open = np.ones(count, np.bool_)
-            self.leaves += count
-            yield from self._read(leaves[:count])
+            yield leaves[:count]
             at = int(starts[count])
         self._starts, self._open = np.array([at]), np.zeros(0, np.bool_)
 
-    def unanswered(self) -> Array:
+    def asked(self, images: Images) -> tuple[Array, Array, Array]:
+        """Questions to some leaves of this part, where the images of these lie, and their uses."""
+        starts = self._starts[images.which]
+        sizes = self._starts[images.which + 1] - starts
+        ends = np.cumsum(sizes)
+        places = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(ends[-1]))
+        return self._questions[places], np.repeat(images.offsets, sizes), sizes
+
+    def close(self, images: Images) -> None:
+        """The questions to these leaves are answered."""
+        self._open[images.which] = False
+
+    def left(self) -> Array:
         """Questions that are still to be answered."""
-        sizes = np.diff(self._starts)
-        here = np.repeat(self._open, sizes)
+        here = np.repeat(self._open, np.diff(self._starts))
         first = int(self._starts[0])
         part = self._questions[first : first + here.size][here]
         return np.concatenate([part, self._questions[int(self._starts[-1]) :]])
 
-    def _read(self, leaves: Array) -> Iterator[pa.RecordBatch | None]:
-        """Plan and read some leaves, ascending; join each group as it comes."""
-        engine, counters = self._engine, self._engine.counters
-        snapshot, fences = engine.snapshot, engine.fences
+
+class Reading:
+    """Reads leaves by a plan, group by group, into buffers of the workspace."""
+
+    def __init__(
+        self, plan: Planner, costs: Costs, work: Workspace, clock: Clock, counters: Counters
+    ) -> None:
+        self._plan = plan
+        self._costs = costs
+        self._work = work
+        self._clock = clock
+        self._counters = counters
+
+    @property
+    def leaves(self) -> int:
+        """Leaves that are planned at a time."""
+        return self._work.leaves
+
+    def groups(
+        self, index: LeafIndex, leaves: Array, max_scan: int
+    ) -> Generator[Images, None, None]:
+        """Plan and read leaves, ascending; RelationError for one that is damaged."""
+        counters, fences = self._counters, index.fences
         with counters.timed("plan"):
-            blocks = fences.blocks[leaves]
+            blocks = fences.blocks_of(leaves)
+            spans = None if fences.spans is None else fences.spans[leaves]
             order = None
             if blocks.size > 1 and np.any(blocks[1:] < blocks[:-1]):  # leaves were split
                 order = np.argsort(blocks)
                 blocks = blocks[order]
-            spans = None if fences.spans is None else fences.spans[leaves]
-            if spans is not None and order is not None:
-                spans = spans[order]
-            costs, scan = engine.costs, engine.thresholds.max_scan
-            made = engine.plan(blocks, spans, costs.seek, costs.transfer, scan)
+                spans = None if spans is None else spans[order]
+            made = self._plan(blocks, spans, self._costs.seek, self._costs.transfer, max_scan)
         counters.seeks += len(made)
         counters.blocks_read += made.blocks_read
         counters.blocks_wasted += made.wasted
-        reader = Reader(snapshot, made, engine.read_blocks, buffers=engine.buffers)
-        try:
-            groups = iter(reader)
+        work, layout, io = self._work, index.snapshot.layout, counters.timed("io")
+        with Reader(index.snapshot, made, work.read_blocks, buffers=work.buffers) as reader:
             while True:
-                with counters.timed("io"):
-                    group = next(groups, None)
+                with io:
+                    group = next(reader, None)
                 if group is None:
                     return
-                wanted = np.arange(group.first, group.stop)
-                which = wanted if order is None else order[wanted]
-                yield from self._join(group, leaves[which], which, blocks[wanted])
-                yield None
-        finally:
-            reader.close()
+                wanted = slice(group.first, group.stop)
+                wrong = layout.verify(group.buffer, group.offsets, blocks[wanted])
+                if wrong >= 0:
+                    raise _damaged(int(blocks[wanted][wrong]))
+                which = np.arange(group.first, group.stop) if order is None else order[wanted]
+                single = np.ones(which.size, np.bool_) if spans is None else spans[wanted] == 1
+                self._clock.charge(blocks=which.size)
+                yield Images(which, group.buffer, group.offsets, single)
 
-    def _join(
-        self, group: Group, leaves: Array, which: Array, blocks: Array
-    ) -> Iterator[pa.RecordBatch]:
-        engine = self._engine
-        wrong = engine.snapshot.layout.verify(group.buffer, group.offsets, blocks)
-        if wrong >= 0:
-            raise RelationError(
-                f"block {int(blocks[wrong])} of the relation is damaged: its checksum does not "
-                "hold. Restore the relation from its source with Relation.build; "
-                "`thetastream relation check` lists all damaged blocks"
-            )
-        starts, sizes = self._starts[which], self._starts[which + 1] - self._starts[which]
-        engine.clock.charge(blocks=leaves.size)
-        questions, bases = self._asked(starts, sizes, group.offsets)
-        yield from engine.answers.pairs(self._stream, questions, bases, group.buffer)
-        self._open[which] = False
-        self._keep(leaves, sizes, group)
 
-    def _asked(self, starts: Array, sizes: Array, offsets: Array) -> tuple[Array, Array]:
-        """The questions to some leaves, one after the other, and where the images lie."""
-        ends = np.cumsum(sizes)
-        places = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(ends[-1]))
-        return self._questions[places], np.repeat(offsets, sizes)
-
-    def _keep(self, leaves: Array, uses: Array, group: Group) -> None:
-        """Copy to the cache what will stay, as far as rows that came meanwhile leave room."""
-        engine = self._engine
-        keep = self._keeping.chosen(uses)
-        if engine.fences.spans is not None:
-            keep &= engine.fences.spans[leaves] == 1
-        chosen = np.flatnonzero(keep)
-        if chosen.size:
-            engine.account()
-            room = engine.memory.for_cache // engine.cache.slot_bytes - engine.cache.count
-            chosen = chosen[: max(0, room)]
-            engine.cache.put(leaves[chosen], group.buffer, group.offsets[chosen], uses[chosen])
-            engine.account()
+def _damaged(block: int) -> RelationError:
+    return RelationError(
+        f"block {block} of the relation is damaged: its checksum does not hold. Restore the "
+        "relation from its source with Relation.build; `thetastream relation check` lists all "
+        "damaged blocks"
+    )

@@ -4,6 +4,9 @@ A predicate is bound to the schemas of stream and relation as for two streams. T
 relation's key become boxes; every stream row has the same number of them (``pieces``: one for
 equality and bands, two for ``!=``), some of which may be empty. Other terms, residuals and
 conditions on the relation alone are checked on pairs that the boxes let through.
+
+Boxes are made once, when rows are looked up. Rows that come are only checked before, and only if a
+value of theirs could be no key: a sum that overflows, a timestamp beyond the common unit.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream.boxes.binding import Binding, bind
-from thetastream.boxes.field import Field
-from thetastream.boxes.keys import Keys
+from thetastream.boxes.box import Pieces
+from thetastream.boxes.field import BoundTerm, Field
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
@@ -28,16 +31,24 @@ from thetastream.data.evaluate import evaluate, true_mask
 from thetastream.errors import PredicateError, RelationError
 from thetastream.relation.image.domains import stored_interval
 from thetastream.relation.image.layout import Layout
-from thetastream.schema import Domain, common_domain
+from thetastream.schema import (
+    Domain,
+    Kind,
+    common_domain,
+    kind_of,
+    tick,
+    value_type,
+)
 from thetastream.shape import Shape
 from thetastream.side import How, Side
 
-__all__ = ["Boxes", "Matching", "Take"]
+__all__ = ["Boxes", "Matching", "Take", "always_fits"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Take = Callable[[str], pa.Array]
 _MIN, _MAX = -(2**63), 2**63 - 1
+_ALL_FIT = (Kind.INTEGER, Kind.UNSIGNED, Kind.BOOLEAN, Kind.BYTES)  # in their own domain
 _NONE = np.empty(0, np.int64)
 
 
@@ -143,19 +154,35 @@ class Matching:
         held = node.name in self.held_columns()
         return node.name if same and plain and held and not pat.is_date64(kind) else None
 
-    @cached_property
-    def takes_any_row(self) -> bool:
-        """Whether no value of the stream can be wrong: its keys are what the column holds."""
-        only = len(self.binding.terms) == 1 and not self.predicate.filters(Side.LEFT)
-        return only and self.key_column is not None
-
     # --- Boxes ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _takes_any_row(self) -> bool:
+        """Whether every value that the stream can hold is a key."""
+        fits = all(self._always_fits(bound) for bound in self.binding.terms)
+        return fits and not self.predicate.filters(Side.LEFT)
+
+    def _always_fits(self, bound: BoundTerm) -> bool:
+        node = bound.term.left
+        if not isinstance(node, Column):
+            return False
+        return always_fits(self.stream.field(node.name).type, bound.domain)
+
+    def verify(self, batch: pa.RecordBatch) -> None:
+        """DataError for a value that is no key. O(1) where the types of the columns rule it out."""
+        if not self._takes_any_row:
+            self.binding.keys(Side.LEFT, batch)
 
     def boxes(self, batch: pa.RecordBatch) -> Boxes:
         """What stream rows ask; DataError for a value that is no key. O(rows)."""
         fresh = self.binding.keys(Side.LEFT, batch)
-        lows = _pieces(self._key, self.layout.domain, fresh)
-        ends = _pieces(self._high, self.layout.high_domain, fresh) if self.ranged else []
+        if self._key is None:
+            lows = [(np.full(batch.num_rows, _MIN), np.full(batch.num_rows, _MAX))]
+        else:
+            lows = _stored(self._key, self._key.pieces(fresh), self.layout.domain)
+        ends: Pieces = []
+        if self._high is not None and self.layout.high_domain is not None:
+            ends = _stored(self._high, self._high.pieces(fresh), self.layout.high_domain)
         pairs = list(product(lows, ends)) if ends else [(piece, None) for piece in lows]
         pieces = len(pairs)
         low = _laid([piece[0] for piece, _ in pairs])
@@ -211,18 +238,17 @@ class Matching:
 
     def _inside(self, field: Field, lookup: Callable[[Column], pa.Array], count: int) -> Mask:
         """Pairs that a field other than the key lets through."""
-        keys = [_NONE] * len(self.binding.terms)
-        for at, bound in zip(field.members, field.terms, strict=True):
-            values = evaluate(bound.term.left, lookup, count)
-            keys[at], _ = to_keys(values, bound.domain, bound.names[Side.LEFT])
-        asked = Keys(Side.LEFT, keys, None, count)
         bound = field.terms[0]
         values = evaluate(bound.term.right, lookup, count)
         stored, valid = to_keys(values, bound.domain, bound.names[Side.RIGHT])
-        mask = np.zeros(count, np.bool_)
-        for low, high in field.pieces(asked):
-            mask |= (low <= stored) & (stored <= high)
-        return mask if valid is None else mask & valid
+        masks = [] if valid is None else [valid]
+        for bound in field.terms:
+            values = evaluate(bound.term.left, lookup, count)
+            keys, _ = to_keys(values, bound.domain, bound.names[Side.LEFT])
+            pieces = bound.intervals(Side.LEFT, keys)
+            inside = [(low <= stored) & (stored <= high) for low, high in pieces]
+            masks.append(reduce(np.logical_or, inside, np.zeros(count, np.bool_)))
+        return reduce(np.logical_and, masks)
 
 
 def _checked(how: str | How) -> How:
@@ -235,13 +261,25 @@ def _checked(how: str | How) -> How:
     return mode
 
 
-def _pieces(field: Field | None, domain: Domain | None, fresh: Keys) -> list[tuple[Array, Array]]:
-    """Intervals of stored keys, one array each per piece; everything where nothing is asked."""
-    if field is None or domain is None:
-        rows = fresh.count
-        return [(np.full(rows, _MIN), np.full(rows, _MAX))]
+def always_fits(kind: pa.DataType, domain: Domain) -> bool:
+    """Whether every value of a type is a key of a domain.
+
+    >>> [always_fits(kind, Domain(Kind.INTEGER)) for kind in (pa.int32(), pa.uint64())]
+    [True, False]
+    """
+    kind = value_type(kind)
+    family = kind_of(kind)
+    if domain.kind.is_temporal:
+        return tick(kind) == domain.tick and not pat.is_date64(kind)
+    if domain.kind is Kind.FLOAT:
+        return family is not Kind.DECIMAL
+    return family is domain.kind and family in _ALL_FIT
+
+
+def _stored(field: Field, pieces: Pieces, domain: Domain) -> Pieces:
+    """Pieces of a field as intervals of stored keys, whose domain is given."""
     found = []
-    for low, high in field.pieces(fresh):
+    for low, high in pieces:
         moved = stored_interval(domain, field.domain, low, high)
         if field.is_point and len(moved[0]) and np.array_equal(*moved):
             moved = moved[0], moved[0]

@@ -2,7 +2,8 @@
 
 Five parts share the budget: the index, the cached blocks, rows that arrived, rows that wait with
 their questions, and room to work in (a read, a lookup, a piece of the answer). What the others do
-not need is the cache's; it shrinks when rows come and grows when they have gone.
+not need is the cache's; it shrinks when rows come and grows when they have gone. Each part notes
+what it holds whenever that changes: ``Arrivals``, ``Waiting``, ``BlockCache``, ``Workspace``.
 """
 
 from __future__ import annotations
@@ -56,6 +57,15 @@ class Memory:
         if self.split is None:
             return max(0, self.free - self.rows)
         return max(0, min(int(self.free * self.split), self.free - self.rows))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether stream rows hold all that they may hold."""
+        return self.rows >= self.for_rows
+
+    def fits(self, needed: int) -> bool:
+        """Whether stream rows may take ``needed`` bytes more."""
+        return self.rows + needed <= self.for_rows
 
     def note(self) -> None:
         """Remember the most that was held."""

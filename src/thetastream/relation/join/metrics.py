@@ -69,7 +69,6 @@ class Counters:
     blocks_read: int = 0
     blocks_wasted: int = 0
     evictions: int = 0
-    peak_bytes: int = 0
     deadlines_met: int = 0
     deadlines_missed: int = 0
     latencies: Latencies = field(default_factory=Latencies)

@@ -15,9 +15,19 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
-from thetastream.data.rows import ChunkView, ColumnView, FixedView, gatherable, is_fixed, raw_values
+from thetastream.data.rows import (
+    ChunkView,
+    ColumnView,
+    FixedView,
+    RowsView,
+    gatherable,
+    is_fixed,
+    raw_values,
+)
 from thetastream.relation.disk.device import aligned, release
+from thetastream.relation.join.answer import StreamRows
 from thetastream.relation.join.matching import Boxes, Matching
+from thetastream.relation.join.memory import Memory
 from thetastream.side import Side
 
 __all__ = ["Segment", "Waiting"]
@@ -187,14 +197,17 @@ class Segment:
 
 
 class Waiting:
-    """The stream buffer and its inverted index."""
+    """The stream buffer and its inverted index; what they hold is noted as ``memory.waiting``."""
 
-    def __init__(self, matching: Matching) -> None:
+    def __init__(self, matching: Matching, memory: Memory) -> None:
+        self._memory = memory
         schema = matching.stream
         self._columns: dict[str, _FixedColumn | _ChunkColumn] = {}
         for name in matching.held_columns():
             kind = schema.field(name).type
             self._columns[name] = _column(kind)
+        self.names = list(self._columns)
+        """Columns that are kept."""
         word = np.dtype(np.int64)
         self._bounds = {name: _Values(word) for name in ("lows", "highs", "least", "most")}
         self._questions = _Values(word)
@@ -212,10 +225,11 @@ class Waiting:
         self,
         batch: pa.RecordBatch,
         boxes: Boxes,
+        questions: Array,
         matched: NDArray[np.bool_],
         segments: list[Segment],
     ) -> None:
-        """Take in rows, what they ask, whether they have matched, and when they came."""
+        """Take in rows: their boxes and open questions, whether they matched, when they came."""
         self._pieces = boxes.pieces
         for name, column in self._columns.items():
             column.append(batch.column(name))
@@ -223,8 +237,10 @@ class Waiting:
             self._add_bounds(boxes)
         if self._tracks:
             self._matched.append(matched)
+        self._questions.append(questions)
         self.rows += matched.size
         self.segments += segments
+        self._note()
 
     def _add_bounds(self, boxes: Boxes) -> None:
         if self._point and boxes.highs is not boxes.lows:
@@ -236,10 +252,6 @@ class Waiting:
         self._bounds["least"].append(boxes.least)
         self._bounds["most"].append(boxes.most)
 
-    def ask(self, questions: Array) -> None:
-        """Add questions of boxes that are here."""
-        self._questions.append(questions)
-
     @property
     def questions(self) -> Array:
         """The inverted index, as it is; may be sorted in place."""
@@ -249,20 +261,15 @@ class Waiting:
         """Leave only questions that were not answered."""
         self._questions.clear()
         self._questions.append(unanswered)
+        self._note()
 
-    def boxes(self) -> Boxes:
-        """What all rows ask."""
+    def _boxes(self) -> Boxes:
         lows, highs, least, most = (column.values for column in self._bounds.values())
         if self._key is not None:
             lows = self._columns[self._key].words()
         if self._point:
             highs = lows
         return Boxes(lows, highs, least, most, self._pieces)  # type: ignore[arg-type]
-
-    @property
-    def matched(self) -> NDArray[np.bool_]:
-        """Whether rows have matched; to be written to."""
-        return self._matched.values  # type: ignore[return-value]
 
     @property
     def oldest(self) -> float:
@@ -274,9 +281,10 @@ class Waiting:
         """No more leaves than questions are waited for."""
         return self._questions.count
 
-    def take(self, name: str, rows: Array) -> pa.Array:
-        """Values of a column."""
-        return self._columns[name].view().take(rows)
+    def stream(self) -> StreamRows:
+        """All rows as they are now, as the answer is made from them."""
+        views = {name: column.view() for name, column in self._columns.items()}
+        return StreamRows(RowsView(views), self._boxes(), self._matched.values)  # type: ignore[arg-type]
 
     @property
     def nbytes(self) -> int:
@@ -284,8 +292,17 @@ class Waiting:
         parts = [*self._columns.values(), *self._bounds.values(), self._questions, self._matched]
         return sum(part.nbytes for part in parts)
 
-    def clear(self) -> None:
-        """Forget all rows and give the memory back."""
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more rows."""
+        return self._memory.is_full
+
+    def _note(self) -> None:
+        self._memory.waiting = self.nbytes
+        self._memory.note()
+
+    def clear(self) -> list[Segment]:
+        """Forget all rows and give the memory back; gives when they came."""
         if self.rows:
             self.row_bytes = self.nbytes / self.rows
         for part in [
@@ -297,7 +314,14 @@ class Waiting:
             part.clear()
         self._point = True
         self.rows = 0
-        self.segments = []
+        segments, self.segments = self.segments, []
+        self._note()
+        return segments
+
+    def check(self) -> None:
+        """Assert that rows and bytes are counted right."""
+        assert self._memory.waiting == self.nbytes
+        assert self.rows == sum(segment.rows for segment in self.segments)
 
 
 def _column(kind: pa.DataType) -> _FixedColumn | _ChunkColumn:
