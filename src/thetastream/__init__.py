@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from thetastream.metrics import Metrics
     from thetastream.plan import cost as cost
     from thetastream.plan.choice import Explanation
-    from thetastream.plan.tactic import tactics
+    from thetastream.plan.tactic import Tactic
+    from thetastream.plan.tactics.registry import tactics
     from thetastream.relation.join.join import RelationJoin
     from thetastream.relation.store import Relation
     from thetastream.side import How, Side
@@ -55,6 +56,7 @@ __all__ = [
     "RelationJoin",
     "Side",
     "StreamJoin",
+    "Tactic",
     "ThetastreamError",
     "TimeWindow",
     "WindowIndex",
@@ -78,12 +80,13 @@ _MODULES = {
     "RelationJoin": "relation.join.join",
     "Side": "side",
     "StreamJoin": "join",
+    "Tactic": "plan.tactic",
     "ThetastreamError": "errors",
     "TimeWindow": "window",
     "WindowIndex": "lookup.window_index",
     "left": "condition.expression",
     "right": "condition.expression",
-    "tactics": "plan.tactic",
+    "tactics": "plan.tactics.registry",
 }
 
 

@@ -21,7 +21,7 @@ from thetastream.data.rows import RowsView
 from thetastream.engine.output.answer import opposite
 from thetastream.index.base import Index, Ranges
 from thetastream.metrics import Counters
-from thetastream.plan.tactic import Boxes, Layout
+from thetastream.plan.layout import Boxes, Layout
 from thetastream.side import Side
 
 __all__ = ["Matches", "Probe", "collect"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -175,13 +176,18 @@ def parameters(name: str) -> dict[str, Parameter]:
     >>> [str(found) for found in parameters("b+tree").values()]
     ['slots: int = 32', 'fanout: int = 32']
     """
-    found = {
-        word: Parameter(word, _kind(known.annotation), known.default)
-        for word, known in inspect.signature(structure(name)).parameters.items()
-        if word not in ("capacity", "columns")
-    }
+    found = dict(_signature(structure(name)))
     _, stroke, inner = name.partition("/")
     return {**found, "inner": replace(found["inner"], default=inner)} if stroke else found
+
+
+@cache
+def _signature(found: type[Index]) -> Mapping[str, Parameter]:
+    return {
+        word: Parameter(word, _kind(known.annotation), known.default)
+        for word, known in inspect.signature(found).parameters.items()
+        if word not in ("capacity", "columns")
+    }
 
 
 def _kind(annotation: Any) -> str:
@@ -223,7 +229,7 @@ def check_parameters(name: str, given: Mapping[str, Any]) -> None:
             )
         if not known[word].fits(value):
             kind, came = known[word].kind, type(value).__name__
-            raise refused(name, f"{word} must be of type {kind}; got {value!r}, a {came}")
+            raise refused(name, f"{word} must be of type {kind}; got {value!r} ({came})")
 
 
 def checked(name: str, **least: tuple[float, float]) -> None:
@@ -235,5 +241,6 @@ def checked(name: str, **least: tuple[float, float]) -> None:
 
 def refused(name: str, message: str, hint: str = "") -> RegistryError:
     """The error for a parameter's value that a structure cannot use; it lists all parameters."""
-    known = f" Parameters of {name}: {listed(name)}" if name in _STRUCTURES else ""
+    registered = name.partition("/")[0] in _STRUCTURES
+    known = f" Parameters of {name}: {listed(name)}" if registered else ""
     return RegistryError(f"{name}: {message}.{hint}{known}")

@@ -12,6 +12,7 @@ from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.routing import Routing, choose
 from thetastream.engine.query import Query
+from thetastream.plan.tactic import Tactic
 from thetastream.schema import output_schema
 from thetastream.side import How, Side
 from thetastream.window import CountWindow, TimeWindow, Window
@@ -28,14 +29,15 @@ class JoinSpec:
     answer: name, side, and name there; aggregates stand on the right side, under their own names.
     ``keys`` are the group keys of the partitions, chosen so that Spark places them apart.
     ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
-    are not to be in the state store.
+    are not to be in the state store. ``workers`` are the threads of each partition that the parts
+    of its window are dealt to.
     """
 
     on: str
     window: Window
     how: How
     self_join: bool
-    tactic: str
+    tactic: Tactic
     suffix: str
     schemas: dict[Side, pa.Schema]
     answer: tuple[tuple[str, Side, str], ...]
@@ -47,6 +49,7 @@ class JoinSpec:
     original: str
     state_path: str | None = None
     aggregates: tuple[Aggregate, ...] = ()
+    workers: int = 1
 
     @property
     def partitions(self) -> int:
@@ -130,12 +133,16 @@ class JoinSpec:
             self.batch_rows,
             partitioned=True,
             led=self.routing.led,
+            workers=self.workers,
             aggregates=self.aggregates,
         )
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """What must not change between two starts from one checkpoint."""
+        """What must not change between two starts from one checkpoint.
+
+        Tactic and workers may: runs hold rows, and every start lays out its own indexes.
+        """
         facts = {
             "predicate": self.original,
             "window": str(self.window),
