@@ -59,6 +59,9 @@ def explain(
     collect: Annotated[
         int | None, typer.Option(min=1, help="Rows per side that are processed together.")
     ] = None,
+    collect_time: Annotated[
+        str | None, typer.Option(help='How long rows may wait to be collected: "100 ms".')
+    ] = None,
     self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
@@ -75,6 +78,7 @@ def explain(
         tactic=tactic,
         workers=workers,
         collect=collect,
+        collect_time=collect_time,
         self_join=self_join,
         schemas=_schemas(left_schema, right_schema),
         aggregate=read_options(aggregate),

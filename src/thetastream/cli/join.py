@@ -94,6 +94,9 @@ def join(
     collect: Annotated[
         int | None, typer.Option(min=1, help="Rows per side that are processed together.")
     ] = None,
+    collect_time: Annotated[
+        str | None, typer.Option(help='How long rows may wait to be collected: "100 ms".')
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
     batch_rows: Annotated[
         int, typer.Option(min=1, help="Rows read per push, and rows per output batch.")
@@ -135,6 +138,7 @@ def join(
         tactic=tactic,
         workers=workers,
         collect=collect,
+        collect_time=collect_time,
         suffix=suffix,
         self_join=right is None,
         threads=threads,
