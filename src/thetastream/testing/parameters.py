@@ -36,7 +36,7 @@ _WORDS: dict[str, Values] = {
     "full": st.integers(32, 256),
     "immutable": st.booleans(),
     "inside": st.sampled_from(["auto", "bi-sort", "rap-table", "wib-tree", "nested-loop"]),
-    "intersect": st.sampled_from(["bits", "hash"]),
+    "intersect": st.sampled_from(["bits", "prefixes", "hash"]),
     "keys": st.integers(2, 16),
     "leaf": st.integers(1, 8),
     "length": st.integers(2, 5),
