@@ -35,6 +35,7 @@ def test_names() -> None:
             "SessionWindow",
             "Side",
             "StreamJoin",
+            "Tactic",
             "ThetastreamError",
             "TimeWindow",
             "Unbounded",
@@ -157,7 +158,24 @@ def test_indexes() -> None:
         assert isinstance(getattr(type(index), name), property)
 
 
+def test_parallel_join() -> None:
+    found = signature(ts.ParallelJoin)
+    assert found["structure"] == (NAMED, "pim-tree")
+    assert found["tactic"] == found["parameters"] == (NAMED, None)
+    assert signature(ts.ParallelJoin.push)["arrival"] == (PLAIN, None)
+
+
+def test_window_index() -> None:
+    found = signature(ts.WindowIndex)
+    assert list(found) == ["key", "window", "index", "subwindows", "schema", "options"]
+    assert found["index"] == (PLAIN, "auto")
+
+
 def test_tactics() -> None:
+    assert signature(ts.Tactic) == {
+        "name": (inspect.Parameter.POSITIONAL_ONLY, EMPTY),
+        "parameters": (REST, EMPTY),
+    }
     assert ts.tactics() == [
         *("auto", "ordered", "ibwj", "panjoin", "spo-join", "hash", "cells", "nested-loop"),
     ]

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from thetastream.metrics import Metrics
     from thetastream.plan import cost as cost
     from thetastream.plan.choice import Explanation
-    from thetastream.plan.tactic import tactics
+    from thetastream.plan.tactic import Tactic
+    from thetastream.plan.tactics.registry import tactics
     from thetastream.relation.join.join import RelationJoin
     from thetastream.relation.store import Relation
     from thetastream.side import How, Side
@@ -56,6 +57,7 @@ __all__ = [
     "SessionWindow",
     "Side",
     "StreamJoin",
+    "Tactic",
     "ThetastreamError",
     "TimeWindow",
     "Unbounded",
@@ -81,13 +83,14 @@ _MODULES = {
     "SessionWindow": "window",
     "Side": "side",
     "StreamJoin": "join",
+    "Tactic": "plan.tactic",
     "ThetastreamError": "errors",
     "TimeWindow": "window",
     "Unbounded": "window",
     "WindowIndex": "lookup.window_index",
     "left": "condition.expression",
     "right": "condition.expression",
-    "tactics": "plan.tactic",
+    "tactics": "plan.tactics.registry",
 }
 
 

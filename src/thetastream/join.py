@@ -38,6 +38,7 @@ from thetastream.metrics import Counters, Metrics, SideCounters
 from thetastream.output_mode import Output
 from thetastream.plan import kernels as plan_kernels
 from thetastream.plan.choice import Explanation
+from thetastream.plan.tactic import Tactic
 from thetastream.shape import NUMBERS, Shape
 from thetastream.side import How, Side
 from thetastream.window import Window
@@ -81,7 +82,7 @@ class StreamJoin:
         *,
         window: Window,
         how: str | How = "inner",
-        tactic: str = "auto",
+        tactic: str | Tactic = "auto",
         suffix: str = "_right",
         self_join: bool = False,
         threads: int = 1,
@@ -100,7 +101,7 @@ class StreamJoin:
             window,
             How.of(how),
             self_join,
-            tactic,
+            Tactic.of(tactic),
             suffix,
             None if columns is None else tuple(columns),
             threads,

@@ -23,6 +23,21 @@ def test_text_and_json_say_the_same(command) -> None:
     assert json.loads(asked.stdout) == json.loads(json.dumps(explanation.as_dict(), default=str))
 
 
+def test_parameters_workers_and_collecting_are_shown(command, tmp_path: Path) -> None:
+    path = str(tmp_path / "l.parquet")
+    pq.write_table(pa.table({"x": [1], "y": [1]}), path)
+    result = command(
+        *("explain", "l.x < r.x AND l.y > r.y", "--left-schema", path, "--count", "1000"),
+        *("--tactic", "spo-join(elements=8)", "--workers", "2", "--collect", "100"),
+        "--json",
+    )
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["tactic asked for"] == "spo-join(elements=8)"
+    assert facts["plan"][0]["chosen"]["parameters"] == {"elements": 8, "workers": 2}
+    assert facts["collecting"] == "100 rows, per side"
+
+
 def test_a_condition_that_no_index_covers(command) -> None:
     result = command("explain", "l.x * r.x > 10", "--count", "100")
     assert result.exit_code == 0

@@ -13,6 +13,8 @@ from thetastream.errors import RegistryError
 from thetastream.plan.constants import CALIBRATED, Constants, calibration_file
 from thetastream.tuplewise import calibration
 
+SIZES = ("capacity", "columns")
+
 
 def test_every_structure_and_tactic_is_listed(command) -> None:
     result = command("index", "--json")
@@ -22,14 +24,23 @@ def test_every_structure_and_tactic_is_listed(command) -> None:
     assert [row["name"] for row in listed["tactics"]] == list(ts.tactics())
     for row in listed["structures"]:
         with suppress(RegistryError):  # one that needs a library or device that is not here
-            assert row["parameters"] == ts.index.create(row["name"]).parameters
+            held = ts.index.create(row["name"]).parameters
+            told = {word: known["default"] for word, known in row["parameters"].items()}
+            assert told == {w: value for w, value in held.items() if w not in SIZES}
+            assert all(known["type"] for known in row["parameters"].values())
+        assert row["tactic"] in ts.tactics()
+    (spo,) = (row for row in listed["structures"] if row["name"] == "spo-join")
+    assert spo["parameters"]["background"] == {"type": "bool", "default": False}
+    (panjoin,) = (row for row in listed["tactics"] if row["name"] == "panjoin")
+    assert panjoin["structures"] == ["subwindows"]
 
 
 def test_the_table_names_them_too(command) -> None:
     result = command("index")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in [*ts.index.names(), *ts.tactics()])
-    assert "capacity = 1048576" in result.stdout
+    for part in ("depth: int = -1", "background: bool = False", "spo-join(elements=8)"):
+        assert part in result.stdout
 
 
 def test_an_unknown_part_of_it_is_wrong_input(command) -> None:

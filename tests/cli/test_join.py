@@ -158,6 +158,36 @@ def test_an_existing_output_is_kept(command, tmp_path: Path, files: tuple[str, s
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        ["--tactic", "pim-tree(depth=1)"],
+        ["--tactic", "panjoin/bi-sort(subwindows=2)", "--workers", "2"],
+        ["--tactic", "spo-join(background=true, elements=2)", "--collect", "7"],
+        ["--collect", "100", "--collect-time", "1 s"],
+    ],
+    ids=str,
+)
+def test_the_answer_does_not_depend_on_how(command, tmp_path: Path, options: list[str]) -> None:
+    left, right = rows(3, 200), rows(4, 200)
+    output = tmp_path / "out.parquet"
+    result = command(
+        *("join", save(tmp_path / "l.parquet", pa.Table.from_pylist(left))),
+        save(tmp_path / "r.parquet", pa.Table.from_pylist(right)),
+        *("--on", "abs(l.x - r.x) <= 2 AND l.id < r.id", "--window", "100", "--time", "t"),
+        *("--batch-rows", "32", "--output", str(output), *options),
+    )
+    assert result.exit_code == 0, result.output
+    expected = Counter(
+        (a["id"], b["id"])
+        for a in left
+        for b in right
+        if abs(a["x"] - b["x"]) <= 2 and a["id"] < b["id"] and abs(a["t"] - b["t"]) <= 100
+    )
+    assert expected
+    assert pairs(load(output)) == expected
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--on", "l.x = r.gone", "--count", "5"], "gone"),
@@ -168,6 +198,10 @@ def test_an_existing_output_is_kept(command, tmp_path: Path, files: tuple[str, s
         (["--on", "l.x = r.x", "--count", "5", "--how", "outer"], "inner"),
         (["--on", "l.x = r.x", "--window", "5", "--time", "gone"], "gone"),
         (["--on", "l.x = r.x", "--count", "5", "--tactic", "gone"], "gone"),
+        (["--on", "l.x = r.x", "--count", "5", "--tactic", "pim-tree(dept=3)"], "depth: int = -1"),
+        (["--on", "l.x = r.x", "--count", "5", "--tactic", "pim-tree(depth=)"], "^"),
+        (["--on", "l.x = r.x", "--count", "5", "--workers", "2"], "tactic='panjoin'"),
+        (["--on", "l.x = r.x", "--count", "5", "--collect", "0"], "--collect"),
         (["--on", "l.x = r.x", "--count", "5", "--columns", "gone"], "gone"),
         (["--on", "l.x = r.x", "--count", "5", "--order", "gone"], "gone"),
         (["--on", "l.x = r.x", "--count", "5", "-o", "out.xyz"], "xyz"),

@@ -286,6 +286,54 @@ def test_subwindows_must_divide_the_window() -> None:
     made("auto", subwindows=4).insert(table([(1, 0, 0, 1)]))
 
 
+def test_parameters_reach_the_structure() -> None:
+    for window in (
+        made("b-tree(node_bytes=256)"),
+        made("b-tree", node_bytes=256),
+        made(ts.Tactic("b-tree", node_bytes=256)),
+    ):
+        window.insert(table([(1, 0, 0, 5)]))
+        assert structure_of(window).parameters["node_bytes"] == 256
+        assert "index='b-tree(node_bytes=256)' was asked for" in window.explain()
+        assert window.lookup([(0, 0)])["speed"].to_pylist() == [5]
+    cut = made("ptwi/b-tree(subwindows=4, background=false, options.node_bytes=256)")
+    cut.insert(table([(1, 0, 0, 5)]))
+    held = structure_of(cut).parameters
+    assert (held["subwindows"], held["stride"], held["background"]) == (4, 3, False)
+    assert held["options"] == {"node_bytes": 256}
+    plain = made("auto(background=false)")
+    plain.insert(table([(1, 0, 0, 5)]))
+    assert structure_of(plain).parameters["background"] is False
+    chain = made("bi-sort(subwindows=3)")
+    chain.insert(table([(1, 0, 0, 5)]))
+    assert structure_of(chain).parameters["subwindows"] == 3
+
+
+def structure_of(window: ts.WindowIndex) -> Any:
+    state: Any = window._state
+    return state.parts.index
+
+
+@pytest.mark.parametrize(
+    ("index", "more", "message"),
+    [
+        ("b-tre(node_bytes=256)", {}, r"no index 'b-tre'.*Did you mean 'b-tree'\?"),
+        ("b-tree(nodes=256)", {}, "no parameter 'nodes'; it has node_bytes: int = 512"),
+        ("b-tree(node_bytes=x)", {}, "must be of type int; got 'x' .str.. Parameters of b-tree"),
+        ("b-tree", {"node_bytes": 1}, "at least 192; got 1. Parameters of b-tree: node_bytes: int"),
+        ("b-tree(node_bytes=256)", {"node_bytes": 256}, "node_bytes was given twice"),
+        ("ptwi(subwindows=4)", {"subwindows": 4}, "subwindows was given twice"),
+        ("ptwi(subwindows=x)", {}, "subwindows must be of type int"),
+        ("ptwi(stride=3)", {}, "takes the stride of ptwi from its window"),
+        ("b-tree(", {}, "the text ends there"),
+        (None, {}, "a tactic is text"),
+    ],
+)
+def test_wrong_parameters(index: Any, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(RegistryError, match=message):
+        made(index, **more)
+
+
 def test_rows_beyond_the_packed_range_are_refused_and_nothing_is_lost() -> None:
     window = made("auto")
     window.insert(table([(1, 0, 0, 5)]))

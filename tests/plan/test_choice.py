@@ -14,12 +14,13 @@ import thetastream as ts
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError
-from thetastream.plan import choice as planning
-from thetastream.plan.cells import Cells
+from thetastream.plan import estimate as pricing
 from thetastream.plan.choice import SAMPLE, Choice, Explanation, choose, sample
 from thetastream.plan.constants import CALIBRATED, Constants
 from thetastream.plan.cost import Cost, predict
-from thetastream.plan.tactic import Ordered, Scan
+from thetastream.plan.layout import Ordered
+from thetastream.plan.tactics.cells import Cells
+from thetastream.plan.tactics.nested_loop import Scan
 from thetastream.side import Side
 
 WINDOW = ts.CountWindow(100_000)
@@ -221,7 +222,7 @@ def test_the_cheapest_structure_is_chosen_and_pim_tree_on_ties(
     def predict(name: str, *_: Any, **__: Any) -> Cost:
         return Cost(search=1.0 if name == cheap else 2.0, delete=0.0, insert=0.0)
 
-    monkeypatch.setattr(planning, "predict", predict)
+    monkeypatch.setattr(pricing, "predict", predict)
     assert chosen(BAND, "ibwj").layout.index == cheap
     cheap = "all"
     assert chosen(BAND, "ibwj").layout.index == "pim-tree"
@@ -231,7 +232,7 @@ def test_estimates_are_those_of_the_cost_model(folder: Path) -> None:
     best = chosen(BAND, "ibwj/im-tree", rows=2.0**20).best
     cost = predict("im-tree", 2**20, best.candidates, constants=Constants())
     assert best.steps == cost
-    assert best.nanoseconds == pytest.approx(cost.total + planning.MATCH_NS * best.candidates)
+    assert best.nanoseconds == pytest.approx(cost.total + pricing.MATCH_NS * best.candidates)
 
 
 def test_every_box_is_a_search(folder: Path) -> None:

@@ -1,265 +1,64 @@
-"""Layouts: keys there and back, boxes that hold every match exactly once."""
+"""Tactics as values: what a name means, which parameters it takes, and what errors say."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import pickle
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.boxes.binding import Binding, bind
-from thetastream.boxes.field import Field
-from thetastream.boxes.keys import Keys
-from thetastream.condition.predicate import Predicate
-from thetastream.errors import PredicateError, RegistryError
-from thetastream.plan.cells import SUFFIX_BITS, Cells, Quantizer
-from thetastream.plan.choice import _layouts, choose, sample
-from thetastream.plan.selectivity import Selectivity
-from thetastream.plan.tactic import (
-    Hashed,
-    Indexed,
-    Layout,
-    Ordered,
-    Scan,
-    read_tactic,
-    tactic_summary,
-    tactics,
-)
-from thetastream.side import Side
-from thetastream.truth import oracle
-from thetastream.tuplewise.ibwj import joinable
-from thetastream.window import CountWindow, TimeWindow, Window
+from thetastream.errors import RegistryError, StateError
+from thetastream.index.registry import listed, parameters
+from thetastream.plan.tactics.registry import families, family, tactics
 
-from ..scale import scaled
-
-LOW, HIGH = -(2**63), 2**63 - 1
-SCHEMA = pa.schema(
-    [
-        ("x", pa.int64()),
-        ("y", pa.int64()),
-        ("f", pa.float64()),
-        ("k", pa.int32()),
-        ("t", pa.int64()),
-    ]
-)
-COUNT, TIME = CountWindow(100), TimeWindow(3, time="t")
+WINDOW = ts.CountWindow(100)
+FAMILIES = ["ordered", "ibwj", "panjoin", "spo-join"]
 
 
-def bound(text: str, window: Window = COUNT) -> Binding:
-    return bind(Predicate.parse(text), window, dict.fromkeys(Side, SCHEMA))
+def join(tactic: Any, **options: Any) -> ts.StreamJoin:
+    return ts.StreamJoin("l.x < r.x AND l.y > r.y", window=WINDOW, tactic=tactic, **options)
 
 
-def layouts(binding: Binding, stored: Side, sample: Keys | None = None) -> list[Layout]:
-    """Every layout of every tactic."""
-    fields = binding.fields(stored)
-    return [layout for name in tactics() for layout in offered(fields, name, sample)]
+# --- A value ------------------------------------------------------------------------------------
 
 
-def offered(fields: Sequence[Field], tactic: str, sample: Keys | None = None) -> list[Layout]:
-    return _layouts(Selectivity(tuple(fields), sample, None), tactic, workers=1, slide=0)
+def test_text_and_object_are_equal() -> None:
+    asked = ts.Tactic("spo-join", elements=8, background=True)
+    assert asked == ts.Tactic("spo-join(background=true, elements=8)")
+    assert hash(asked) == hash(ts.Tactic("spo-join( elements = 8 , background = true )"))
+    assert str(asked) == "spo-join(background=true, elements=8)"
+    assert repr(asked) == "Tactic('spo-join(background=true, elements=8)')"
+    assert asked == ts.Tactic("spo-join(elements=8)", background=True)
+    assert dict(asked.parameters) == {"background": True, "elements": 8}
+    for other in ("spo-join", "spo-join(elements=8)", "spo-join(background=1, elements=8)"):
+        assert asked != ts.Tactic(other)
+    assert asked != str(asked)
 
 
-def keys_of(layout: Layout, fresh: Keys) -> dict[Field, Any]:
-    return {field: field.keys(fresh) for field in layout.fields}
+def test_a_tactic_travels() -> None:
+    asked = ts.Tactic("ordered/ptwi/b-tree", options={"node_bytes": 256}, background=False)
+    assert pickle.loads(pickle.dumps(asked)) == asked
+    assert ts.Tactic.of(asked) is asked
+    assert str(asked) == "ordered/ptwi/b-tree(background=false, options.node_bytes=256)"
 
 
-TINY = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
-ROW = st.fixed_dictionaries(
-    {
-        "x": st.one_of(st.none(), TINY),
-        "y": TINY,
-        "f": st.sampled_from(
-            [
-                -1.5,
-                -0.0,
-                0.0,
-                0.1,
-                0.2,
-                0.30000000000000004,
-                1e300,
-                *map(float, ("inf", "-inf", "nan")),
-            ]
-        ),
-        "k": st.integers(0, 2),
-        "t": st.integers(0, 9),
-    }
-)
-BATCH = st.lists(ROW, max_size=8).map(lambda rows: pa.RecordBatch.from_pylist(rows, SCHEMA))
-QUERIES = [
-    ("l.x = r.x", COUNT),
-    ("l.x = r.x AND l.k = r.k", COUNT),
-    ("l.k = r.k AND abs(l.x - r.x) <= 2", COUNT),
-    ("abs(l.x - r.x) <= 2 AND abs(l.y - r.y) <= 1", COUNT),
-    ("abs(l.f - r.f) <= 0.1 AND l.y < r.y AND l.k = r.k", COUNT),
-    ("l.x - r.x BETWEEN 0 AND 1 OR l.x - r.x BETWEEN 1 AND 3", COUNT),
-    ("l.x != r.x AND l.y != r.y", COUNT),
-    ("l.x >= r.x AND l.x <= r.y", COUNT),
-    ("l.x < r.x AND l.y > r.y", TIME),
-    ("abs(l.x - r.x) <= 1", TIME),
-    ("l.f = r.f + 0.1", COUNT),
-]
+def test_parameters_cannot_be_changed() -> None:
+    asked = ts.Tactic("pim-tree", depth=3)
+    with pytest.raises(TypeError):
+        asked.parameters["depth"] = 4  # type: ignore[index]
 
 
-def found(layout: Layout, stored: Keys, fresh: Keys) -> Counter:
-    """Pairs (fresh row, stored row) that lie inside a box, as often as they do."""
-    places, kept = layout.arranged(stored)
-    matrix = layout.matrix(keys_of(layout, kept), places.size)
-    assert matrix.shape == (layout.columns, places.size)
-    askers, asking = layout.arranged(fresh)
-    boxes = layout.boxes(asking)
-    assert boxes.lows.shape == boxes.highs.shape == (layout.columns, len(boxes))
-    inside = (boxes.lows[:, :, None] <= matrix[:, None, :]) & (
-        matrix[:, None, :] <= boxes.highs[:, :, None]
-    )
-    hits = zip(*np.nonzero(np.all(inside, axis=0)), strict=True)
-    return Counter((int(askers[boxes.owners[box]]), int(places[row])) for box, row in hits)
+def test_a_parameter_is_given_once() -> None:
+    with pytest.raises(RegistryError, match="depth was given twice, in the text and as an arg"):
+        ts.Tactic("pim-tree(depth=3)", depth=3)
 
 
-@pytest.mark.parametrize(("text", "window"), QUERIES, ids=str)
-@settings(max_examples=scaled(20))
-@given(left=BATCH, right=BATCH)
-def test_boxes_hold_every_match_once(
-    text: str, window: Window, left: pa.RecordBatch, right: pa.RecordBatch
-) -> None:
-    binding = bound(text, window)
-    wanted = oracle.join([(left, right)], text, window).pairs
-    rows = {Side.LEFT: binding.keys(Side.LEFT, left), Side.RIGHT: binding.keys(Side.RIGHT, right)}
-    for side in Side:
-        stored, fresh = rows[side], rows[side.other]
-        sampled = sample(stored)
-        expected = Counter((a, b) if side is Side.RIGHT else (b, a) for a, b in wanted)
-        for layout in layouts(binding, side, sampled if sampled.count else None):
-            assert found(layout, stored, fresh) == expected, layout.as_dict()
-
-
-@pytest.mark.parametrize(("text", "window"), QUERIES, ids=str)
-@settings(max_examples=scaled(20))
-@given(batch=BATCH)
-def test_keys_come_back_from_the_matrix(text: str, window: Window, batch: pa.RecordBatch) -> None:
-    binding = bound(text, window)
-    for side in Side:
-        at, stored = binding.keys(side, batch).able()
-        for layout in layouts(binding, side):
-            keys = keys_of(layout, stored)
-            back = layout.field_keys(layout.matrix(keys, at.size))
-            assert set(back) == set(keys)
-            for field, key in keys.items():
-                assert back[field].tolist() == key.tolist(), (layout.describe(), str(field))
-
-
-def test_rows_that_cannot_match_are_left_out() -> None:
-    binding = bound("abs(l.x - r.x) <= 2", TIME)
-    batch = pa.RecordBatch.from_pylist(
-        [{"x": x, "y": 0, "f": 0.0, "k": 0, "t": 1} for x in (3, None, 1, 2)], SCHEMA
-    )
-    stored, fields = binding.keys(Side.LEFT, batch), binding.fields(Side.LEFT)
-    by_x, by_time = (Ordered(fields, field) for field in fields)
-    for layout, order in ((by_x, [2, 3, 0]), (by_time, [0, 2, 3]), (Scan(fields), [0, 2, 3])):
-        at, rows = layout.arranged(stored)
-        assert at.tolist() == order
-        assert rows.keys[0].tolist() == [(3, None, 1, 2)[i] for i in order]
-    assert (by_x.ordered, by_time.ordered) == (True, False)
-
-
-# --- What layouts say about themselves ----------------------------------------------------------
-
-
-def test_a_single_equality_is_not_checked_twice() -> None:
-    fields = bound("l.x = r.x AND l.y < r.y").fields(Side.LEFT)
-    assert Hashed(fields, fields[:1]).checks == fields[1:]
-    both = bound("l.x = r.x AND l.k = r.k").fields(Side.LEFT)
-    assert Hashed(both, both).checks == both, "two hashes may collide"
-
-
-def test_layouts_in_words() -> None:
-    fields = bound("abs(l.x - r.x) <= 2 AND l.k = r.k").fields(Side.LEFT)
-    band, point = fields
-    assert Ordered(fields, band).as_dict() == {
-        "tactic": "ordered",
-        "index": "sorted-runs",
-        "first column": f"order of {band}",
-        "checked on candidates": ["l.k = r.k"],
-    }
-    assert Indexed(fields, band, "im-tree").as_dict() == {
-        "tactic": "ibwj",
-        "index": "im-tree",
-        "first column": f"order of {band}",
-        "checked on candidates": ["l.k = r.k"],
-    }
-    assert Hashed(fields, [point]).describe() == "hash of l.k = r.k"
-    cells = Cells(fields, [point], None, 1, band, Quantizer(0, 0))
-    assert cells.describe() == f"(l.k = r.k), then order of {band}"
-    wide = Cells(fields, [], band, 2, point, Quantizer(0, 0))
-    assert wide.describe() == f"(cell of 8 of {band}), then order of l.k = r.k"
-    assert Scan(fields).index == "nested-loop"
-    assert "nested loop" in Scan(fields).describe()
-
-
-# --- The quantizer ------------------------------------------------------------------------------
-
-ANY = st.one_of(st.integers(-50, 50), st.integers(LOW, HIGH), st.sampled_from([LOW, HIGH]))
-
-
-@given(st.lists(ANY), st.lists(ANY, min_size=1))
-@example([LOW, HIGH], [LOW, -1, 0, HIGH])
-@example([], [LOW, 0, HIGH])
-@example([HIGH], [LOW, HIGH - 1, HIGH])
-def test_the_quantizer_never_falls_and_fits(seen: list[int], asked: list[int]) -> None:
-    quantizer = Quantizer.fit(np.array(seen, np.int64))
-    steps = quantizer.apply(np.array(sorted(asked), np.int64)).tolist()
-    assert steps == sorted(steps)
-    assert all(0 <= step < 1 << SUFFIX_BITS for step in steps)
-
-
-@given(st.lists(st.integers(-(2**36), 2**36), min_size=1))
-def test_the_quantizer_tells_seen_keys_apart(seen: list[int]) -> None:
-    keys = np.unique(np.array(seen, np.int64))
-    quantizer = Quantizer.fit(keys)
-    assert np.unique(quantizer.apply(keys)).size == keys.size
-    assert quantizer.held(keys) == 0.0
-    assert quantizer.held(np.array([LOW, HIGH])) == 1.0
-    assert quantizer.held(np.empty(0, np.int64)) == 0.0
-
-
-# --- The index-based window join ----------------------------------------------------------------
-
-
-def test_one_layout_per_term_that_can_drive() -> None:
-    fields = bound("abs(l.x - r.x) <= 2 AND l.k = r.k AND l.y < r.y").fields(Side.RIGHT)
-    for name in ts.index.names():
-        found = offered(fields, f"ibwj/{name}")
-        assert [type(layout) for layout in found] == [Indexed] * 3
-        assert {layout.index for layout in found} == {name}
-        assert [layout.driver for layout in found] == list(fields)
-        for layout in found:
-            assert layout.checks == tuple(field for field in fields if field is not layout.driver)
-    assert offered([], "ibwj/pim-tree") == []
-
-
-def test_without_a_name_all_that_take_single_rows_compete() -> None:
-    fields = bound("abs(l.x - r.x) <= 2 AND l.k = r.k").fields(Side.RIGHT)
-    found = offered(fields, "ibwj")
-    assert found[0].index == "pim-tree", "the first of equals"
-    kinds = {layout.index for layout in found}
-    assert {"pim-tree", "im-tree", "b+tree", "chained"} <= kinds <= set(joinable())
-    assert not {"nested-loop", "css-tree"} & kinds
-    assert len(found) == 2 * len(kinds)
-    assert offered([], "ibwj") == []
-
-
-@pytest.mark.parametrize("name", ["ibwj", *(f"ibwj/{name}" for name in ts.index.names())])
-def test_the_choice_names_tactic_and_structure(name: str) -> None:
-    choice = choose(bound("abs(l.x - r.x) <= 2 AND l.y < r.y"), Side.LEFT, name, 100.0)
-    assert choice.layout.tactic == "ibwj"
-    assert choice.layout.index in ([name.partition("/")[2]] if "/" in name else joinable())
-    with pytest.raises(PredicateError, match="no term that can be indexed"):
-        choose(bound("l.x * r.x = 4"), Side.LEFT, name, 100.0)
+@pytest.mark.parametrize("wrong", [None, 3, b"auto", ["auto"]])
+def test_a_tactic_is_text(wrong: Any) -> None:
+    with pytest.raises(RegistryError, match=r"a tactic is text such as .*; got "):
+        join(wrong)
 
 
 # --- Names --------------------------------------------------------------------------------------
@@ -268,33 +67,215 @@ def test_the_choice_names_tactic_and_structure(name: str) -> None:
 def test_the_registered_tactics() -> None:
     names = ["auto", "ordered", "ibwj", "panjoin", "spo-join", "hash", "cells", "nested-loop"]
     assert tactics() == names == ts.tactics()
-    assert all(tactic_summary(name) for name in tactics())
+    for name, found in zip(names, families(), strict=True):
+        assert found is family(name)
+        assert found.name == name
+        assert found.summary
+        assert found.needs or name in ("auto", "nested-loop"), "these serve everything"
+        assert set(found.structures()) <= set(ts.index.names())
 
 
 def test_names_are_read() -> None:
-    assert read_tactic("auto") == ("auto", None)
-    for family in ("ordered", "ibwj", "panjoin", "spo-join"):
-        assert read_tactic(family) == (family, None)
-        for name in ts.index.names():
-            assert read_tactic(f"{family}/{name}") == (family, name)
+    assert (ts.Tactic("auto").family.name, ts.Tactic("auto").index) == ("auto", None)
+    for name in FAMILIES:
+        assert (ts.Tactic(name).family.name, ts.Tactic(name).index) == (name, None)
+        for index in ts.index.names():
+            asked = ts.Tactic(f"{name}/{index}")
+            assert (asked.family.name, asked.index) == (name, index)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *((name, "ibwj") for name in ("pim-tree", "im-tree", "b+tree", "chained", "round-robin")),
+        *((name, "panjoin") for name in ("subwindows", "bi-sort", "rap-table", "wib-tree", "llat")),
+        *((name, "spo-join") for name in ("po-join", "per-term", "per-term/css-tree")),
+        *((name, "ordered") for name in ("sorted-runs", "zoned-runs", "css-tree", "b-tree")),
+        *((name, "ordered") for name in ("ptwi/b-tree", "incremental/b-tree", "split-join")),
+    ],
+)
+def test_a_structure_alone_means_the_tactic_that_suits_it(name: str, expected: str) -> None:
+    asked = ts.Tactic(name)
+    assert (asked.family.name, asked.index) == (expected, name)
+
+
+def test_every_structure_suits_one_tactic() -> None:
+    for name in ts.index.names():
+        suiting = [found.name for found in families() if found.suits(ts.index.structure(name))]
+        assert len(suiting) == 1, name
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("orderd", r"no tactic 'orderd'; there are auto, .*Did you mean 'ordered'\?$"),
-        ("", "no tactic ''"),
         ("ibjw", r"no tactic 'ibjw'; there are .*Did you mean 'ibwj'\?$"),
+        ("pimtree", r"no tactic 'pimtree'; .* every structure: b\+tree, .* mean 'pim-tree'\?$"),
         ("ibwj/pimtree", r"no index 'pimtree'; there are .*Did you mean 'pim-tree'\?$"),
         ("ordered/sorted-run", r"no index 'sorted-run'; there are .*Did you mean 'sorted-runs'\?$"),
+        ("b-tree/css-tree", "index 'b-tree' holds no other structure"),
         (
             "hash/sorted-runs",
-            "only the tactics 'ordered', .*, 'spo-join' take an index, as in 'ordered/",
+            "only the tactics 'ordered', .*, 'spo-join' take an index, as in 'ordered/sorted-runs'",
         ),
+        ("", "expected the name of a tactic"),
     ],
 )
 def test_unknown_names(name: str, message: str) -> None:
     with pytest.raises(RegistryError, match=message):
-        read_tactic(name)
+        _ = ts.Tactic(name).family
     with pytest.raises(RegistryError, match=message):
-        ts.StreamJoin("l.x = r.x", window=COUNT, tactic=name)
+        join(name)
+
+
+# --- Parameters ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in ts.index.names() if parameters(n)])
+def test_a_wrong_parameter_is_told_all_of_them(name: str) -> None:
+    known = parameters(name)
+    with pytest.raises(RegistryError, match=r"has no parameter 'colour'; it has ") as caught:
+        join(ts.Tactic(f"ordered/{name}", colour=3))
+    for word, parameter in known.items():
+        assert f"{word}: {parameter.kind} = {parameter.default!r}" in str(caught.value)
+    word = next(iter(known))
+    with pytest.raises(
+        RegistryError, match=rf"{word} must be of type .*; got \(1, 2, 3\)"
+    ) as caught:
+        join(ts.Tactic(f"ordered/{name}", **{word: (1, 2, 3)}))
+    assert listed(name) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tactic", "message"),
+    [
+        ("pim-tree(dept=3)", r"no parameter 'dept'; .*Did you mean 'depth'\?"),
+        ("pim-tree(depth=3.0)", "depth must be of type int; got 3.0 .float."),
+        ("pim-tree(depth=true)", "depth must be of type int; got True .bool."),
+        ("pim-tree(depth='3')", "depth must be of type int; got '3' .str."),
+        ("pim-tree(merge_ratio=1/16)", "merge_ratio must be of type float; got '1/16' .str."),
+        ("pim-tree(depth=-2)", "depth must be at least -1; got -2"),
+        ("spo-join(background=1)", "background must be of type bool; got 1 .int."),
+        ("spo-join(probing=bits)", "probing must be one of .*; got 'bits'"),
+        ("spo-join(intersect=hsah)", r"intersect must be one of .*Did you mean 'hash'\?"),
+        ("per-term/css-tree(inner=b-tree)", "the structure inside was given twice"),
+        ("panjoin(inside=bisort)", r"inside must be auto, .*Did you mean 'bi-sort'\?"),
+        ("rap-table(domain=(1, 2, 3))", r"domain must be of type tuple\[int, int\] \| None; got"),
+        ("rap-table(domain=(5, 5))", r"domain must be \(low, high\), low < high; got \(5, 5\)"),
+        ("llat(sigma=1.0)", "sigma must be above 1; got 1.0"),
+        ("ordered(ratio=0)", "ratio must be at least 1; got 0"),
+        ("ptwi/b-tree(options.node_bytes=1)", "node_bytes must be at least 192; got 1"),
+        ("ptwi/b-tree(options.nodes=256)", r"no parameter 'nodes'.*Did you mean 'node_bytes'\?"),
+        ("ptwi/b-tree(options=3)", r"options must be of type Mapping.*; got 3"),
+        ("csb+tree(keys=256)", "keys must be below 256; got 256"),
+        ("ibwj(depth=-2)", "depth must be at least -1; got -2"),
+        ("pim-tree(columns=2)", "no parameter 'columns'"),
+        ("pim-tree(capacity=2)", "no parameter 'capacity'"),
+    ],
+)
+def test_wrong_values(tactic: str, message: str) -> None:
+    with pytest.raises(RegistryError, match=message) as caught:
+        join(tactic)
+    assert ": int = " in str(caught.value) or "given twice" in str(caught.value)
+
+
+def test_without_a_structure_those_that_have_the_parameters_serve() -> None:
+    assert ts.Tactic("ibwj", merge_ratio=0.5).structures == ("pim-tree", "im-tree")
+    assert ts.Tactic("ibwj", depth=2).structures == ("pim-tree",)
+    assert ts.Tactic("ordered", ratio=4).structures == ("sorted-runs", "zoned-runs")
+    assert ts.Tactic("panjoin/bi-sort", buffer=4).structures == ("bi-sort",)
+    assert ts.Tactic("auto").structures == ()
+    with pytest.raises(RegistryError, match="'ordered' has a parameter 'depth'; sorted-runs has r"):
+        join("ordered(depth=3)")
+    with pytest.raises(RegistryError, match="has a parameter 'rato'.*Did you mean 'ratio'"):
+        join("hash(rato=3)")
+    with pytest.raises(RegistryError, match="has all these parameters; pim-tree has merge_ratio"):
+        join("ibwj(depth=2, length=3)")
+    with pytest.raises(RegistryError, match="auto chooses among structures, .*name the structure"):
+        join("auto(ratio=3)")
+    with pytest.raises(RegistryError, match="nested-loop has none"):
+        join("nested-loop(ratio=3)")
+
+
+def indexes(made: ts.StreamJoin) -> list[Any]:
+    engine: Any = made._engine
+    return [stored.index for stream in engine.streams.values() for stored in stream.stored.values()]
+
+
+SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("tactic", "told"),
+    [
+        ("pim-tree(depth=1, merge_ratio=0.5)", {"depth": 1, "merge_ratio": 0.5}),
+        ("ibwj/chained(length=4, immutable=false)", {"length": 4, "immutable": False}),
+        ("ibwj(merge_ratio=0.5)", {"merge_ratio": 0.5}),
+        ("panjoin(subwindows=8, inside=rap-table)", {"subwindows": 8, "inside": "rap-table"}),
+        ("rap-table(domain=(-5, 100), sigma=2)", {"domain": (-5, 100), "sigma": 2}),
+        ("spo-join(background=true, ratio=0)", {"background": True, "ratio": 0}),
+        ("spo-join/po-join(probing=sweep)", {"probing": "sweep"}),
+        ("per-term(intersect=hash)", {"intersect": "hash"}),
+        ("per-term(options.slots=4)", {"options": {"slots": 4}}),
+        ("ordered/ptwi/b-tree(options.node_bytes=256)", {"options": {"node_bytes": 256}}),
+        ("ordered(ratio=3)", {"ratio": 3}),
+        ("split-join(workers=3)", {"workers": 3}),
+    ],
+)  # fmt: skip
+def test_parameters_reach_the_indexes_and_the_explanation(tactic: str, told: Any) -> None:
+    made = join(tactic, schemas=(SCHEMA, SCHEMA))
+    for index in indexes(made):
+        assert told.items() <= index.parameters.items()
+    facts = made.explain().as_dict()
+    assert facts["tactic asked for"] == str(ts.Tactic(tactic))
+    plain = {word: list(v) if isinstance(v, tuple) else v for word, v in told.items()}
+    for plan in facts["plan"]:
+        assert plan["chosen"]["parameters"] == plain
+
+
+def test_parameters_reach_hash_and_cells() -> None:
+    for tactic in ("hash(ratio=3)", "cells(ratio=3)"):
+        made = ts.StreamJoin(
+            "l.x = r.x AND abs(l.y - r.y) <= 3", window=WINDOW, tactic=tactic,
+            schemas=(SCHEMA, SCHEMA),
+        )  # fmt: skip
+        assert [index.ratio for index in indexes(made)] == [3, 3]
+
+
+def test_the_costs_of_trees_follow_their_parameters() -> None:
+    costs = []
+    for ratio in (1.0, 2.0**-10):
+        made = join(ts.Tactic("im-tree", merge_ratio=ratio), schemas=(SCHEMA, SCHEMA))
+        costs.append(made.explain().as_dict()["plan"][0]["chosen"]["ns per tuple, by step"])
+    assert costs[0]["merge"] < costs[1]["merge"]
+
+
+def test_workers_and_slide_are_parameters_like_others() -> None:
+    window = ts.CountWindow(60, slide=20)
+    options: Any = {"window": window, "schemas": (SCHEMA, SCHEMA)}
+    on = "l.x < r.x AND l.y > r.y"
+    for made in (
+        ts.StreamJoin(on, tactic="spo-join", workers=2, **options),
+        ts.StreamJoin(on, tactic="spo-join(workers=2)", **options),
+    ):
+        assert {(index.workers, index.slide) for index in indexes(made)} == {(2, 20)}
+        shown = made.explain().as_dict()["plan"][0]["chosen"]["parameters"]
+        assert shown == {"slide": 20, "workers": 2}
+    made = ts.StreamJoin(on, tactic="spo-join(slide=30)", **options)
+    assert {index.slide for index in indexes(made)} == {30}, "what was given wins"
+    made = ts.StreamJoin(on, tactic="ordered/split-join", workers=3, **options)
+    assert {index.workers for index in indexes(made)} == {3}
+    with pytest.raises(
+        StateError, match=r"twice: workers=3, and in tactic='spo-join\(workers=2\)'"
+    ):
+        join("spo-join(workers=2)", workers=3)
+
+
+def test_a_point_in_an_interval_keeps_one_order() -> None:
+    on = "l.x >= r.x AND l.x <= r.y"
+    for tactic, expected in (
+        ("spo-join(elements=2)", ["sorted-runs", "spo-join"]),
+        ("spo-join/po-join(ratio=2)", ["po-join", "po-join"]),
+    ):
+        made = ts.StreamJoin(on, window=WINDOW, tactic=tactic, schemas=(SCHEMA, SCHEMA))
+        assert [index.name for index in indexes(made)] == expected

@@ -12,6 +12,7 @@ import pyarrow as pa
 from thetastream.aggregate import Aggregate
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
+from thetastream.plan.tactic import Tactic
 from thetastream.shape import Shape
 from thetastream.side import How, Side
 from thetastream.spark.theta import step as step_module
@@ -71,7 +72,7 @@ def spec_of(
         window=scenario.window,
         how=How.of(scenario.how),
         self_join=scenario.self_join,
-        tactic="auto",
+        tactic=Tactic("auto"),
         suffix="_right",
         schemas=schemas,
         answer=answer_of(schemas, How.of(scenario.how), aggregates),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream import CountWindow, StreamJoin, TimeWindow
+from thetastream import CountWindow, StreamJoin, Tactic, TimeWindow
 from thetastream.errors import DataError, PredicateError, RegistryError, StateError
 from thetastream.tuplewise.ibwj import joinable
 from thetastream.tuplewise.parallel import ParallelJoin
@@ -100,6 +100,54 @@ def test_pairs_come_in_arrival_order(data: st.DataObject) -> None:
         assert at == len(found)
         count = [count[s] + len(split[s]) for s in (0, 1)]
     assert pairs(join.flush()) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tactic": "pim-tree(depth=1, slots=4)"},
+        {"tactic": "ibwj/pim-tree(depth=1, slots=4)"},
+        {"tactic": Tactic("pim-tree", depth=1), "parameters": {"slots": 4}},
+        {"tactic": "ibwj(depth=1, slots=4)"},
+        {"structure": "pim-tree(depth=1, slots=4)"},
+        {"structure": "pim-tree", "parameters": {"depth": 1, "slots": 4}},
+        {"parameters": {"depth": 1, "slots": 4}},
+    ],
+    ids=str,
+)
+def test_a_structure_with_parameters(asked: dict[str, Any]) -> None:
+    join = ParallelJoin("abs(l.x - r.x) <= 1", window=CountWindow(9), **asked)
+    assert "tactic asked for: ibwj/pim-tree(depth=1, slots=4)" in join.explain()
+    rows = pa.record_batch({"x": [1, 5, 3]})
+    assert sum(batch.num_rows for batch in join.push(left=rows, right=rows)) == 3
+    engine: Any = join._engine
+    assert {recipe.depth for recipe in engine.joined._pool.recipes} == {1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({"tactic": "spo-join"}, RegistryError, "must be one of b.tree, .*; got 'spo-join'"),
+        (
+            {"tactic": "ordered/b+tree"},
+            RegistryError,
+            r"got 'ordered/b.tree'. Did you mean 'b.tree'",
+        ),
+        ({"structure": "pimtree"}, RegistryError, "Did you mean 'pim-tree'"),
+        ({"tactic": "pim-tree(dept=1)"}, RegistryError, "'dept'; it has .*depth: int = -1"),
+        ({"tactic": "pim-tree(depth=x)"}, RegistryError, "depth must be of type int; got 'x'"),
+        ({"tactic": "pim-tree(depth=-5)"}, RegistryError, "depth must be at least -1; got -5"),
+        ({"structure": "b+tree", "tactic": "pim-tree"}, StateError, "structure was given twice"),
+        (
+            {"tactic": "pim-tree(depth=1)", "parameters": {"depth": 2}},
+            RegistryError,
+            "depth was given twice",
+        ),
+    ],
+)
+def test_wrong_structures(asked: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ParallelJoin("abs(l.x - r.x) <= 1", window=CountWindow(9), **asked)
 
 
 @given(st.data())

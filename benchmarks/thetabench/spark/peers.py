@@ -41,6 +41,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from thetastream.engine.partition.partition import COPY
+from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
 from thetastream.spark.frames import METRICS, as_frame
 from thetastream.spark.session import placed_keys
@@ -151,7 +152,7 @@ def _spec(spark: SparkSession, left: DataFrame, right: DataFrame, task: Task) ->
         window=TimeWindow(task.window, time="t"),
         how=How.INNER,
         self_join=False,
-        tactic="auto",
+        tactic=Tactic("auto"),
         suffix="_right",
         schemas={
             side: arrow_schema(frame.schema, side.value)

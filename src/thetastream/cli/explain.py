@@ -50,7 +50,18 @@ def explain(
         list[str] | None,
         typer.Option(help='Aggregates of matches instead of pairs: "n=count", "avg=mean(r.x)".'),
     ] = None,
-    tactic: Annotated[str, typer.Option(help="See `thetastream index`.")] = "auto",
+    tactic: Annotated[
+        str, typer.Option(help='As in "spo-join(elements=8)"; see `thetastream index`.')
+    ] = "auto",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Threads that parts of a window are dealt to.")
+    ] = 1,
+    collect: Annotated[
+        int | None, typer.Option(min=1, help="Rows per side that are processed together.")
+    ] = None,
+    collect_time: Annotated[
+        str | None, typer.Option(help='How long rows may wait to be collected: "100 ms".')
+    ] = None,
     self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
@@ -65,6 +76,9 @@ def explain(
         window=options.build(),
         how=how,
         tactic=tactic,
+        workers=workers,
+        collect=collect,
+        collect_time=collect_time,
         self_join=self_join,
         schemas=_schemas(left_schema, right_schema),
         aggregate=read_options(aggregate),

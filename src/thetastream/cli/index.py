@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -31,32 +33,44 @@ def index(
     """List the index structures and tactics, with their parameters; or calibrate their costs."""
     if context.invoked_subcommand is not None:
         return
-    from inspect import signature
-
     import thetastream as ts
-    from thetastream.plan.tactic import tactic_summary
+    from thetastream.index.registry import parameters
+    from thetastream.plan.tactics.registry import families
 
     structures = [
         {
             "name": name,
             "summary": ts.index.structure(name).summary,
+            "tactic": ts.Tactic(name).family.name,
             "parameters": {
-                p.name: p.default for p in signature(ts.index.structure(name)).parameters.values()
+                found.name: {"type": found.kind, "default": found.default}
+                for found in parameters(name).values()
             },
         }
         for name in ts.index.names()
     ]
-    tactics = [{"name": name, "summary": tactic_summary(name)} for name in ts.tactics()]
+    tactics = [
+        {"name": f.name, "summary": f.summary, "structures": list(f.structures())}
+        for f in families()
+    ]
     if json:
         typer.echo(json_text.dumps({"structures": structures, "tactics": tactics}, indent=2))
         return
     console = Console()
-    console.print(_table("structures", structures))
+    console.print(_table("structures", structures, "parameters", _parameters))
     console.print(
         "A structure with a parameter inner takes it after a stroke: ptwi/b-tree, "
-        "per-term/css-tree, and in a tactic ordered/ptwi/b-tree.\n"
+        "per-term/css-tree, and in a tactic ordered/ptwi/b-tree. Parameters of the structure "
+        "inside are options.NAME.\n"
     )
-    console.print(_table("tactics", tactics))
+    console.print(
+        _table("tactics", tactics, "structures", lambda row: "\n".join(row["structures"]))
+    )
+    console.print(
+        "--tactic takes a tactic, a tactic with a structure, or a structure alone, each with "
+        "parameters:\nspo-join(elements=8), panjoin/bi-sort(subwindows=8), pim-tree(depth=3).",
+        markup=False,
+    )
 
 
 def calibrate(
@@ -117,13 +131,21 @@ def _constants(constants: Constants) -> Table:
     return table
 
 
-def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+def _parameters(row: dict[str, Any]) -> str:
+    """Parameters of a structure, each with type and default."""
+    return "\n".join(
+        f"{name}: {known['type']} = {known['default']!r}"
+        for name, known in row["parameters"].items()
+    )
+
+
+def _table(
+    title: str, rows: list[dict[str, Any]], last: str, text: Callable[[dict[str, Any]], str]
+) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("name", no_wrap=True)
     table.add_column("what it does")
-    table.add_column("parameters")
+    table.add_column(last)
     for row in rows:
-        parameters = row.get("parameters", {})
-        text = "\n".join(f"{name} = {value}" for name, value in parameters.items())
-        table.add_row(row["name"], row["summary"], text)
+        table.add_row(row["name"], row["summary"], escape(text(row)))
     return table

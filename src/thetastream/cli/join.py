@@ -84,7 +84,18 @@ def join(
             '"avg=mean(r.speed)"; count, sum, min, max or mean. May be given several times.'
         ),
     ] = None,
-    tactic: Annotated[str, typer.Option(help="See `thetastream index`.")] = "auto",
+    tactic: Annotated[
+        str, typer.Option(help='As in "spo-join(elements=8)"; see `thetastream index`.')
+    ] = "auto",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Threads that parts of a window are dealt to.")
+    ] = 1,
+    collect: Annotated[
+        int | None, typer.Option(min=1, help="Rows per side that are processed together.")
+    ] = None,
+    collect_time: Annotated[
+        str | None, typer.Option(help='How long rows may wait to be collected: "100 ms".')
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
     batch_rows: Annotated[
         int, typer.Option(min=1, help="Rows read per push, and rows per output batch.")
@@ -124,6 +135,9 @@ def join(
         window=options.build(),
         how=how,
         tactic=tactic,
+        workers=workers,
+        collect=collect,
+        collect_time=collect_time,
         suffix=suffix,
         self_join=right is None,
         threads=threads,

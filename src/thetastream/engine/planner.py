@@ -31,10 +31,8 @@ class Planner:
         self._query = query
         self._binding = binding
         self._counters = counters
-        self._tactic = query.tactic
-        pairless = query.output.bounded or query.aggregates
-        if query.tactic == "auto" and pairless and settled(binding):
-            self._tactic = "ordered"  # over sorted arrays, which need not make any pair
+        self._tactic = query.dealt_tactic
+        self._pairless = bool(query.output.bounded or query.aggregates) and settled(binding)
         self._samples: dict[Side, Keys] = {}
         self._batches = dict.fromkeys(Side, BATCH)
         self._probes = dict.fromkeys(Side, 0)
@@ -43,8 +41,8 @@ class Planner:
     def first(self, role: Side) -> Stored:
         """An empty index for rows in a role, before anything is known of them."""
         rows = self._expected(role, None)
-        workers, slide = self._query.workers, self._query.window.slide_rows
-        choice = choose(self._binding, role, self._tactic, rows, workers=workers, slide=slide)
+        slide, pairless = self._query.window.slide_rows, self._pairless
+        choice = choose(self._binding, role, self._tactic, rows, slide=slide, pairless=pairless)
         return Stored(choice, max(1, round(rows)))
 
     def push(self, fresh: Sequence[Fresh], streams: Mapping[Side, Stream]) -> None:
@@ -82,8 +80,8 @@ class Planner:
             self._samples[role.other],
             stored.choice,
             batch=self._batches[role],
-            workers=self._query.workers,
             slide=self._query.window.slide_rows,
+            pairless=self._pairless,
         )
         if choice.layout is stored.choice.layout:
             stored.choice = choice

@@ -24,7 +24,7 @@ from thetastream.engine.output.answer import opposite
 from thetastream.engine.stream import Stream
 from thetastream.index.base import Ranges
 from thetastream.metrics import Counters
-from thetastream.plan.tactic import Boxes
+from thetastream.plan.layout import Boxes
 from thetastream.side import Side
 
 __all__ = ["Matches", "Probe", "collect"]

@@ -11,16 +11,12 @@ from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
 from thetastream.engine.output.answer import refuse_ranges
 from thetastream.errors import SchemaError, StateError
-from thetastream.index.registry import defaults
-from thetastream.index.registry import names as index_names
 from thetastream.output_mode import Output
-from thetastream.plan.tactic import SPO, SUBWINDOWS, read_tactic
+from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
 from thetastream.window import Window
 
 __all__ = ["Query", "Traits", "patience"]
-
-_DEALT = {"panjoin": SUBWINDOWS, "spo-join": SPO}  # tactics over parts, and what they mean alone
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Query:
     window: Window
     how: How
     self_join: bool
-    tactic: str
+    tactic: Tactic
     suffix: str
     columns: tuple[str, ...] | None
     threads: int
@@ -62,7 +58,7 @@ class Query:
                 raise StateError(f"{name} must be a whole number of at least 1; got {value!r}")
         if self.columns is not None and not self.columns:
             raise SchemaError("columns must name at least one output column, or be None for all")
-        self._check_workers(*read_tactic(self.tactic))
+        self.dealt_tactic.check()
         self.output.check(self.how, self.columns)
         if self.aggregates:
             self._check_aggregated()
@@ -97,21 +93,10 @@ class Query:
                 "as right, and keep a row from meeting itself in the condition"
             )
 
-    def _check_workers(self, family: str, index: str | None) -> None:
-        if self.workers == 1:
-            return
-        chosen = index or _DEALT.get(family, "")
-        if family not in _DEALT:
-            raise StateError(
-                f"workers={self.workers} needs tactic='panjoin' or tactic='spo-join', whose parts "
-                f"are dealt to workers; got tactic={self.tactic!r}. Use threads= to share out the "
-                "matching"
-            )
-        if "workers" not in defaults(chosen):
-            raise StateError(
-                f"index {chosen!r} has no parts to deal to workers={self.workers}; use one of "
-                f"{', '.join(n for n in index_names() if 'workers' in defaults(n))}, or workers=1"
-            )
+    @cached_property
+    def dealt_tactic(self) -> Tactic:
+        """The tactic, with ``workers`` among its parameters if there are several."""
+        return self.tactic.with_workers(self.workers)
 
     @property
     def collects(self) -> bool:

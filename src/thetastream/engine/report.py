@@ -117,7 +117,7 @@ def explanation(
         "terms": [str(term) for term in predicate.terms],
         "residuals, evaluated on candidate pairs": [str(node) for node in residuals],
         "filters": [str(node) for side in Side for node in predicate.filters(side)],
-        "tactic asked for": query.tactic,
+        "tactic asked for": str(query.tactic),
     }
     if query.output.numbered:
         facts["output"] = query.output.value

@@ -152,6 +152,9 @@ class Index(ABC):
     summary: ClassVar[str] = ""
     ranged: ClassVar[bool] = False  # whether ``ranges`` can be asked, with one key column
     timed: ClassVar[bool] = False  # whether ``insert`` also takes ``times``, for ``expire_older``
+    per_tuple: ClassVar[bool] = False  # whether it is made for taking rows one by one
+    in_subwindows: ClassVar[bool] = False  # whether it is a chain of subwindows, by arrival
+    permuted: ClassVar[bool] = False  # whether it keeps the orders of several key columns
 
     def __init__(self, capacity: int, columns: int) -> None:
         if capacity < 1 or columns < 1:

@@ -8,8 +8,11 @@ own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from thetastream.errors import RegistryError, suggest
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
     from thetastream.index.base import Index
 
 __all__ = [
-    "check_parameters", "checked", "create", "defaults", "names", "register", "structure",
+    "Parameter", "check_parameters", "checked", "create", "defaults", "listed", "names",
+    "parameters", "refused", "register", "structure",
 ]  # fmt: skip
 
 S = TypeVar("S", bound="type[Index]")
@@ -105,9 +109,9 @@ def _holds(found: type[Index]) -> bool:
 def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
     """Create an index by name.
 
-    ``capacity`` is the expected number of rows in the window: a hint, not a limit. Structures that
-    hold others take the name of one after a stroke: ``per-term/css-tree`` is ``per-term`` with
-    ``inner="css-tree"``.
+    ``capacity`` is the expected number of rows in the window: a hint, not a limit. ``columns`` is
+    the number of key columns. Structures that hold others take the name of one after a stroke:
+    ``per-term/css-tree`` is ``per-term`` with ``inner="css-tree"``.
 
     >>> create("sorted-runs", capacity=1 << 20).parameters["capacity"]
     1048576
@@ -115,30 +119,104 @@ def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
     'css-tree'
     """
     make: Callable[..., Index] = structure(name)
-    check_parameters(name, parameters)
+    check_parameters(name, {w: value for w, value in parameters.items() if w != "columns"})
     _, stroke, inner = name.partition("/")
     return make(capacity=capacity, **({"inner": inner} if stroke else {}), **parameters)
 
 
-def checked(name: str, **least: tuple[float, float]) -> None:
-    """Raise for settings below their least value: ``slots=(value, least)``."""
-    for word, (value, bound) in least.items():
-        if value < bound:
-            raise RegistryError(f"{name}: {word} must be at least {bound}; got {value}")
+# --- Parameters ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A setting of a structure: its name, its type as it is written in code, and its default."""
+
+    name: str
+    kind: str
+    default: Any
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value has the type; types that are not known here fit everything."""
+        return any(_fits(kind, value) for kind in self.kind.split(" | "))
+
+    def __str__(self) -> str:
+        """Like ``depth: int = -1``."""
+        return f"{self.name}: {self.kind} = {self.default!r}"
+
+
+def _fits(kind: str, value: Any) -> bool:
+    outer, _, items = kind.partition("[")
+    if outer == "tuple":
+        whole = isinstance(value, tuple | list) and all(map(_is_whole, value))
+        return whole and len(value) == items.count(",") + 1
+    return outer not in _FITS or _FITS[outer](value)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "int": _is_whole,
+    "float": _is_number,
+    "bool": lambda value: isinstance(value, bool),
+    "str": lambda value: isinstance(value, str),
+    "None": lambda value: value is None,
+    "Mapping": lambda value: isinstance(value, Mapping),
+}
+
+
+def parameters(name: str) -> dict[str, Parameter]:
+    """The parameters of a structure besides capacity and columns.
+
+    >>> [str(found) for found in parameters("b+tree").values()]
+    ['slots: int = 32', 'fanout: int = 32']
+    """
+    found = dict(_signature(structure(name)))
+    _, stroke, inner = name.partition("/")
+    return {**found, "inner": replace(found["inner"], default=inner)} if stroke else found
+
+
+@cache
+def _signature(found: type[Index]) -> Mapping[str, Parameter]:
+    return {
+        word: Parameter(word, _kind(known.annotation), known.default)
+        for word, known in inspect.signature(found).parameters.items()
+        if word not in ("capacity", "columns")
+    }
+
+
+def _kind(annotation: Any) -> str:
+    if annotation is inspect.Parameter.empty:
+        return "any"
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def defaults(name: str) -> dict[str, Any]:
     """The parameters of a structure besides capacity and columns, as they are unless given."""
-    known = inspect.signature(structure(name)).parameters
-    found = {w: p.default for w, p in known.items() if w not in ("capacity", "columns")}
-    _, stroke, inner = name.partition("/")
-    return {**found, "inner": inner} if stroke else found
+    return {word: found.default for word, found in parameters(name).items()}
 
 
-def check_parameters(name: str, parameters: Iterable[str]) -> None:
-    """Raise for words that are no parameters of a structure."""
-    known = inspect.signature(structure(name)).parameters
-    for word in parameters:
+def listed(name: str) -> str:
+    """All parameters of a structure, with types and defaults, on one line.
+
+    >>> listed("split-join")
+    'workers: int = 2'
+    """
+    return ", ".join(map(str, parameters(name).values())) or "none"
+
+
+def check_parameters(name: str, given: Mapping[str, Any]) -> None:
+    """Raise for words that are no parameters of a structure, and for values of another type.
+
+    Values out of range are the business of the structure, which knows its limits.
+    """
+    known = parameters(name)
+    for word, value in given.items():
         if word == "inner" and "/" in name:
             raise RegistryError(
                 f"the structure inside was given twice: by the name {name!r} and by inner=; "
@@ -146,6 +224,23 @@ def check_parameters(name: str, parameters: Iterable[str]) -> None:
             )
         if word not in known:
             raise RegistryError(
-                f"index {name!r} has no parameter {word!r}; it has {', '.join(known)}."
+                f"index {name!r} has no parameter {word!r}; it has {listed(name)}."
                 f"{suggest(word, known)}"
             )
+        if not known[word].fits(value):
+            kind, came = known[word].kind, type(value).__name__
+            raise refused(name, f"{word} must be of type {kind}; got {value!r} ({came})")
+
+
+def checked(name: str, **least: tuple[float, float]) -> None:
+    """Raise for settings below their least value: ``slots=(value, least)``."""
+    for word, (value, bound) in least.items():
+        if not value >= bound:
+            raise refused(name, f"{word} must be at least {bound}; got {value}")
+
+
+def refused(name: str, message: str, hint: str = "") -> RegistryError:
+    """The error for a parameter's value that a structure cannot use; it lists all parameters."""
+    registered = name.partition("/")[0] in _STRUCTURES
+    known = f" Parameters of {name}: {listed(name)}" if registered else ""
+    return RegistryError(f"{name}: {message}.{hint}{known}")

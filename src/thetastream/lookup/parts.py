@@ -9,7 +9,7 @@ the structure's own mapper is needed (Ordered Indexing, Section 3.3.2).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +137,9 @@ class _Whole(Parts):
             yield Part(self.index, self._least, self._greatest, self._first)
 
 
-def parts_of(name: str, capacity: int, stride: int, subwindows: int, **options: Any) -> Parts:
+def parts_of(
+    name: str, capacity: int, stride: int, subwindows: int, options: Mapping[str, Any]
+) -> Parts:
     """Parts over a structure: cut by moment where its name says ``ptwi``."""
     if name.partition("/")[0] == Ptwi.name:
         index = create(name, capacity, subwindows=subwindows, stride=stride, **options)

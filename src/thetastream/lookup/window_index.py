@@ -34,10 +34,13 @@ from thetastream.data.key_packing import Key, KeyPacker
 from thetastream.data.measure import Measured, numbers
 from thetastream.data.rows import Ring, Rows, check_gatherable
 from thetastream.data.values import Values
-from thetastream.errors import DataError, SchemaError, StateError, suggest
+from thetastream.errors import DataError, RegistryError, SchemaError, StateError, suggest
 from thetastream.index.folding import Fold
+from thetastream.index.registry import check_parameters
+from thetastream.index.slotted.ptwi import Ptwi
 from thetastream.lookup.clock import Clock, Length, clock_of
 from thetastream.lookup.parts import Part, Parts, parts_of
+from thetastream.plan.tactic import Tactic
 from thetastream.window import Window
 
 __all__ = ["WindowIndex", "WindowMetrics"]
@@ -79,7 +82,8 @@ class WindowIndex:
     (0, 1_048_575)}``; several columns are packed in order into 64 bits. ``window`` is a TimeWindow
     or a CountWindow. ``index`` is a structure's name, or ``ptwi/NAME`` for partial indexes by time
     over it, or "auto". ``subwindows`` is how many of them make the window (by default one per
-    ``slide`` of the window, else five); further ``options`` go to the structure.
+    ``slide`` of the window, else five); further ``options`` go to the structure, as do parameters
+    in ``index``: "ptwi/b-tree(background=false)" or Tactic("ptwi/b-tree", background=False).
 
     Rows that come after they have left the window are dropped and counted, as are rows without a
     time. ``lateness`` of the window keeps rows for questions of so long ago.
@@ -89,28 +93,48 @@ class WindowIndex:
         self,
         key: Key,
         window: Window,
-        index: str = "auto",
+        index: str | Tactic = "auto",
         *,
         subwindows: int | None = None,
         schema: pa.Schema | None = None,
         **options: Any,
     ) -> None:
         self._key, self._window = key, window
-        self._name = _AUTO if index == "auto" else index
-        self._asked = index
-        self._subwindows, self._options = subwindows, options
-        parts_of(self._name, 1, 1, 1, **options)  # what is wrong with the structure shows here
+        self._asked = Tactic(str(Tactic.of(index)), **options)
+        self._name = _AUTO if self._asked.name == "auto" else self._asked.name
+        self._options = dict(self._asked.parameters)
+        self._subwindows = subwindows
+        if self._name.partition("/")[0] == Ptwi.name:
+            self._subwindows = self._cut(subwindows)
+        parts_of(self._name, 1, 1, 1, self._options)  # a wrong structure or option shows here
         self._came = self._late = self._null_keys = self._null_times = 0
         self._state: _State | None = None
         if schema is not None:
             self._state = self._bound(schema)
+
+    def _cut(self, subwindows: int | None) -> int | None:
+        """How many partial indexes by time make the window; how long each is follows from it."""
+        if "stride" in self._options:
+            raise RegistryError(
+                "a WindowIndex takes the stride of ptwi from its window: give subwindows= instead"
+            )
+        if subwindows is not None and "subwindows" in self._options:
+            raise RegistryError(
+                f"subwindows was given twice: {subwindows}, and in index={str(self._asked)!r}; "
+                "give it once"
+            )
+        if "subwindows" not in self._options:
+            return subwindows
+        count = self._options.pop("subwindows")
+        check_parameters(self._name, {"subwindows": count})
+        return int(count)
 
     def _bound(self, schema: pa.Schema) -> _State:
         check_gatherable(schema, "indexed")
         clock = clock_of(self._window, schema)
         stride = clock.stride(self._subwindows)
         parts = parts_of(
-            self._name, _CAPACITY, stride, max(1, -(-clock.size // stride)), **self._options
+            self._name, _CAPACITY, stride, max(1, -(-clock.size // stride)), self._options
         )
         return _State(schema, KeyPacker(self._key, schema), clock, parts)
 
@@ -212,7 +236,9 @@ class WindowIndex:
 
     def explain(self) -> str:
         """How rows are kept, and why."""
-        why = _WHY if self._asked == "auto" else f"index={self._asked!r} was asked for"
+        why = f"index={str(self._asked)!r} was asked for"
+        if self._asked.name == "auto":
+            why = _WHY + (f"; {why}" if self._asked.parameters else "")
         lines = [f"WindowIndex over {self._window}", f"  index: {self._name}: {why}"]
         if self._state is not None:
             state = self._state

@@ -7,9 +7,9 @@
     def test_my_join(scenario):
         assert_same_pairs(run_engine(scenario).pairs, run_oracle(scenario).pairs)
 
-``kinds``, ``predicates`` and ``streams`` are the strategies, ``driver`` runs engine and oracle,
-``assertions`` compares, ``index_checks``, ``join_checks``, ``window_checks`` and ``aggregates`` are
-the battery. The room imports the public names and the oracles.
+``kinds``, ``predicates``, ``streams`` and ``parameters`` are the strategies, ``driver`` runs engine
+and oracle, ``assertions`` compares, ``index_checks``, ``join_checks``, ``window_checks`` and
+``aggregates`` are the battery. The room imports the public names, the registries and the oracles.
 
 ``INDEX_CHECKS`` and ``JOIN_CHECKS`` run over everything that is registered; see docs/testing.md.
 """
@@ -27,6 +27,7 @@ from thetastream.testing.driver import JoinFactory, Outcome, make_join, run_engi
 from thetastream.testing.index_checks import INDEX_CHECKS, IndexCheck, IndexFactory, tiny
 from thetastream.testing.join_checks import JOIN_CHECKS, JoinCheck
 from thetastream.testing.kinds import KINDS, PAIRINGS, Kind
+from thetastream.testing.parameters import drawable, parameters_of
 from thetastream.testing.predicates import (
     conjunctions,
     conjuncts,
@@ -67,9 +68,11 @@ __all__ = [
     "conjunctions",
     "conjuncts",
     "count_scenarios",
+    "drawable",
     "filters",
     "keys",
     "make_join",
+    "parameters_of",
     "predicates",
     "recut",
     "residuals",

@@ -34,7 +34,7 @@ class Outcome:
         return {side: self.metrics.sides[side].dropped for side in ("left", "right")}
 
 
-def make_join(tactic: str) -> JoinFactory:
+def make_join(tactic: str | ts.Tactic) -> JoinFactory:
     """A factory of joins that use one tactic."""
     return partial(ts.StreamJoin, tactic=tactic)
 

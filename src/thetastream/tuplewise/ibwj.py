@@ -48,7 +48,7 @@ STEPS = ("search", "delete", "insert", "merge")
 
 def joinable() -> list[str]:
     """Names of the structures that this join can use: all that take rows one by one."""
-    found = [name for name in names() if getattr(kind_of(name), "per_tuple", False)]
+    found = [name for name in names() if kind_of(name).per_tuple]
     return [*found, "nested-loop"]
 
 

@@ -35,13 +35,14 @@ from thetastream.data.rows import Ring, RowsView, gathered
 from thetastream.engine.engine import Engine
 from thetastream.engine.output.batches import Batches, Flow, Part, rechunked
 from thetastream.engine.query import Query, Traits
-from thetastream.errors import DataError, PredicateError, StateError
+from thetastream.errors import DataError, PredicateError, RegistryError, StateError, suggest
 from thetastream.join import StreamJoin
 from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
+from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 from thetastream.tuplewise.crew import Crew
-from thetastream.tuplewise.ibwj import IndexJoin
+from thetastream.tuplewise.ibwj import IndexJoin, joinable
 from thetastream.tuplewise.kernels.ibwj import Feed
 from thetastream.window import Window
 
@@ -49,13 +50,15 @@ __all__ = ["ParallelJoin"]
 
 Array = NDArray[np.int64]
 _UNKNOWN = 1 << 16  # rows that a time window is first made for; indexes grow
+_FAMILY, _STRUCTURE = "ibwj", "pim-tree"
 
 
 class ParallelJoin(StreamJoin):
     """Join two streams tuple by tuple, in arrival order, with several threads.
 
     Options are those of ``StreamJoin`` (``output`` is rows or pairs), and: ``structure``, pim-tree
-    or any other that ``thetastream.ibwj.joinable()`` names, with its ``parameters``; ``threads``,
+    or any other that ``thetastream.ibwj.joinable()`` names, with its ``parameters``, or both in one
+    as in "pim-tree(depth=3)"; the same as a ``tactic``, also "ibwj/pim-tree(depth=3)"; ``threads``,
     which may be changed while a push runs; ``task_size``, the tuples a thread takes at a time;
     ``merge``, whether other threads wait for a merge. Pairs of a push are found before it returns
     and held as numbers; payload is gathered while the result is read.
@@ -73,7 +76,8 @@ class ParallelJoin(StreamJoin):
         on: str | Predicate | Expression,
         *,
         window: Window,
-        structure: str = "pim-tree",
+        structure: str | Tactic = _STRUCTURE,
+        tactic: str | Tactic | None = None,
         threads: int = 2,
         task_size: int = 8,
         merge: str = "non-blocking",
@@ -97,19 +101,20 @@ class ParallelJoin(StreamJoin):
                 f"ParallelJoin finds pairs one by one, so it has no output={output.value!r}; use "
                 "output='rows' or output='pairs', or StreamJoin"
             )
-        self._structure = structure
+        asked = _asked(structure, tactic, parameters or {})
+        self._structure = asked.index or _STRUCTURE
         self._options: dict[str, Any] = {
             "threads": threads,
             "task_size": task_size,
             "merge": merge,
-            "parameters": parameters,
+            "parameters": dict(asked.parameters),
             "perturb": perturb,
         }
-        IndexJoin(structure, (1, 1), **self._options)  # says what is wrong with them, if anything
+        IndexJoin(self._structure, (1, 1), **self._options)  # raises for what is wrong with them
         super().__init__(
             on,
             window=window,
-            tactic=f"ibwj/{structure}",
+            tactic=asked,
             suffix=suffix,
             self_join=self_join,
             batch_rows=batch_rows,
@@ -178,6 +183,29 @@ def _in_turn(fresh: list[Fresh]) -> list[Fresh]:
         rows.placed(positions=np.arange(end - rows.count, end))
         for rows, end in zip(fresh, ends, strict=True)
     ]
+
+
+def _asked(
+    structure: str | Tactic, tactic: str | Tactic | None, parameters: Mapping[str, Any]
+) -> Tactic:
+    """The structure with its parameters, as a tactic; one that names the structure in full."""
+    if tactic is not None and structure != _STRUCTURE:
+        raise StateError(
+            f"the structure was given twice: structure={str(structure)!r} and "
+            f"tactic={str(tactic)!r}; give it once"
+        )
+    given = Tactic.of(structure if tactic is None else tactic)
+    family, stroke, index = given.name.partition("/")
+    if family != _FAMILY:
+        index = given.name
+    elif not stroke:
+        index = _STRUCTURE
+    if index not in joinable():
+        raise RegistryError(
+            f"structure must be one of {', '.join(joinable())}; got {str(given)!r}."
+            f"{suggest(index, joinable())}"
+        )
+    return Tactic(f"{_FAMILY}/{index}{str(given).removeprefix(given.name)}", **parameters)
 
 
 def _read_arrival(arrival: ArrayLike, left: Any, right: Any) -> Array:

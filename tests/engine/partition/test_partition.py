@@ -13,6 +13,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition, Ranks
 from thetastream.engine.query import Query
 from thetastream.errors import DataError
+from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
 from thetastream.window import CountWindow, TimeWindow, Window
 
@@ -21,7 +22,7 @@ SCHEMA = pa.schema([("x", pa.int64()), ("t", pa.int64())])
 
 def parted(window: Window, how: str = "inner", led: Side | None = None) -> Partition:
     on = Predicate.parse("abs(l.x - r.x) <= 1")
-    query = Query(on, window, How.of(how), False, "auto", "_right", None, 1, 65_536)
+    query = Query(on, window, How.of(how), False, Tactic("auto"), "_right", None, 1, 65_536)
     return Partition(query, bind(on, window, dict.fromkeys(Side, SCHEMA)), led)
 
 

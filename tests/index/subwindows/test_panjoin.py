@@ -20,9 +20,10 @@ from thetastream.errors import PredicateError, RegistryError, StateError
 from thetastream.index.registry import defaults
 from thetastream.index.subwindows import subwindows
 from thetastream.metrics import Counters
-from thetastream.plan import choice as planning
+from thetastream.plan import estimate as planning
 from thetastream.plan.choice import BATCH, Choice, choose
-from thetastream.plan.tactic import PanJoin
+from thetastream.plan.tactic import Tactic
+from thetastream.plan.tactics.panjoin import PanJoin
 from thetastream.side import How, Side
 from thetastream.testing import make_join, run_engine
 from thetastream.testing.kinds import KINDS
@@ -83,7 +84,7 @@ def test_an_unknown_index_is_refused() -> None:
         ts.StreamJoin(BAND, window=ts.CountWindow(9), tactic="panjoin/bisort")
 
 
-@pytest.mark.parametrize("tactic", ["auto", "ordered", "ordered/bi-sort", "hash", "nested-loop"])
+@pytest.mark.parametrize("tactic", ["auto", "ordered", "ibwj", "hash", "nested-loop"])
 def test_workers_need_subwindows(tactic: str) -> None:
     message = f"workers=2 needs tactic='panjoin' or .* got tactic='{tactic}'. Use threads="
     with pytest.raises(StateError, match=message):
@@ -237,7 +238,7 @@ def test_the_planner_learns_how_many_rows_come_at_a_time() -> None:
     predicate = Predicate.parse(BAND)
     window = ts.CountWindow(1000)
     binding = bind(predicate, window, dict.fromkeys(Side, SCHEMA))
-    query = Query(predicate, window, How.INNER, False, "panjoin", "_right", None, 1, 65_536)
+    query = Query(predicate, window, How.INNER, False, Tactic("panjoin"), "_right", None, 1, 65_536)
     planner = Planner(query, binding, Counters())
     assert planner._batches[Side.LEFT] == BATCH
     for _ in range(200):

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import thetastream as ts
 from thetastream.errors import DataError, StateError
 from thetastream.side import Side
 from thetastream.spark.state import state
@@ -108,6 +109,19 @@ def test_a_restart_finds_the_same_state() -> None:
         origin = feed(join, store, range(1 + 20 * i, 21 + 20 * i), 20 * i, fresh=True)["origin"]
         assert origin == ("attach" if i else "new")
     assert feed(join, store, range(101, 121), 100)["origin"] == "hit"
+
+
+def test_another_tactic_reads_the_state_and_makes_its_own_engine() -> None:
+    join, store = spec("full"), DictStore()
+    assert feed(join, store, range(1, 21))["origin"] == "new"
+    assert feed(join, store, range(21, 41), 20)["origin"] == "hit"
+    for at, tactic in enumerate(("pim-tree(depth=1)", "pim-tree(depth=2)", "panjoin"), start=2):
+        changed = dataclasses.replace(join, tactic=ts.Tactic(tactic))
+        start = 1 + 40 * at
+        report = feed(changed, store, range(start, start + 20), start - 1)
+        assert report["origin"] == "attach", "not the living engine, which has another tactic"
+        report = feed(changed, store, range(start + 20, start + 40), start + 19)
+        assert report["origin"] == "hit"
 
 
 def test_lost_files_mean_a_rebuild(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

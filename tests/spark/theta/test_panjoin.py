@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import thetastream as ts
 from thetastream.spark import explain, theta_join
 from thetastream.testing import assert_same_pairs, run_oracle
 from thetastream.testing.kinds import KINDS
@@ -49,7 +50,7 @@ def test_partitions_that_are_restored_and_repeated(
     """The pipeline without Spark: steps run again, engines rebuilt from what was saved."""
     if isinstance(scenario.window, CountWindow):
         scenario = with_ranks(scenario, seed)
-    spec = replace(planned(scenario, partitions, "auto", None), tactic=tactic)
+    spec = replace(planned(scenario, partitions, "auto", None), tactic=ts.Tactic(tactic))
     simulation = simulate(scenario, spec, seed, tmp_path_factory.mktemp("runs"))
     _compare(scenario, simulation, run_oracle(scenario))
 

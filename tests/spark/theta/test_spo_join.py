@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import thetastream as ts
 from thetastream.datasets.workloads import w2
 from thetastream.side import Side
 from thetastream.spark import explain, theta_join
@@ -96,7 +97,7 @@ def test_partitions_that_are_restored_and_repeated(
     """The pipeline without Spark: steps run again, engines rebuilt from what was saved."""
     if isinstance(scenario.window, CountWindow):
         scenario = with_ranks(scenario, seed)
-    spec = replace(planned(scenario, partitions, "auto", None), tactic=tactic)
+    spec = replace(planned(scenario, partitions, "auto", None), tactic=ts.Tactic(tactic))
     simulation = simulate(scenario, spec, seed, tmp_path_factory.mktemp("runs"))
     _compare(scenario, simulation, run_oracle(scenario))
 
@@ -166,7 +167,7 @@ def starving(seed: int, window: Any) -> tuple[Scenario, Any]:
     """
     rng = random.Random(seed)
     blank = Scenario(((SCHEMA.empty_table(), SCHEMA.empty_table()),), Q1, window)
-    spec = replace(spec_of(blank, ELEMENTS), tactic=TACTIC)
+    spec = replace(spec_of(blank, ELEMENTS), tactic=ts.Tactic(TACTIC))
     pushes = []
     for push in range(PUSHES):
         tables = []
@@ -274,7 +275,7 @@ def test_every_row_of_a_rush_has_its_own_result(tmp_path: Path) -> None:
     pushes = [tuple(t.slice(i * 10_000, 10_000) for t in tables) for i in range(3)]
     plain = [tuple(t.drop_columns([ROW]) for t in push) for push in pushes]
     scenario = Scenario(tuple(plain), "l.a < r.a AND l.b > r.b", window)
-    spec = replace(spec_of(scenario, 4), tactic=TACTIC)
+    spec = replace(spec_of(scenario, 4), tactic=ts.Tactic(TACTIC))
     simulation = Simulation(spec, random.Random(2), tmp_path)
     for push in numbered(scenario):
         simulation.push(tables_of(push))

@@ -26,7 +26,7 @@ from thetastream.engine.probe import Probe, Reader
 from thetastream.index.base import Index, folds_itself
 from thetastream.index.folding import Fold
 from thetastream.metrics import Counters
-from thetastream.plan.tactic import Boxes
+from thetastream.plan.layout import Boxes
 
 __all__ = ["Summarizer", "combined"]
 

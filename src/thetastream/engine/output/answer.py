@@ -9,7 +9,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.condition.term import Compare, Term
 from thetastream.errors import PredicateError, StateError
 from thetastream.index.registry import names, structure
-from thetastream.plan.tactic import SUBWINDOWS, read_tactic
+from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 from thetastream.window import Window
 
@@ -42,7 +42,7 @@ def opposite(field: Field) -> BoundTerm | None:
 
 
 def refuse_ranges(
-    predicate: Predicate, window: Window, tactic: str, *, self_join: bool, collects: bool
+    predicate: Predicate, window: Window, tactic: Tactic, *, self_join: bool, collects: bool
 ) -> None:
     """Raise for a join whose matches are no ranges, as far as that is known without the columns."""
     reason = ""
@@ -83,15 +83,13 @@ def _check_predicate(predicate: Predicate, has_terms: bool, has_residuals: bool)
         )
 
 
-def _check_tactic(tactic: str) -> None:
+def _check_tactic(tactic: Tactic) -> None:
     """The tactic must keep rows in key order, in arrays."""
-    family, index = read_tactic(tactic)
-    kept = index or {"auto": "sorted-runs", "ordered": "sorted-runs", "panjoin": SUBWINDOWS}.get(
-        family
-    )
-    if kept is None or not structure(kept).ranged:
+    ordered = tactic.family.keeps_order
+    if not ordered or not all(structure(name).ranged for name in tactic.structures):
         ranged = [f"'ordered/{name}'" for name in names() if structure(name).ranged]
         raise StateError(
-            f"output='ranges' needs rows in sorted arrays, which tactic={tactic!r} does not keep; "
-            f"use tactic='auto' or one of {', '.join(ranged)}, or {_INSTEAD[4:]}"
+            "output='ranges' needs rows in sorted arrays, which "
+            f"tactic={str(tactic)!r} does not keep; use tactic='auto' or one of "
+            f"{', '.join(ranged)}, or {_INSTEAD[4:]}"
         )

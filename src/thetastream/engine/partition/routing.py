@@ -43,7 +43,7 @@ from thetastream.engine.partition.kernels.routes import (
 )
 from thetastream.errors import SchemaError, StateError, suggest
 from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
-from thetastream.plan.tactic import hashed
+from thetastream.plan.layout import hashed
 from thetastream.schema import Kind
 from thetastream.side import How, Side
 

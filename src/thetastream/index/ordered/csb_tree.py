@@ -29,7 +29,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.errors import RegistryError
 from thetastream.index.base import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import csb as kernels
@@ -44,7 +43,7 @@ from thetastream.index.ordered.kernels.csb.rows import (
 )
 from thetastream.index.ordered.kernels.lines import DEEPEST, LEAD, MOST, RUN
 from thetastream.index.ordered.ordered_index import OrderedIndex
-from thetastream.index.registry import checked
+from thetastream.index.registry import checked, refused
 
 __all__ = ["CsbTree", "check_csb"]
 
@@ -65,7 +64,7 @@ class CsbTree(OrderedIndex):
     def __init__(self, capacity: int = 1 << 20, columns: int = 1, keys: int = 15) -> None:
         checked(self.name, keys=(keys, 2))
         if keys >= csb.MANY:
-            raise RegistryError(f"{self.name}: keys must be below {csb.MANY}; got {keys}")
+            raise refused(self.name, f"keys must be below {csb.MANY}; got {keys}")
         super().__init__(capacity, columns, keys=keys)
         area, leaf = csb.shape_of(keys)
         self._facts = np.zeros(csb.FACTS, np.int64)

@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.errors import RegistryError, StateError
+from thetastream.errors import StateError
 from thetastream.index.base import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import trie as kernels
@@ -42,7 +42,7 @@ from thetastream.index.ordered.kernels.trie.nodes import MOST_ROWS, Bits
 from thetastream.index.ordered.kernels.trie.read import WALK, fold_boxes, fold_by_next, read_boxes
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.ordered.trie_invariants import check_trie
-from thetastream.index.registry import checked
+from thetastream.index.registry import checked, refused
 
 __all__ = ["RadixTrie"]
 
@@ -70,9 +70,10 @@ class RadixTrie(OrderedIndex):
     ) -> None:  # fmt: skip
         checked(self.name, run=(run, 2), linear=(linear, 2), full=(full, 32))
         if run > _MOST_RUN or linear > 8 or full > 256:
-            raise RegistryError(
-                f"{self.name}: run must be at most {_MOST_RUN}, linear 8 and full 256; got {run}, "
-                f"{linear} and {full}"
+            raise refused(
+                self.name,
+                f"run must be at most {_MOST_RUN}, linear 8 and full 256; got {run}, {linear} and "
+                f"{full}",
             )
         super().__init__(capacity, columns, run=run, linear=linear, full=full)
         self._run, self._linear, self._full = run, linear, full

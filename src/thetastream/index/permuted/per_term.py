@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream._jit.compiling import prepare
-from thetastream.errors import RegistryError, suggest
+from thetastream.errors import suggest
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.permuted.kernels import term_rows, term_sets
 from thetastream.index.permuted.kernels.term_rows import least_id, parts_of
@@ -45,7 +45,7 @@ from thetastream.index.permuted.present import Present
 from thetastream.index.permuted.term_reader import Bits, Lists, Reader, Scratch
 from thetastream.index.permuted.terms import PrefixTerm, ProbedTerm, Sample, StoredTerm, Term, View
 from thetastream.index.question import KEPT, Kept
-from thetastream.index.registry import create, defaults
+from thetastream.index.registry import create, defaults, refused
 from thetastream.index.trees.css_tree import CssTree
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import dump_rows
@@ -65,6 +65,7 @@ class PerTerm(Index):
 
     name: ClassVar[str] = "per-term"
     summary: ClassVar[str] = "one structure per term, their rows intersected as bits or by hash"
+    permuted: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -264,9 +265,9 @@ class PerTerm(Index):
 def check_way(name: str, intersect: str) -> None:
     """Raise for a way to intersect that there is not."""
     if intersect not in _WAYS:
-        raise RegistryError(
-            f"{name}: intersect must be one of {', '.join(_WAYS)}; got {intersect!r}."
-            f"{suggest(intersect, _WAYS)}"
+        ways = ", ".join(_WAYS)
+        raise refused(
+            name, f"intersect must be one of {ways}; got {intersect!r}", suggest(intersect, _WAYS)
         )
 
 

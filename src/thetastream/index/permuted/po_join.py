@@ -37,11 +37,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream._jit.compiling import prepare
-from thetastream.errors import RegistryError, suggest
+from thetastream.errors import suggest
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.permuted.kernels import permute, pojoin, sweeping
 from thetastream.index.permuted.permuted import PROBING, Chunk, Permuted, Tally
-from thetastream.index.registry import checked
+from thetastream.index.registry import checked, refused
 from thetastream.index.threads import Found, pool
 
 __all__ = ["PoJoin"]
@@ -62,6 +62,7 @@ class PoJoin(Index):
 
     name: ClassVar[str] = "po-join"
     summary: ClassVar[str] = "immutable rows sorted by every column, with permutations and bits"
+    permuted: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -74,9 +75,11 @@ class PoJoin(Index):
         super().__init__(capacity, columns)
         checked(self.name, ratio=(ratio, 0), workers=(workers, 1))
         if probing not in PROBING:
-            raise RegistryError(
-                f"{self.name}: probing must be one of {', '.join(PROBING)}; got {probing!r}."
-                f"{suggest(probing, PROBING)}"
+            ways = ", ".join(PROBING)
+            raise refused(
+                self.name,
+                f"probing must be one of {ways}; got {probing!r}",
+                suggest(probing, PROBING),
             )
         prepare(permute, pojoin, sweeping)
         self.ratio, self.probing, self.workers = ratio, probing, workers

@@ -51,9 +51,9 @@ from weakref import WeakSet
 import numpy as np
 
 from thetastream._jit.compiling import prepare
-from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges
 from thetastream.index.folding import Fold
+from thetastream.index.registry import checked
 from thetastream.index.runs.held import HeldValues
 from thetastream.index.runs.kernels import merge, ranges, search
 from thetastream.index.runs.kernels.merge import merge_columns, merge_to_back, merge_to_front
@@ -83,8 +83,7 @@ class SortedRuns(Index):
         self, capacity: int = 1 << 20, columns: int = 1, ratio: int = 12, slot: int = 8
     ) -> None:
         super().__init__(capacity, columns)
-        if ratio < 1 or slot < 1:
-            raise RegistryError(f"ratio and slot must be at least 1; got {ratio} and {slot}")
+        checked(self.name, ratio=(ratio, 1), slot=(slot, 1))
         prepare(merge, search)
         self.ratio = ratio
         self.slot = slot

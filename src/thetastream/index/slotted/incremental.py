@@ -26,12 +26,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.errors import RegistryError
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
-from thetastream.index.registry import check_parameters, create, names, structure
+from thetastream.index.registry import check_parameters, create, names, refused, structure
 
 __all__ = ["Incremental"]
 
@@ -53,9 +52,10 @@ class Incremental(Index):
         super().__init__(capacity, columns)
         if not issubclass(structure(inner), OrderedIndex):
             able = [name for name in names() if issubclass(structure(name), OrderedIndex)]
-            raise RegistryError(
-                f"{self.name}: inner must be a structure that deletes single rows by key and id: "
-                f"{', '.join(able)}; got {inner!r}"
+            raise refused(
+                self.name,
+                "inner must be a structure that deletes single rows by key and id: "
+                f"{', '.join(able)}; got {inner!r}",
             )
         check_parameters(inner, options or {})
         self.inner = inner

@@ -43,9 +43,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.errors import DataError, RegistryError
+from thetastream.errors import DataError
 from thetastream.index.base import Array, Index
-from thetastream.index.registry import check_parameters, checked, create
+from thetastream.index.registry import check_parameters, checked, create, refused
 from thetastream.index.slotted.circular import Calendar, CircularArray, Slot, ends
 from thetastream.index.slotted.disposal import begin, discard
 from thetastream.index.slotted.slotted import Between, Slotted
@@ -84,9 +84,10 @@ class Ptwi(Slotted):
         super().__init__(capacity, columns)
         checked(self.name, subwindows=(subwindows, 1), stride=(stride, 0))
         if inner.partition("/")[0] == self.name:
-            raise RegistryError(
-                f"{self.name}: inner must be a structure that is not cut by time itself; got "
-                f"{inner!r}. Use more subwindows, or a longer stride"
+            raise refused(
+                self.name,
+                f"inner must be a structure that is not cut by time itself; got {inner!r}",
+                " Use more subwindows, or a longer stride.",
             )
         check_parameters(inner, options or {})
         self.inner, self.subwindows, self.stride = inner, subwindows, stride

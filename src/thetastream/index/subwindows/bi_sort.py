@@ -32,9 +32,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.errors import RegistryError
 from thetastream.index.base import Array, Ranges
-from thetastream.index.registry import checked
+from thetastream.index.registry import checked, refused
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
@@ -89,7 +88,8 @@ class BiSort(Chain):
 def check_partitions(name: str, partitions: int) -> None:
     """Raise for a number of partitions below 0; 0 leaves it to the structure."""
     if partitions < 0:
-        raise RegistryError(
-            f"{name}: partitions must be at least 1, or 0 for one per {ROWS_PER_PART} rows; "
-            f"got {partitions}"
+        raise refused(
+            name,
+            f"partitions must be at least 1, or 0 for one per {ROWS_PER_PART} rows; "
+            f"got {partitions}",
         )

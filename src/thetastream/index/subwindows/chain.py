@@ -123,6 +123,7 @@ class Chain(Index):
     """A window index as a chain of subwindows. Subclasses say what is inside one."""
 
     timed: ClassVar[bool] = True
+    in_subwindows: ClassVar[bool] = True
 
     def __init__(
         self, capacity: int, columns: int, subwindows: int, threads: int, workers: int

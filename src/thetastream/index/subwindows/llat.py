@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.errors import RegistryError
 from thetastream.index.base import Array
+from thetastream.index.registry import refused
 from thetastream.index.subwindows.bi_sort import check_partitions
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART, Partitioned
@@ -60,11 +60,9 @@ class LlatIndex(Chain):
         super().__init__(capacity, columns, subwindows, threads, workers)
         check_partitions(self.name, partitions)
         if not sigma > 1:
-            raise RegistryError(f"{self.name}: sigma must be above 1; got {sigma}")
+            raise refused(self.name, f"sigma must be above 1; got {sigma}")
         if domain is not None and not domain[0] < domain[1]:
-            raise RegistryError(
-                f"{self.name}: domain must be (low, high), low < high; got {domain}"
-            )
+            raise refused(self.name, f"domain must be (low, high), low < high; got {domain}")
         self.partitions = partitions
         self.sigma = sigma
         self.domain = domain

@@ -27,8 +27,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.errors import RegistryError, suggest
+from thetastream.errors import suggest
 from thetastream.index.base import Array
+from thetastream.index.registry import refused
 from thetastream.index.subwindows.bi_sort import BUFFER, check_partitions
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
@@ -76,9 +77,11 @@ class Subwindows(Chain):
         super().__init__(capacity, columns, subwindows, threads, workers)
         check_partitions(self.name, partitions)
         if inside not in ("auto", *_KINDS):
-            raise RegistryError(
-                f"{self.name}: inside must be auto, {', '.join(_KINDS)}; got {inside!r}."
-                f"{suggest(inside, _KINDS)}"
+            kinds = ", ".join(_KINDS)
+            raise refused(
+                self.name,
+                f"inside must be auto, {kinds}; got {inside!r}",
+                suggest(inside, _KINDS),
             )
         self.inside = inside
         self.partitions = partitions

@@ -39,7 +39,6 @@ class TreeIndex(Index):
     """Whether rows are deleted one by one when they expire."""
 
     per_tuple: ClassVar[bool] = True
-    """Whether it is made for taking rows one by one."""
 
     concurrent: ClassVar[bool] = False
     """Whether several threads may work on it, or on shares of it."""

@@ -44,6 +44,7 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
+from thetastream.plan.tactic import Tactic
 from thetastream.shape import Shape
 from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, split
@@ -71,7 +72,8 @@ def theta_join(
     window: Window,
     how: str | How = "inner",
     *,
-    tactic: str = "auto",
+    tactic: str | Tactic = "auto",
+    workers: int = 1,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
@@ -87,7 +89,9 @@ def theta_join(
     ``on`` is SQL over ``l`` and ``r``; an expression over one side may be any Spark SQL. With
     ``right=None``, or the same DataFrame twice, every ordered pair of two different rows of one
     stream is joined. ``window``, ``how``, ``tactic``, ``suffix``, ``columns`` and ``aggregate`` are
-    those of ``StreamJoin``; a count window needs ``order``. ``partitions`` (default: one per core)
+    those of ``StreamJoin``; a count window needs ``order``. ``workers`` are threads, too, of every
+    partition; there is no ``collect``, as a micro-batch is processed at once: the trigger says how
+    many rows that are. ``partitions`` (default: one per core)
     and ``partitioning`` (``auto``, ``hash``, ``cells``, ``matrix``) say how the work is shared;
     ``cell_width`` cuts the cells of a band. ``event_time`` names one more output column, the later
     event time of a pair, on which an aggregation or another join can follow. ``state_path`` is a
@@ -118,7 +122,8 @@ def theta_join(
         window=window,
         how=mode,
         self_join=self_join,
-        tactic=tactic,
+        tactic=Tactic.of(tactic),
+        workers=workers,
         suffix=suffix,
         schemas={side: arrow_schema(frame.schema, side.value) for side, frame in shown.items()},
         answer=answer,

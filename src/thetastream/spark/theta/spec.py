@@ -13,6 +13,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.partition import Partition
 from thetastream.engine.partition.routing import Routing, choose
 from thetastream.engine.query import Query
+from thetastream.plan.tactic import Tactic
 from thetastream.shape import Shape
 from thetastream.side import How, Side
 from thetastream.window import Window
@@ -29,14 +30,15 @@ class JoinSpec:
     answer: name, side, and name there; aggregates stand on the right side, under their own names.
     ``keys`` are the group keys of the partitions, chosen so that Spark places them apart.
     ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
-    are not to be in the state store.
+    are not to be in the state store. ``workers`` are the threads of each partition that the parts
+    of its window are dealt to.
     """
 
     on: str
     window: Window
     how: How
     self_join: bool
-    tactic: str
+    tactic: Tactic
     suffix: str
     schemas: dict[Side, pa.Schema]
     answer: tuple[tuple[str, Side, str], ...]
@@ -48,6 +50,7 @@ class JoinSpec:
     original: str
     state_path: str | None = None
     aggregates: tuple[Aggregate, ...] = ()
+    workers: int = 1
 
     @property
     def partitions(self) -> int:
@@ -130,6 +133,7 @@ class JoinSpec:
             tuple(dict.fromkeys(self.gathered)),
             1,
             self.batch_rows,
+            workers=self.workers,
             aggregates=self.aggregates,
         )
 
@@ -139,7 +143,10 @@ class JoinSpec:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """What must not change between two starts from one checkpoint."""
+        """What must not change between two starts from one checkpoint.
+
+        Tactic and workers may: runs hold rows, and every start lays out its own indexes.
+        """
         facts = {
             "predicate": self.original,
             "window": str(self.window),

@@ -88,7 +88,7 @@ class Step:
         held.meta.tops = {side.value: top for side, top in held.partition.tops.items()}
         held.save(self.store, self.spec)
         if not self._is_bloated(held):
-            ALIVE.keep(held.meta.lineage, held.meta.token, held)
+            ALIVE.keep(held.meta.lineage, self._version(held.meta), held)
         self.held = held
         self.report = self._report(held, before, origin, fetched, perf_counter() - saving)
 
@@ -100,11 +100,15 @@ class Step:
             return open_partition(self.store, self.spec, None, self.where)[0], "new", 0
         meta = Meta.of(text, self.where)
         check_fingerprint(meta, self.spec, self.where)
-        alive = ALIVE.take(meta.lineage, meta.token)
+        alive = ALIVE.take(meta.lineage, self._version(meta))
         if alive is not None:
             return alive, "hit", 0
         held, fetched = open_partition(self.store, self.spec, meta, self.where)
         return held, "rebuild" if fetched else "attach", fetched
+
+    def _version(self, meta: Meta) -> str:
+        """What a living engine must have been made for: this state, and this tactic."""
+        return f"{meta.token} {self.spec.query.dealt_tactic}"
 
     def _is_bloated(self, held: Held) -> bool:
         """Whether most rows in memory have expired behind a younger one; a restore sheds them."""

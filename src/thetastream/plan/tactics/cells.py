@@ -1,25 +1,35 @@
-"""The layout of tactic ``cells``: equalities and the cell of a band, then the order of a field.
+"""Tactic ``cells``: equalities and the cell of a band, then the order of another field.
 
-See ``tactic.py`` for what a layout is. Prefix and suffix are one number, so that any ordered index
-serves; both may be inexact, as all fields are checked on the rows found.
+Two bands become a few short ranges instead of one long one:
+
+    prefix: cell of x     │ suffix: order of y
+    ··· 17 │ 17 │ 17 │ 18 │ …            a box asks [y - d, y + d] in two cells
+
+Prefix and suffix are one number, so that any ordered index serves; both may be inexact, as all
+fields are checked on the rows found.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from thetastream.boxes.field import Field
 from thetastream.plan.kernels.cells import cell_ranges, cells_of_floats, cells_of_integers, quantize
-from thetastream.plan.tactic import Array, Boxes, Layout, hashed
+from thetastream.plan.layout import NO_PARAMETERS, Array, Boxes, Layout, Reach, hashed
+from thetastream.plan.selectivity import Selectivity
+from thetastream.plan.tactics.family import Family, Options
 from thetastream.schema import Kind
 
-__all__ = ["SUFFIX_BITS", "Cells", "Quantizer"]
+__all__ = ["SUFFIX_BITS", "Cells", "CellsFamily", "Quantizer"]
 
 PREFIX_BITS = 23
 SUFFIX_BITS = 40
+MULTIPLES = (1, 2, 4, 8)  # widths of a cell, in bands
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,6 @@ class Cells(Layout):
     """A composite key: equalities and the cell of a band in front, the order of a field behind."""
 
     tactic = "cells"
-    index = "zoned-runs"
 
     def __init__(
         self,
@@ -72,8 +81,10 @@ class Cells(Layout):
         multiple: int,
         suffix: Field,
         quantizer: Quantizer,
+        index: str = "zoned-runs",
+        parameters: Mapping[str, Any] = NO_PARAMETERS,
     ) -> None:
-        super().__init__(fields)
+        super().__init__(fields, index, parameters)
         self.points = tuple(points)
         self.band = band
         self.multiple = multiple
@@ -146,6 +157,23 @@ class Cells(Layout):
         cell_ranges(owners, first, last, bottoms, tops, *fit, 1 << PREFIX_BITS, *made)
         return Boxes(*made)
 
+    def reach(self, known: Selectivity, lost: float = 0.0) -> Reach:
+        boxes = self._arms(known)
+        share = math.prod(known.shares[field] for field in self.points)
+        share *= max(known.shares[self.suffix], lost)
+        if self.band is not None:
+            share *= min(1.0, known.shares[self.band] * (1 + self.multiple))
+            boxes *= 1 + 1 / self.multiple
+        return Reach(boxes, share)
+
+    def lost(self, known: Selectivity) -> float:
+        """Keys that have drifted off an end of the suffix are no longer told apart."""
+        return 0.0 if known.stored is None else self.quantizer.held(self.suffix.keys(known.stored))
+
+    @property
+    def fits_keys(self) -> bool:
+        return True
+
     def describe(self) -> str:
         parts = [str(field) for field in self.points]
         if self.band is not None:
@@ -160,3 +188,35 @@ def _spread(first: Array, last: Array, owners: Array) -> tuple[Array, Array]:
     at = np.repeat(np.arange(owners.size), counts)
     starts = np.cumsum(counts) - counts
     return owners[at], first[at] + (np.arange(total) - starts[at])
+
+
+class CellsFamily(Family):
+    """Every band as cells of some widths, or equalities alone, and every other field as suffix."""
+
+    name: ClassVar[str] = "cells"
+    summary: ClassVar[str] = "equalities and the cell of a band, then the order of another term"
+    needs: ClassVar[str] = "it needs an equality or a bounded band, and a second term"
+
+    def structures(self) -> Sequence[str]:
+        return ("zoned-runs",)
+
+    def layouts(self, known: Selectivity, options: Options) -> list[Layout]:
+        points = [field for field in known.fields if field.is_point]
+        bands: list[Field | None] = [field for field in known.fields if field.has_cells]
+        return [
+            Cells(
+                known.fields, points, band, multiple, suffix, _fitted(suffix, known), index,
+                options.of(index),
+            )
+            for index in options.structures
+            for band in ([None, *bands] if points else bands)
+            for suffix in known.fields
+            if suffix not in points and suffix is not band
+            for multiple in (MULTIPLES if band is not None else (1,))
+        ]  # fmt: skip
+
+
+def _fitted(suffix: Field, known: Selectivity) -> Quantizer:
+    """Steps that suit the stored keys, if some are known."""
+    stored = known.stored
+    return Quantizer.fit(np.empty(0, np.int64) if stored is None else suffix.keys(stored))

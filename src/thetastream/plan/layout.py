@@ -1,0 +1,220 @@
+"""Layouts: how the keys of a side lie in an index, and how the other side asks for boxes.
+
+A *layout* says what the first key column of an index is and which other columns lie beside it. Its
+first column may be inexact (hashes collide, suffixes are rounded down): it only has to contain
+every match. Fields it does not decide exactly are checked beside it, so answers are always exact.
+
+``Ordered``, the key of one field with the others beside it, serves several tactics; the others
+stand with theirs in ``tactics/``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetastream.boxes.field import Field
+from thetastream.boxes.keys import Keys
+from thetastream.data.kernels.hashing import mix, mix_into
+from thetastream.plan.selectivity import Selectivity
+
+__all__ = ["NO_PARAMETERS", "Array", "Boxes", "Layout", "Ordered", "Reach", "hashed"]
+
+Array = NDArray[np.int64]
+NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
+_EDGES = ("lows", "highs")
+
+
+@dataclass(slots=True)
+class Boxes:
+    """What fresh rows ask: box ``i`` belongs to fresh row ``owners[i]``."""
+
+    lows: Array
+    highs: Array
+    owners: Array
+
+    def __len__(self) -> int:
+        return self.owners.size
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a fresh row is expected to ask for: boxes, and the share of the window inside them."""
+
+    boxes: float
+    share: float
+
+
+class Layout(ABC):
+    """How the rows of one side are keyed, and how the other side asks for them."""
+
+    tactic: str
+    index: str
+    driver: Field | None = None  # the field whose order is kept, if there is one
+    ordered = False  # whether ``arranged`` gives rows in the order of their boxes
+
+    def __init__(
+        self, fields: Sequence[Field], index: str, parameters: Mapping[str, Any] = NO_PARAMETERS
+    ) -> None:
+        self.fields = tuple(fields)
+        self.index = index
+        self.parameters = parameters  # of the index, besides its size
+
+    @property
+    @abstractmethod
+    def checks(self) -> tuple[Field, ...]:
+        """Fields that lie beside the first column."""
+
+    @abstractmethod
+    def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
+        """First key column of rows to store, from the keys of their fields."""
+
+    @abstractmethod
+    def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        """Intervals of the first column; owners index the given pieces."""
+
+    def arranged(self, rows: Keys) -> tuple[Array, Keys]:
+        """The rows that can match, in an order that suits the index: positions and keys."""
+        return rows.able()
+
+    @property
+    def columns(self) -> int:
+        """How many key columns the index has."""
+        return 1 + len(self.checks)
+
+    def matrix(self, keys: Mapping[Field, Array], count: int) -> Array:
+        """Key matrix of ``count`` rows to store, from the keys of their fields."""
+        columns = [self.first_column(keys, count), *(keys[field] for field in self.checks)]
+        return np.stack(columns) if len(columns) > 1 else columns[0].reshape(1, -1)
+
+    def boxes(self, fresh: Keys) -> Boxes:
+        """Boxes of fresh rows; empty ones are left out."""
+        asked = [field.pieces(fresh) for field in self.fields]
+        count = fresh.count
+        parts = [
+            self._part(dict(zip(self.fields, combination, strict=True)), count)
+            for combination in product(*asked)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        lows, highs = (np.concatenate([getattr(p, n) for p in parts], axis=1) for n in _EDGES)
+        return Boxes(lows, highs, np.concatenate([part.owners for part in parts]))
+
+    def _part(self, pieces: dict[Field, tuple[Array, Array]], count: int) -> Boxes:
+        """Boxes for one combination of arms."""
+        owners = np.arange(count)
+        for low, high in pieces.values():
+            full = low <= high
+            if not full.all():
+                owners = owners[full[owners]]
+        first = self.first_interval(pieces, owners)
+        if not self.checks:
+            return Boxes(first.lows.reshape(1, -1), first.highs.reshape(1, -1), first.owners)
+        at = first.owners
+        edges = [pieces[field] for field in self.checks]
+        if at is not owners or at.size < count:  # else every row has one box
+            edges = [(low[at], high[at]) for low, high in edges]
+        lows = np.stack([first.lows, *(low for low, _ in edges)])
+        highs = np.stack([first.highs, *(high for _, high in edges)])
+        return Boxes(lows, highs, at)
+
+    def field_keys(self, matrix: Array) -> dict[Field, Array]:
+        """The keys of every field, back from a key matrix; for moving to another layout."""
+        return dict(zip(self.checks, matrix[1:], strict=True))
+
+    def reach(self, known: Selectivity, lost: float = 0.0) -> Reach:
+        """What a fresh row asks for; a share ``lost`` of the rows cannot be told apart."""
+        return Reach(self._arms(known), 1.0)
+
+    def _arms(self, known: Selectivity) -> float:
+        """Combinations of intervals that make up the boxes of a row."""
+        return math.prod(known.arms[field] for field in self.fields)
+
+    def lost(self, known: Selectivity) -> float:
+        """The share of stored rows that the layout, made for other keys, cannot tell apart."""
+        return 0.0
+
+    @property
+    def fits_keys(self) -> bool:
+        """Whether it is fitted to observed keys, so that it is made anew once there are some."""
+        return False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The layout in words."""
+        return {
+            "tactic": self.tactic,
+            "index": self.index,
+            **({"parameters": _shown(self.parameters)} if self.parameters else {}),
+            "first column": self.describe(),
+            "checked on candidates": [str(field) for field in self.checks],
+        }
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What the first column holds."""
+
+
+class Ordered(Layout):
+    """One field drives; its order is kept."""
+
+    tactic = "ordered"
+
+    driver: Field
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        driver: Field,
+        index: str = "sorted-runs",
+        parameters: Mapping[str, Any] = NO_PARAMETERS,
+    ) -> None:
+        super().__init__(fields, index, parameters)
+        self.driver = driver
+        self.ordered = not driver.is_time
+
+    @property
+    def checks(self) -> tuple[Field, ...]:
+        return tuple(field for field in self.fields if field is not self.driver)
+
+    def first_column(self, keys: Mapping[Field, Array], count: int) -> Array:
+        return keys[self.driver]
+
+    def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
+        low, high = pieces[self.driver]
+        if owners.size == low.size:
+            return Boxes(low, high, owners)
+        return Boxes(low[owners], high[owners], owners)
+
+    def arranged(self, rows: Keys) -> tuple[Array, Keys]:
+        return rows.by_key(self.driver.members[0]) if self.ordered else rows.able()
+
+    def field_keys(self, matrix: Array) -> dict[Field, Array]:
+        return {self.driver: matrix[0], **super().field_keys(matrix)}
+
+    def reach(self, known: Selectivity, lost: float = 0.0) -> Reach:
+        return Reach(self._arms(known), known.shares[self.driver])
+
+    def describe(self) -> str:
+        return f"order of {self.driver}"
+
+
+def _shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as plain values."""
+    return {w: list(held) if isinstance(held, tuple) else held for w, held in parameters.items()}
+
+
+def hashed(columns: Sequence[Array]) -> Array:
+    """One hash per row, from the keys of its columns."""
+    hashes = np.empty(columns[0].size, np.int64)
+    mix(np.ascontiguousarray(columns[0]), hashes)
+    for column in columns[1:]:
+        mix_into(np.ascontiguousarray(column), hashes)
+    return hashes
