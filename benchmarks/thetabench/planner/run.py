@@ -1,9 +1,9 @@
 """Runs cells: every tactic over the same pushes, in turns, every answer compared.
 
 The tactics of a cell take turns: each does the first part of the pushes, then each the second, so
-that a slow minute of the machine hits everyone. ``auto`` is first. A tactic that needs more than
-`SLOW` times as long as the fastest so far is dropped in its first turn or before it, and not tried
-in larger windows.
+that a slow minute of the machine hits everyone. Another one begins each time, as who begins finds
+the rows in no cache; ``auto`` begins the first. A tactic that needs more than `SLOW` times as long
+as the fastest so far is dropped in its first turn or before it, and not tried in larger windows.
 
 A rate is rows by processor seconds, as one thread does all the work and other processes then
 disturb less; it is that of the median turn. Merges are rare and large, so a turn is at least as
@@ -46,7 +46,7 @@ QUICK = ((1 << 14, 1 << 8), (1 << 17, 1 << 13))
 TURNS = 5
 SLOW = 4.0
 _PART = 12  # turns that replace a window
-_LEAST = 1 << 14  # rows of a side in a turn
+_LEAST = 1 << 15  # rows of a side in a turn
 _FEWEST = 2  # pushes of a side in a turn
 _MOST_PAIRS = 1 << 26  # of a cell
 _SPLIT = 4  # batches that a window has at least
@@ -106,8 +106,8 @@ def cells(
         for batch in batches or BATCHES
         if batch <= window // _SPLIT
     ]
-    if quick:
-        sizes = [size for size in sizes if size in QUICK] if not windows and not batches else sizes
+    if quick and not windows and not batches:
+        sizes = list(QUICK)
     if not sizes:
         raise DataError(
             f"there is no cell with windows {list(windows)} and batches {list(batches)}: a window "
@@ -157,7 +157,8 @@ class _Race:
             progress(f"{label}: filling {tactic}")
             self._enter(tactic)
         for turn in range(TURNS):
-            for trial in list(trials):
+            first = turn % len(trials)
+            for trial in trials[first:] + trials[:first]:
                 progress(f"{trial.name}: turn {turn + 1}")
                 done = [other.cpu for other in trials if other.rates]
                 limit = math.inf if turn or not done else _limit(done)
