@@ -171,7 +171,8 @@ def line(contestant: str, speed: float, **more: Any) -> PlannerResult:
     given: dict[str, Any] = {
         "workload": "zipf", "window": 1 << 17, "batch": 1 << 11, "status": "ok",
         "left_layout": f"{contestant}/x: k", "right_layout": f"{contestant}/x: k",
-        "estimate_ns": 100.0, "measured_ns": 200.0, "cpu": "A Processor", "cores": 2,
+        "estimate_ns": 100.0, "measured_ns": 200.0, "cpu_share": 1.0,
+        "cpu": "A Processor", "cores": 2,
     }  # fmt: skip
     return PlannerResult(
         "planner", predicate="l.k = r.k", contestant=contestant, tuples_per_s=speed,
@@ -188,7 +189,7 @@ def sample() -> list[PlannerResult]:
         line("auto", 4e6, **large, left_layout="cells/x: k", right_layout="cells/x: k"),
         line("cells", 4.4e6, **large),
         line("auto", 8e6, workload="band-2"),
-        line("ordered", 7e6, workload="band-2"),
+        line("ordered", 7e6, workload="band-2", cpu_share=0.5),
     ]
 
 
@@ -246,6 +247,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     assert "| zipf | 2^17 | 2^11 | ordered | 2 | auto/x | 1 | **2.00** | 100 | 200 |" in written
     assert "| zipf | 2^20 | 2^11 | cells | 4.4 | cells/x | 4 | 1.10 | 100 | 50 |" in written
     assert "MISSED" in written
+    assert "3 cells, 6 measurements; during 1 of them the machine was busy" in written
     assert "A Processor" in written
     assert filled(written, sample()) == written
     with pytest.raises(DataError, match="no results"):

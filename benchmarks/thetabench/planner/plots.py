@@ -20,6 +20,7 @@ from thetabench.plots import COLOURS
 __all__ = ["plot"]
 
 _MUST, _WORST = 1.25, 1.5  # of the colours
+_DARK = 1.38  # ratios whose colour needs white text
 
 
 def plot(results: Sequence[PlannerResult], folder: Path, name: str) -> list[Path]:
@@ -58,7 +59,9 @@ def _map(panel: Any, found: Sequence[Choice]) -> None:
         name = "" if choice.best.contestant == AUTO else f"\n{choice.best.contestant}"
         weight = "bold" if choice.ratio > _MUST else "normal"
         text = f"{choice.ratio:.2f}{name}"
-        panel.text(column, row, text, ha="center", va="center", fontsize=5.5, weight=weight)
+        colour = "white" if choice.ratio > _DARK else "black"
+        place = {"ha": "center", "va": "center", "fontsize": 5.5}
+        panel.text(column, row, text, weight=weight, color=colour, **place)
     panel.imshow(ratios, aspect="auto", cmap="OrRd", vmin=1.0, vmax=_WORST)
     panel.set_yticks(range(len(workloads)), workloads)
     labels = [f"{_math(window)}\n{_math(batch)}" for window, batch in sizes]

@@ -42,12 +42,12 @@ __all__ = ["BATCHES", "QUICK", "WINDOWS", "Cell", "cells", "contestants", "run",
 
 WINDOWS = (1 << 14, 1 << 17, 1 << 20)
 BATCHES = (1 << 8, 1 << 11, 1 << 13, 1 << 15)
-QUICK = ((1 << 14, 1 << 8), (1 << 17, 1 << 13))
+QUICK = ((1 << 17, 1 << 13),)
 TURNS = 5
 SLOW = 4.0
 _PART = 12  # turns that replace a window
 _LEAST = 1 << 15  # rows of a side in a turn
-_FEWEST = 2  # pushes of a side in a turn
+_FEWEST = 4  # pushes of a side in a turn
 _MOST_PAIRS = 1 << 26  # of a cell
 _SPLIT = 4  # batches that a window has at least
 _GRACE = 0.25  # seconds by which everyone may be slower

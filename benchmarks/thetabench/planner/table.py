@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from thetabench.cli.figures import BUSY
 from thetabench.figure import power
 from thetabench.figure_table import marks
 from thetabench.planner.result import Choice, PlannerResult, choices, read
@@ -35,8 +36,11 @@ def _scored(results: Sequence[PlannerResult]) -> str:
     for score in scores(results):
         values = [score.text(value) for value in (score.value, score.must, score.aim)]
         lines.append(_row([score.measure, *values, score.verdict, score.remark]))
-    first = results[-1]
+    first, ran = results[-1], [result for result in results if result.ran]
+    busy = sum(result.cpu_share < BUSY for result in ran)
     note = (
+        f"{len(choices(results))} cells, {len(ran)} measurements; during {busy} of them "
+        "the machine was busy with other work. "
         f"Answers verified. Machine: {first.cpu}, {first.cores} cores, "
         f"{first.memory_bytes / 2**30:.0f} GiB, {first.system}, Python {first.python}, "
         f"{first.versions}; {first.date}."
