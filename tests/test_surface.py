@@ -87,7 +87,7 @@ def test_stream_join() -> None:
     for name in ("flush", "explain", "metrics", "check"):
         assert signature(getattr(ts.StreamJoin, name)) == {}
     public = {name for name in vars(ts.StreamJoin) if not name.startswith("_")}
-    assert public == {"push", "flush", "explain", "metrics", "check"}
+    assert public == {"push", "flush", "explain", "metrics", "schema", "check"}
 
 
 def test_relation() -> None:

@@ -120,8 +120,8 @@ def test_a_structure_with_parameters(asked: dict[str, Any]) -> None:
     assert "tactic asked for: ibwj/pim-tree(depth=1, slots=4)" in join.explain()
     rows = pa.record_batch({"x": [1, 5, 3]})
     assert sum(batch.num_rows for batch in join.push(left=rows, right=rows)) == 3
-    engine: Any = join._engine
-    assert {recipe.depth for recipe in engine.joined._pool.recipes} == {1}
+    meeting: Any = join._meeting
+    assert {recipe.depth for recipe in meeting.joined._pool.recipes} == {1}
 
 
 @pytest.mark.parametrize(

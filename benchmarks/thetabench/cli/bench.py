@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["bench", "main"]
 
 SPARK, PIM, PANJOIN, SPO = "spark", "pim", "panjoin", "spo"
-ORDERED, SSIJ = "ordered", "ssij"
+ORDERED, SSIJ, PLANNER = "ordered", "ssij", "planner"
 _BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
 
 
@@ -28,7 +28,9 @@ def bench(
     batch: Annotated[list[int] | None, typer.Option(min=1, help="Only this batch size.")] = None,
     contestant: Annotated[
         list[str] | None,
-        typer.Option(help="Only this contestant; options as in thetastream:threads=2."),
+        typer.Option(
+            help="Only this contestant; options as in thetastream:threads=2. Planner: this tactic."
+        ),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0.0, help="Timed seconds per contestant and cell.")
@@ -38,7 +40,7 @@ def bench(
         Path, typer.Option(help="Folder for the result file.", file_okay=False)
     ] = Path("benchmarks/results"),
     plots: Annotated[bool, typer.Option(help="Draw the plots too.")] = False,
-    quick: Annotated[bool, typer.Option(help="Spark: everything, but small.")] = False,
+    quick: Annotated[bool, typer.Option(help="Spark: all, but small. Planner: few cells.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Spark: only these parts, as in join,empty.")
     ] = None,
@@ -108,6 +110,19 @@ def bench(
 
         bench_ssij(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
         return
+    if name == PLANNER:
+        from thetabench.cli.planner import bench_planner
+
+        bench_planner(
+            workloads=workload or (),
+            windows=window or (),
+            batches=batch or (),
+            tactics=contestant or (),
+            quick=quick,
+            output=output,
+            plots=plots,
+        )
+        return
     chosen = experiments.experiment(name).narrowed(
         workloads=workload or (),
         windows=window or (),
@@ -159,6 +174,8 @@ def _list(console: Console) -> None:
     from thetabench.cli.ordered import ABOUT as ABOUT_ORDERED
     from thetabench.cli.panjoin import ABOUT as ABOUT_PANJOIN
     from thetabench.cli.pim import ABOUT as ABOUT_PIM
+    from thetabench.cli.planner import ABOUT as ABOUT_PLANNER
+    from thetabench.cli.planner import list_workloads
     from thetabench.cli.spark import ABOUT
     from thetabench.cli.spo import ABOUT as ABOUT_SPO
     from thetabench.cli.ssij import ABOUT as ABOUT_SSIJ
@@ -185,6 +202,8 @@ def _list(console: Console) -> None:
     list_figures(console, ORDERED_PAPER)
     console.print(f"[bold]{SSIJ}[/]  {ABOUT_SSIJ}", highlight=False)
     list_figures(console, SSIJ_PAPER)
+    console.print(f"[bold]{PLANNER}[/]  {ABOUT_PLANNER}", highlight=False)
+    list_workloads(console)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)
 
 
