@@ -27,8 +27,10 @@ from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.measure import numbers
 from thetastream.engine.collector import Collector
-from thetastream.engine.emit import Task, emitter_of
-from thetastream.engine.lifetime import Facts, lifetime_of
+from thetastream.engine.emit.base import Task
+from thetastream.engine.emit.registry import emitter_of
+from thetastream.engine.lifetime.base import Facts
+from thetastream.engine.lifetime.registry import lifetime_of
 from thetastream.engine.output.answer import check_ranges
 from thetastream.engine.output.batches import Part
 from thetastream.engine.outside import Outside

@@ -1,0 +1,17 @@
+"""From a window to its lifetime: the class that the window names, loaded on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from thetastream.engine.lifetime.base import Facts, Lifetime
+
+__all__ = ["lifetime_of"]
+
+
+def lifetime_of(facts: Facts) -> Lifetime:
+    """The lifetime of a join's window."""
+    module, _, name = facts.query.window.lifetime.partition(":")
+    make = getattr(import_module(f"thetastream.engine.lifetime.{module}"), name)
+    made: Lifetime = make(facts)
+    return made
