@@ -51,6 +51,18 @@ class Binding:
     time_domain: Domain
     time_columns: Mapping[Side, str]
 
+    @cached_property
+    def _compared(self) -> dict[Side, list[tuple[Expression, Domain, str]]]:
+        """What is compared of each side: the expression, its domain, and its name in messages."""
+        return {
+            side: [(b.term.expression(side), b.domain, b.names[side]) for b in self.terms]
+            for side in Side
+        }
+
+    @cached_property
+    def _filters(self) -> dict[Side, tuple[Expression, ...]]:
+        return {side: tuple(self.predicate.filters(side)) for side in Side}
+
     def fields(self, stored: Side) -> tuple[Field, ...]:
         """The key columns an index of the side stores."""
         return self._fields[stored]
@@ -75,13 +87,12 @@ class Binding:
         rows = batch.num_rows
         keys: list[Array] = []
         masks: list[Mask] = []
-        for bound in self.terms:
-            node = bound.term.expression(side)
+        for node, domain, name in self._compared[side]:
             if isinstance(node, Column):
                 values = lookup(node)
             else:
                 values = evaluate(node, lookup, rows)
-            key, valid = to_keys(values, bound.domain, bound.names[side])
+            key, valid = to_keys(values, domain, name)
             keys.append(key)
             if valid is not None:
                 masks.append(valid)
@@ -90,7 +101,7 @@ class Binding:
         times, timed = self._times(side, batch)
         if timed is not None:
             masks.append(timed)
-        for condition in self.predicate.filters(side):
+        for condition in self._filters[side]:
             masks.append(true_mask(condition, lookup, rows))
         valid = reduce(np.logical_and, masks) if masks else None
         return Keys(side, keys, times, rows, valid, timed, null_keys, nan_keys)

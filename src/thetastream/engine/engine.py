@@ -96,6 +96,8 @@ class Engine:
         if query.output is Output.RANGES:
             check_ranges(binding)
         self._numbered = dict(skipped)
+        self._roles = {side: query.roles(side) for side in query.streams}
+        self._stores = {side: query.stores(side) for side in query.streams}
         self.streams = {side: self._new_stream(side, skipped[side]) for side in query.streams}
         # A self-joined stream is found under both roles.
         self.by_role = {side: self.streams.get(side, self.streams[Side.LEFT]) for side in Side}
@@ -186,7 +188,7 @@ class Engine:
                 if pa.types.is_decimal(batch.schema.field(name).type):
                     numbers(batch.column(name), what)  # a value that no fold can take is refused
             keys = self.binding.keys
-            roles = {role: keys(role, batch) for role in self.query.roles(side)}
+            roles = {role: keys(role, batch) for role in self._roles[side]}
             fresh.append(Fresh(side, batch, roles))
         ranked = self.lifetime.ranked(fresh)
         self.counters.seconds["keys"] += perf_counter() - started
@@ -217,7 +219,7 @@ class Engine:
         parts = self._arrive(due)
         if self.counters.pushes % 8 == 0:
             self._measure()
-        return Pushed(parts, [rows for rows in due if rows.count])
+        return Pushed(parts, [rows for rows in due if rows.batch.num_rows])
 
     def finish(self) -> Pushed:
         """The streams have ended: all that waits is processed, all that is unmatched is emitted."""
@@ -256,7 +258,7 @@ class Engine:
 
     def append(self, rows: Fresh) -> int:
         """Keep the payload of rows; returns the id of the first."""
-        if not self.query.stores(rows.side):
+        if not self._stores[rows.side]:
             return 0
         started = perf_counter()
         first = self.streams[rows.side].append(rows)
@@ -283,8 +285,14 @@ class Engine:
         if not lifetime.eager:
             self._index(rows, first, self.streams[side].rows.first)
             return parts
-        self._index(rows, first, lifetime.floor(side))
-        return parts + self._leave(side)
+        before, stream = lifetime.floor(side), self.streams[side]
+        self._index(rows, first, before)
+        for role in self._kept[side]:
+            parts += self._emitter.final(role, stream.unmatched(role, before))
+        started = perf_counter()
+        stream.expire(before)
+        self.counters.seconds["expire"] += perf_counter() - started
+        return parts
 
     def _ask(self, rows: Fresh, first: int) -> list[Part]:
         """Fresh rows, of ids ``first …``, look for stored ones."""

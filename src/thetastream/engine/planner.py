@@ -53,18 +53,19 @@ class Planner:
         often = self._counters.pushes < _OFTEN or self._counters.pushes % _OFTEN == 0
         due = []
         for rows in fresh:
-            if not rows.count:
+            count = rows.batch.num_rows
+            if not count:
                 continue
             for role, keys in rows.roles.items():
                 if often:
                     self._samples[role] = sample(keys)
-                self._batches[role] += (rows.count - self._batches[role]) / _OFTEN
+                self._batches[role] += (count - self._batches[role]) / _OFTEN
                 asked = Side.RIGHT if role is Side.LEFT else Side.LEFT
                 self._probes[asked] += 1
                 if self._probes[asked] >= self._due[asked] and asked in streams[asked].stored:
                     due.append(asked)
         if due and len(self._samples) == len(Side):
-            arriving = {rows.side: rows.count for rows in fresh}
+            arriving = {rows.side: rows.batch.num_rows for rows in fresh}
             for role in due:
                 self._review(role, streams[role], arriving.get(role, 0))
 

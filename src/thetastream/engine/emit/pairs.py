@@ -35,17 +35,19 @@ class Pairs(Emitter):
         self._shape = task.shape
         self._numbered = task.query.output.numbered
         self._ways = 2 if task.mirrored else 1
+        self._inner, self._semi = task.query.how is How.INNER, task.query.how is How.SEMI
+        self._paired = task.query.how.pairs
 
     def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
         if probe is None:
             return []
-        task, how = self._task, self._task.query.how
-        marker = None if how is How.INNER else _Marker(task, probe)
+        task = self._task
+        marker = None if self._inner else _Marker(task, probe)
         see = marker.see if marker is not None and marker.needed else None
         matches = collect(probe, task.pool, see, base.EAGER_PAIRS)
-        if marker is not None and how is How.SEMI:
+        if marker is not None and self._semi:
             return self.final(Side.LEFT, marker.newly())
-        if not how.pairs:
+        if not self._paired:
             return []
         return self._pairs(self._led(matches, probe), probe)
 

@@ -117,7 +117,7 @@ class SortedRuns(Index):
         runs = [run for run in self._runs if run.last >= self._before]
         at = len(runs) - 2
         while at >= 0:
-            if len(runs[at]) > self.ratio * len(runs[at + 1]):
+            if runs[at].ids.size > self.ratio * runs[at + 1].ids.size:
                 at -= 1
                 continue
             merged = self._merged(runs[at], runs[at + 1])
@@ -133,12 +133,12 @@ class SortedRuns(Index):
 
     def _merged(self, older: Run, newer: Run) -> Run | None:
         self._merges += 1
-        self._merged_rows += len(older) + len(newer)
-        if older.room is not None and len(older) >= 4 * len(newer) and not self._answers:
+        self._merged_rows += older.ids.size + newer.ids.size
+        if older.room is not None and older.ids.size >= 4 * newer.ids.size and not self._answers:
             found = self._merged_in_place(older.room, older, newer)
             if found is not None:
                 return self._run_in(older.room, *found, older, newer)
-        total = len(older) + len(newer)
+        total = older.ids.size + newer.ids.size
         # Room to merge in place later: plenty for short runs, which still grow; little for long
         # ones, as it is held all the time.
         size = max(total + total // 16, min(2 * total, self.capacity // 6))
@@ -153,10 +153,10 @@ class SortedRuns(Index):
 
         Only when no answer is open: an answer reads runs as they were.
         """
-        size, stop = room[1].size, older.start + len(older)
-        if older.start >= len(newer):
+        size, stop = room[1].size, older.start + older.ids.size
+        if older.start >= newer.ids.size:
             return 0, merge_to_front(*older.place, *newer.place, self._before)
-        if size - stop >= len(newer):
+        if size - stop >= newer.ids.size:
             start = merge_to_back(*older.place, *newer.place, self._before)
             return start, size - start
         return None
