@@ -159,6 +159,15 @@ def test_popularity_is_a_distribution(leaves: int, batches: list[list[int]]) -> 
     assert (known.places >= 0).all()
 
 
+@pytest.mark.parametrize("leaves", [1, 15, 1000])
+def test_a_relation_that_has_grown_is_still_sampled(leaves: int) -> None:
+    sample = Sample(leaves, 4096)
+    sample.add(np.arange(3 * leaves).repeat(2))
+    found = sample.summary()
+    assert found.places.shape[1] == PARTS
+    assert float(found.share @ found.leaves) == pytest.approx(1.0)
+
+
 def test_the_sample_follows_the_stream() -> None:
     sample = Sample(1000, 64)
     sample.add(np.full(100, 7))

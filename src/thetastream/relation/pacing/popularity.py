@@ -100,7 +100,8 @@ class Sample:
         seen, counts = np.unique(known, return_counts=True)
         ranks = _class_of(counts)
         classes = int(ranks.max()) + 1
-        parts = seen.astype(np.int64) * PARTS // self._leaves
+        # Leaves that updates have added since lie in the last part.
+        parts = np.minimum(seen.astype(np.int64) * PARTS // self._leaves, PARTS - 1)
         places = np.bincount(ranks * PARTS + parts, minlength=classes * PARTS).astype(np.float64)
         places = places.reshape(classes, PARTS)
         leaves = places.sum(axis=1)
