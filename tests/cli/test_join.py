@@ -194,7 +194,7 @@ def test_the_answer_does_not_depend_on_how(command, tmp_path: Path, options: lis
         (["--on", "l.x =", "--count", "5"], "error"),
         (["--on", "l.x = r.s", "--count", "5"], "error"),
         (["--on", "l.x = r.x", "--count", "0"], "at least 1"),
-        (["--on", "l.x = r.x"], "--window and --count"),
+        (["--on", "l.x = r.x"], "--window, --count, --session"),
         (["--on", "l.x = r.x", "--count", "5", "--how", "outer"], "inner"),
         (["--on", "l.x = r.x", "--window", "5", "--time", "gone"], "gone"),
         (["--on", "l.x = r.x", "--count", "5", "--tactic", "gone"], "gone"),

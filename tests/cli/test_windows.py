@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import typer
 
@@ -22,27 +24,37 @@ from thetastream.side import Side
             ts.TimeWindow(("1 h", "5 min"), time=("t", "u"), lateness="5 s", slide="1 min"),
         ),
         ({"window": "600", "time": "t", "lateness": "5"}, ts.TimeWindow(600, time="t", lateness=5)),
+        ({"session": "30 s", "time": "t"}, ts.SessionWindow("30 s", time="t")),
+        (
+            {"session": "5", "time": "t,u", "by": "k", "lateness": "2"},
+            ts.SessionWindow(5, time=("t", "u"), by="k", lateness=2),
+        ),
+        ({"unbounded": True}, ts.Unbounded()),
     ],
 )
-def test_options_make_a_window(options: dict[str, str], window: ts.CountWindow) -> None:
+def test_options_make_a_window(options: dict[str, Any], window: Any) -> None:
     assert WindowOptions(**options).build() == window
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "one of --window and --count"),
-        ({"window": "1 s", "time": "t", "count": "5"}, "one of --window and --count"),
+        ({}, "one of --window, --count, --session"),
+        ({"window": "1 s", "time": "t", "count": "5"}, "one of --window, --count, --session"),
         ({"window": "1 s"}, "needs --time"),
         ({"window": "1 s", "time": "t", "order": "n"}, "--order belongs to --count"),
         ({"count": "5", "time": "t"}, "--time belongs to --window"),
         ({"count": "5", "lateness": "1 s"}, "--lateness belongs to --window"),
+        ({"session": "5"}, "--session needs --time"),
+        ({"session": "5", "time": "t", "slide": "1"}, "--slide belongs to --window and --count"),
+        ({"window": "5", "time": "t", "by": "k"}, "--by belongs to --session, not to --window"),
+        ({"unbounded": True, "time": "t"}, "--time belongs to --window and --session"),
         ({"count": "many"}, "whole number; got 'many'"),
         ({"count": "1,2,3"}, "one value or LEFT,RIGHT"),
         ({"window": "1 s,", "time": "t"}, "one value or LEFT,RIGHT"),
     ],
 )
-def test_options_that_do_not_fit(options: dict[str, str], message: str) -> None:
+def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
     with pytest.raises(typer.BadParameter, match=message):
         WindowOptions(**options).build()
 

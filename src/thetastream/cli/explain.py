@@ -45,6 +45,15 @@ def explain(
         str | None, typer.Option(help="Count window; 1048576 when no window is given.")
     ] = None,
     slide: Annotated[str | None, typer.Option(help="Rows leave at multiples of this only.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help='Sessions that end with a pause longer than this: "30 s".')
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="With --session, a column whose values have own sessions.")
+    ] = None,
+    unbounded: Annotated[
+        bool, typer.Option("--unbounded", help="No window: rows never leave.")
+    ] = False,
     how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
     aggregate: Annotated[
         list[str] | None,
@@ -68,9 +77,18 @@ def explain(
     """Show which terms are indexed and how, what is checked on candidates, and at what cost."""
     import thetastream as ts
 
-    if window is None and count is None:
+    if window is None and count is None and session is None and not unbounded:
         count = str(1 << 20)
-    options = WindowOptions(window=window, time=time, lateness=lateness, count=count, slide=slide)
+    options = WindowOptions(
+        window=window,
+        time=time,
+        lateness=lateness,
+        count=count,
+        slide=slide,
+        session=session,
+        by=by,
+        unbounded=unbounded,
+    )
     join = ts.StreamJoin(
         on,
         window=options.build(),

@@ -67,6 +67,15 @@ def join(
     slide: Annotated[
         str | None, typer.Option(help="Rows leave at multiples of this only; exact without it.")
     ] = None,
+    session: Annotated[
+        str | None, typer.Option(help='Sessions that end with a pause longer than this: "30 s".')
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="With --session, a column whose values have own sessions.")
+    ] = None,
+    unbounded: Annotated[
+        bool, typer.Option("--unbounded", help="No window: rows never leave.")
+    ] = False,
     how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
     columns: Annotated[
         str | None, typer.Option(help="Output columns to keep, comma-separated; all without it.")
@@ -115,7 +124,15 @@ def join(
 
     asked = read_options(aggregate)
     options = WindowOptions(
-        window=window, time=time, lateness=lateness, count=count, order=order, slide=slide
+        window=window,
+        time=time,
+        lateness=lateness,
+        count=count,
+        order=order,
+        slide=slide,
+        session=session,
+        by=by,
+        unbounded=unbounded,
     )
     answer = Output.of(give)
     if answer is Output.RANGES:

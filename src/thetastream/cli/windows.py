@@ -10,7 +10,8 @@ import typer
 from thetastream.side import Side
 
 if TYPE_CHECKING:
-    from thetastream import CountWindow, TimeWindow
+    from thetastream import CountWindow
+    from thetastream.window import Window
 
 __all__ = ["WindowOptions"]
 
@@ -25,30 +26,64 @@ class WindowOptions:
     count: str | None = None
     order: str | None = None
     slide: str | None = None
+    session: str | None = None
+    by: str | None = None
+    unbounded: bool = False
 
-    def build(self) -> CountWindow | TimeWindow:
+    def build(self) -> Window:
         """Make the window; typer's own error names an option that is missing or does not fit."""
         import thetastream as ts
 
-        if (self.window is None) == (self.count is None):
-            raise typer.BadParameter("pass one of --window and --count")
-        if self.window is not None:
-            if self.order is not None:
-                raise typer.BadParameter("--order belongs to --count, not to --window")
-            if self.time is None:
-                raise typer.BadParameter("--window needs --time, the event time column")
-            sizes = [_length(part) for part in _parts("--window", self.window)]
-            return ts.TimeWindow(
-                sizes[0] if len(sizes) == 1 else (sizes[0], sizes[1]),
-                time=_one_or_pair("--time", self.time),
-                lateness=0 if self.lateness is None else _length(self.lateness),
-                slide=None if self.slide is None else _length(self.slide),
-            )
-        for name, value in (("--time", self.time), ("--lateness", self.lateness)):
-            if value is not None:
-                raise typer.BadParameter(f"{name} belongs to --window, not to --count")
-        assert self.count is not None
-        counts = [_whole("--count", part) for part in _parts("--count", self.count)]
+        kinds = {
+            "--window": self.window is not None,
+            "--count": self.count is not None,
+            "--session": self.session is not None,
+            "--unbounded": self.unbounded,
+        }
+        asked = [option for option, given in kinds.items() if given]
+        if len(asked) != 1:
+            raise typer.BadParameter("pass one of --window, --count, --session and --unbounded")
+        self._check(asked[0])
+        if self.unbounded:
+            return ts.Unbounded()
+        if self.count is not None:
+            return self._count_window(self.count)
+        assert self.time is not None
+        time = _one_or_pair("--time", self.time)
+        lateness = 0 if self.lateness is None else _length(self.lateness)
+        if self.session is not None:
+            by = None if self.by is None else _one_or_pair("--by", self.by)
+            return ts.SessionWindow(_length(self.session), time=time, by=by, lateness=lateness)
+        assert self.window is not None
+        sizes = [_length(part) for part in _parts("--window", self.window)]
+        return ts.TimeWindow(
+            sizes[0] if len(sizes) == 1 else (sizes[0], sizes[1]),
+            time=time,
+            lateness=lateness,
+            slide=None if self.slide is None else _length(self.slide),
+        )
+
+    def _check(self, kind: str) -> None:
+        """Refuse options that belong to other windows, and name one that is missing."""
+        options = {
+            "--time": (self.time, ("--window", "--session")),
+            "--lateness": (self.lateness, ("--window", "--session")),
+            "--order": (self.order, ("--count",)),
+            "--slide": (self.slide, ("--window", "--count")),
+            "--by": (self.by, ("--session",)),
+        }
+        for option, (value, owners) in options.items():
+            if value is not None and kind not in owners:
+                raise typer.BadParameter(
+                    f"{option} belongs to {' and '.join(owners)}, not to {kind}"
+                )
+        if kind in options["--time"][1] and self.time is None:
+            raise typer.BadParameter(f"{kind} needs --time, the event time column")
+
+    def _count_window(self, count: str) -> CountWindow:
+        import thetastream as ts
+
+        counts = [_whole("--count", part) for part in _parts("--count", count)]
         return ts.CountWindow(
             counts[0] if len(counts) == 1 else (counts[0], counts[1]),
             order=None if self.order is None else _one_or_pair("--order", self.order),

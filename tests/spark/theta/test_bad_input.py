@@ -15,7 +15,7 @@ from thetastream.errors import PredicateError, SchemaError, StateError, WindowEr
 from thetastream.spark import explain, theta_join
 from thetastream.spark.theta.worker import pickled
 from thetastream.testing.streams import Scenario
-from thetastream.window import CountWindow, TimeWindow
+from thetastream.window import CountWindow, SessionWindow, TimeWindow, Unbounded
 
 from ..drive import rows
 from ..simulate import spec_of
@@ -47,6 +47,12 @@ def test_a_join_without_a_window(stream: Any, table: Any) -> None:
             theta_join(frame, frame, "l.x = r.x", None)  # type: ignore[arg-type]
     with pytest.raises(WindowError, match="must be a TimeWindow or a CountWindow; got '10 min'"):
         theta_join(stream, None, "l.x = r.x", "10 min")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("window", [SessionWindow("5 s", time="t"), Unbounded()], ids=str)
+def test_windows_that_run_in_one_process(stream: Any, window: Any) -> None:
+    with pytest.raises(WindowError, match=r"on Spark a window must be.*StreamJoin takes it"):
+        theta_join(stream, stream, "l.x = r.x", window)
 
 
 def test_a_count_window_without_an_order(stream: Any) -> None:
