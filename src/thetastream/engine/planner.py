@@ -34,7 +34,8 @@ class Planner:
         self._tactic = query.dealt_tactic
         self._pairless = bool(query.output.bounded or query.aggregates) and settled(binding)
         self._samples: dict[Side, Keys] = {}
-        self._batches = dict.fromkeys(Side, BATCH)
+        self._batches: dict[Side, float] = {}  # rows of a push, on average of late
+        self._pushes = dict.fromkeys(Side, 0)
         self._probes = dict.fromkeys(Side, 0)
         self._due = dict.fromkeys(Side, 1)
 
@@ -50,16 +51,17 @@ class Planner:
 
         Keys are sampled from every push at first, now and then later.
         """
-        often = self._counters.pushes < _OFTEN or self._counters.pushes % _OFTEN == 0
         due = []
         for rows in fresh:
             count = rows.batch.num_rows
             if not count:
                 continue
             for role, keys in rows.roles.items():
-                if often:
+                self._pushes[role] += 1
+                if self._pushes[role] <= _OFTEN or self._pushes[role] % _OFTEN == 0:
                     self._samples[role] = sample(keys)
-                self._batches[role] += (count - self._batches[role]) / _OFTEN
+                known = self._batches.get(role, float(count))
+                self._batches[role] = known + (count - known) / _OFTEN
                 asked = Side.RIGHT if role is Side.LEFT else Side.LEFT
                 self._probes[asked] += 1
                 if self._probes[asked] >= self._due[asked] and asked in streams[asked].stored:
@@ -80,7 +82,7 @@ class Planner:
             self._stored_sample(role, stream),
             self._samples[role.other],
             stored.choice,
-            batch=self._batches[role],
+            batch=self._batches.get(role, BATCH),
             slide=self._query.window.slide_rows,
             pairless=self._pairless,
         )

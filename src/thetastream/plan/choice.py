@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,7 @@ def choose(
     estimates = [_estimate(layout, known, rows, batch) for layout in layouts]
     if current is not None and not _outdated(current, known):
         estimates.insert(0, _again(current, known, rows, batch))
-    estimates.sort(key=lambda estimate: estimate.nanoseconds)
+    estimates.sort(key=lambda estimate: _weight(estimate, current))
     named = {str(field): float(f"{share:.3g}") for field, share in known.shares.items()}
     return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, known.sampled)
 
@@ -121,8 +121,14 @@ def _outdated(current: Choice, known: Selectivity) -> bool:
 
 def _again(current: Choice, known: Selectivity, rows: float, batch: float) -> Estimate:
     """The present layout by the new figures."""
-    held = _estimate(current.layout, known, rows, batch, current.layout.lost(known))
-    return replace(held, nanoseconds=held.nanoseconds * STAY) if current.sampled else held
+    return _estimate(current.layout, known, rows, batch, current.layout.lost(known))
+
+
+def _weight(estimate: Estimate, current: Choice | None) -> float:
+    """What estimates are compared by: a layout in use counts for less."""
+    if current is None or not current.sampled or estimate.layout is not current.layout:
+        return estimate.nanoseconds
+    return estimate.push + (estimate.nanoseconds - estimate.push) * STAY
 
 
 # --- Explanations --------------------------------------------------------------------------------

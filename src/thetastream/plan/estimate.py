@@ -1,12 +1,13 @@
 """What a layout costs per fresh row, by the structure under it.
 
-How many rows a box holds is estimated by ``selectivity.py``. Costs are nanoseconds on one core, of
-the order of the figures in ``benchmarks/results``; only their ratios matter. A fresh row asks its
-boxes, and is then stored itself:
+How many rows a box holds is estimated by ``selectivity.py``. Costs are nanoseconds on one core,
+fitted to the steps that ``thetastream bench planner`` measures (sort, probe, insert and merge; the
+gathering of payload is the same for all). A fresh row is prepared, asks its boxes, and is then
+stored itself; a push costs something whatever it holds:
 
                    a box is searched in               a row is stored by
     sorted runs    a few runs                         merges: 12 steps in each run but the last
-    zoned runs     the same, blocks by their zones    the same merges, of several columns
+    zoned runs     the same, blocks by their zones    the same merges
     permutations   a few structures (``spo-join``)    sorts and merges of every column
     subwindows     all of them (``panjoin``)          a merge into the newest, or a partition of it
     trees          by the equations of ``cost.py``, with constants that can be calibrated (``ibwj``)
@@ -29,24 +30,37 @@ from thetastream.plan.selectivity import ZONE, Selectivity
 
 __all__ = ["MATCH_NS", "Estimate", "estimate", "tree_estimate"]
 
-SEARCH_NS = 45.0  # one box in one run
-RUNS = 3.0
-CHECK_NS = 2.0  # one candidate, short ranges
-SCAN_NS = 0.35  # one candidate, long ranges (vector loop)
-LONG = 128.0
+COLUMN_PUSH_NS = 57_000.0  # one push of a side, for every column beside the first
+CHAIN_PUSH_NS = 160_000.0  # more, for a chain of subwindows
+PERMUTED_PUSH_NS = 300_000.0  # more, for permutations
+SEARCH_NS = 28.0  # one box in the runs of a window that fits the first caches
+MISS_NS = 14.0  # the same, for every doubling of the window above CACHED rows
+CACHED = 1 << 14
+DENSE = 32.0  # rows per box below which neighbouring boxes share what they fetch
+SPARSE = 1024.0  # rows per box above which each box starts anew
+EDGED = 1.7  # times a search, if both edges of a box are looked up in zoned runs
+CHECK_NS = 2.4  # one candidate, if nothing else is to be checked
+BESIDES_NS = 5.0  # one candidate with other fields to check, in a block with a match
+SCAN_NS = 0.2  # the same, in a block without one (vector loop)
 BESIDE_NS = 0.2  # one field beside the first column, on one candidate
-MATCH_NS = 12.0
+MATCH_NS = 1.0
 LOOP_NS = 1.0  # one row of a nested loop
-MERGE_NS = 1.5  # one step of a merge
+MERGE_NS = 3.2  # one step of a merge
+COLUMN_MERGE = 0.1  # more, for every further column
 MERGE_STEPS = 12.0  # of a row in one run: the ratio of the sizes of neighbours
 HELD = SUBWINDOWS + 1.0  # subwindows of a chain: those that fill the window, and the oldest
 SUBWINDOW_NS = 45.0  # one box in one subwindow
 PARTITION_NS = 25.0  # one row into its partition of a subwindow (RaP-Table, WiB⁺-Tree)
-EDGE_NS = 15.0  # the high edge of a box in one run, which zones need
+EDGE_NS = 10.0  # the high edge of a box, which zones need
 SUPER_NS = 0.3  # one zone of 64 blocks that is passed over
 BLOCK_NS = 20.0  # one block that is read
-OFFSET_NS = 40.0  # one box in one column of a structure
-PERMUTE_NS = 5.0  # one step of a merge in one column
+FETCH_NS = 60.0  # the same, of the first FETCHED blocks of a box: nothing has fetched them yet
+FAR_NS = 10.0  # more, for every doubling of the window above CACHED rows
+FETCHED = 8.0
+OFFSETS = 5.0  # searches of a box in the columns of all structures of permutations
+APART_NS = 450.0  # one of the first blocks that a box reads in permutations
+SHARED_NS = 75.0  # the same, if boxes lie so dense that they share them
+PERMUTE_NS = 8.0  # one step of a merge in one column
 PERMUTED_STEPS = 4.0  # the ratio of the sizes of neighbouring structures
 
 
@@ -59,6 +73,7 @@ class Estimate:
     candidates: float
     nanoseconds: float
     insert: float = 0.0  # part of it; 0 where the steps say it
+    push: float = 0.0  # part of it: a push, shared by its rows
     steps: Cost | None = None  # of an index-based window join, tuple by tuple
     constants: str = ""  # where those of the steps come from
 
@@ -72,6 +87,8 @@ class Estimate:
         }
         if self.insert:
             facts["of which for its insert"] = round(self.insert, 1)
+        if self.push:
+            facts["of which for its share of a push"] = round(self.push, 1)
         if self.steps is not None:
             steps = {step: round(cost, 1) for step, cost in self.steps.as_dict().items()}
             facts["ns per tuple, by step"] = steps
@@ -103,9 +120,49 @@ class _Work:
         """Nanoseconds for the fields beside the first column, and for the matches."""
         return self.candidates * BESIDE_NS * len(self.layout.checks) + self.matching
 
-    def estimate(self, search: float, insert: float, candidates: float | None = None) -> Estimate:
+    @property
+    def far(self) -> float:
+        """How far from the caches a row of the window is: doublings above those that fit them.
+
+        Boxes that lie close share what they fetch.
+        """
+        doublings = max(0.0, math.log2(max(self.rows, 1.0) / CACHED))
+        return doublings * (0.6 if self.dense else 1.5 if self.sparse else 1.0)
+
+    @property
+    def dense(self) -> bool:
+        """Whether neighbouring boxes of a push touch the same rows."""
+        return self.rows <= DENSE * self.batch
+
+    @property
+    def sparse(self) -> bool:
+        """Whether boxes of a push are so far apart that each starts anew."""
+        return self.rows > SPARSE * self.batch
+
+    @property
+    def search(self) -> float:
+        """Nanoseconds to find where a box begins in the runs of the window."""
+        return SEARCH_NS + MISS_NS * self.far
+
+    @property
+    def busy(self) -> float:
+        """The share of boxes that hold anything to speak of."""
+        driver = self.layout.driver
+        return 1.0 if driver is None else max(self.known.busy(driver), 1e-3)
+
+    def fetched(self, candidates: float) -> float:
+        """Nanoseconds for the blocks that a box reads first; long ranges are read on at speed."""
+        blocks = 1.5 * min(candidates / self.busy, 1.0) + candidates / self.busy / ZONE
+        return self.busy * min(blocks, FETCHED) * (FETCH_NS + FAR_NS * self.far)
+
+    def estimate(
+        self, search: float, insert: float, candidates: float | None = None, push: float = 0.0
+    ) -> Estimate:
         found = self.candidates if candidates is None else candidates
-        return Estimate(self.layout, self.reach.boxes, found, search + insert, insert)
+        whole_push = push + self.layout.push_ns + COLUMN_PUSH_NS * len(self.layout.checks)
+        push = whole_push / max(self.batch, 1.0)
+        whole = search + insert + self.layout.prepare_ns + push
+        return Estimate(self.layout, self.reach.boxes, found, whole, insert, push)
 
 
 def estimate(
@@ -129,14 +186,17 @@ def _price(layout: Layout) -> Callable[[_Work], Estimate]:
 
 def _in_runs(work: _Work) -> Estimate:
     """Sorted runs: a search in a few of them, then a range of candidates."""
-    search = work.reach.boxes * RUNS * SEARCH_NS
+    search = work.reach.boxes * work.search
+    if work.layout.index == "zoned-runs":
+        search = EDGED * search + work.fetched(work.candidates)
     return work.estimate(search + _reading(work) + work.checking, _runs_insert(work))
 
 
 def _chained(work: _Work) -> Estimate:
     """A chain of subwindows: a search in each."""
     search = work.reach.boxes * HELD * SUBWINDOW_NS
-    return work.estimate(search + _reading(work) + work.checking, _chain_insert(work))
+    read = search + _reading(work) + work.checking
+    return work.estimate(read, _chain_insert(work), push=CHAIN_PUSH_NS)
 
 
 def _scanned(work: _Work) -> Estimate:
@@ -150,10 +210,10 @@ def _zoned(work: _Work) -> Estimate:
     assert layout.driver is not None
     within = work.candidates
     blocks = within / ZONE * min(known.met(layout.driver, f, rows) for f in layout.checks)
-    search = work.reach.boxes * RUNS * (SEARCH_NS + EDGE_NS)
+    search = work.reach.boxes * (work.search + EDGE_NS)
     search += within / ZONE**2 * SUPER_NS + blocks * BLOCK_NS
-    insert = _runs_insert(work) * (layout.columns + 1) / 2
-    return work.estimate(search + work.matching, insert, blocks * ZONE)
+    search += work.fetched(max(blocks * ZONE, rows * known.joint))
+    return work.estimate(search + work.matching, _runs_insert(work), blocks * ZONE)
 
 
 def _permuted(work: _Work) -> Estimate:
@@ -170,8 +230,9 @@ def _permuted(work: _Work) -> Estimate:
     sweep = rows / batch * BIT_NS + blocks * WORD_NS
     levels = max(0.0, math.log(max(rows, 1.0) / batch, PERMUTED_STEPS))
     insert = layout.columns * (SORT_NS + PERMUTE_NS * PERMUTED_STEPS * levels)
-    search = work.reach.boxes * (RUNS * layout.columns * OFFSET_NS) + min(scan, sweep)
-    return work.estimate(search + work.matching, insert, blocks * ZONE)
+    search = work.reach.boxes * OFFSETS * work.search + min(scan, sweep)
+    search += min(blocks, FETCHED) * (SHARED_NS if work.dense else APART_NS)
+    return work.estimate(search + work.matching, insert, blocks * ZONE, PERMUTED_PUSH_NS)
 
 
 _BY_COLUMNS: dict[str, Callable[[_Work], Estimate]] = {
@@ -202,15 +263,20 @@ def tree_estimate(layout: Layout, known: Selectivity, rows: float) -> Estimate:
 
 
 def _reading(work: _Work) -> float:
-    """Nanoseconds for the candidates: long ranges are read by vector loops."""
-    long = work.candidates / max(work.reach.boxes, 1.0) > LONG
-    return work.candidates * (SCAN_NS if long or work.layout.index == "zoned-runs" else CHECK_NS)
+    """Nanoseconds for the candidates: blocks without a match are passed by vector loops."""
+    if work.layout.index == "zoned-runs":
+        return work.candidates * SCAN_NS
+    if not work.layout.checks:
+        return work.candidates * CHECK_NS
+    slow = min(work.candidates, ZONE * work.rows * work.known.joint)
+    return slow * BESIDES_NS + (work.candidates - slow) * SCAN_NS
 
 
 def _runs_insert(work: _Work) -> float:
     """Into sorted runs: a row is merged into every run that is longer than a batch."""
     longer = max(0.0, math.log(max(work.rows, 1.0) / max(work.batch, 1.0), MERGE_STEPS))
-    return MERGE_NS * (1 + MERGE_STEPS * longer)
+    beside = 1 + COLUMN_MERGE * (work.layout.columns - 1)
+    return MERGE_NS * (1 + MERGE_STEPS * longer) * beside
 
 
 def _chain_insert(work: _Work) -> float:

@@ -60,6 +60,8 @@ class Layout(ABC):
     index: str
     driver: Field | None = None  # the field whose order is kept, if there is one
     ordered = False  # whether ``arranged`` gives rows in the order of their boxes
+    prepare_ns = 20.0  # to sort a row, and to make its boxes and the keys that the index stores
+    push_ns = 130_000.0  # one push of a side, however few rows it has
 
     def __init__(
         self, fields: Sequence[Field], index: str, parameters: Mapping[str, Any] = NO_PARAMETERS

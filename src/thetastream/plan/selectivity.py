@@ -127,12 +127,32 @@ class Selectivity:
         """Mean share of the stored sample inside the intervals of the fresh sample."""
         if self.fresh is None:
             return _assumed(field)
+        return min(1.0, max(float(self._inside[field].mean()), 1e-9))
+
+    @cached_property
+    def _inside(self) -> dict[Field, NDArray[np.float64]]:
+        """For each field, the share of the stored sample inside every fresh row's intervals."""
+        return {field: self._shares_inside(field) for field in self.fields}
+
+    def _shares_inside(self, field: Field) -> NDArray[np.float64]:
+        assert self.fresh is not None
         keys = np.sort(self._keys(field))
-        total = 0.0
+        inside = np.zeros(len(self.fresh))
         for low, high in field.pieces(self.fresh):
-            inside = np.maximum(_rank(keys, high, "right") - _rank(keys, low, "left"), 0.0)
-            total += float(np.where(low <= high, inside, 0.0).mean())
-        return min(1.0, max(total / keys.size, 1e-9))
+            ranks = np.maximum(_rank(keys, high, "right") - _rank(keys, low, "left"), 0.0)
+            inside += np.where(low <= high, ranks, 0.0)
+        return inside / keys.size
+
+    def busy(self, field: Field) -> float:
+        """The share of fresh rows that hold most of what is inside a field's intervals.
+
+        1 when all intervals hold alike, 1/n when one of n holds everything: (Σx)² / (n Σx²).
+        """
+        if self.fresh is None:
+            return 1.0
+        inside = self._inside[field]
+        squares = float((inside**2).sum())
+        return float(inside.sum()) ** 2 / (inside.size * squares) if squares else 1.0
 
     def _keys(self, field: Field) -> Array:
         assert self.stored is not None

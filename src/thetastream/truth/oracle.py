@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from thetastream.condition.predicate import Compare, Condition, Predicate
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.side import How, Side
+from thetastream.truth.sessions import assign_sessions
 from thetastream.window import CountWindow, EventTime, SessionWindow, TimeWindow, Unbounded, Window
 
 __all__ = ["Answer", "Arrived", "Moment", "arrive", "evaluate", "join", "matches", "meet", "read"]
@@ -129,10 +131,9 @@ def arrive(
     for number, push in enumerate(pushes):
         frontier = _frontier([rows[side] for side in streams], window)
         for side in streams:  # left first, then right
-            names = {*predicate.columns(side), *([marks[side.position]] if marks else [])}
+            names = {*predicate.columns(side), *window.columns(side).values()}
             names |= set(predicate.columns(side.other)) if self_join else set()
             names |= set(more) if side is Side.RIGHT else set()
-            names |= set(window.columns(side).values())
             table = push[side.position]
             for values in [] if table is None else read(table, names):
                 mark = _plain(values[marks[side.position]]) if marks else None
@@ -148,32 +149,8 @@ def arrive(
         for row in rows[side]:
             row.before = bisect_left(others, row.arrival)
     if isinstance(window, SessionWindow):
-        _assign_sessions(rows, window)
+        assign_sessions(rows, window, partial(_holds, Compare(Function.EQ, None, None)))
     return rows
-
-
-def _assign_sessions(rows: dict[Side, list[Arrived]], window: SessionWindow) -> None:
-    """Number the sessions: rows of one key, in order of time, with no gap above ``window.gap``."""
-    values: list[Any] = []  # one for each key that was seen
-    open_rows: list[tuple[int, Any, Arrived]] = []
-    for side, arrived in rows.items():
-        for row in arrived:
-            key = 0 if window.by is None else row.values[window.by[side.position]]
-            if row.late or row.time is None or key is None:
-                continue
-            alike = [at for at, value in enumerate(values) if _equal(value, key)]
-            values += [] if alike else [key]
-            open_rows.append((alike[0] if alike else len(values) - 1, row.time, row))
-    number, last = -1, (-1, 0)
-    for key, time, row in sorted(open_rows, key=lambda entry: entry[:2]):
-        if key != last[0] or time - last[1] > _plain(window.gap):
-            number += 1
-        row.session, last = number, (key, time)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    value, _ = _common(a, b)
-    return _compare(Function.EQ, value(a), value(b))
 
 
 def _frontier(streams: list[list[Arrived]], window: Window) -> Any:
@@ -193,11 +170,9 @@ def _plain(value: Any) -> Any:
 
 def meet(left: Arrived, right: Arrived, window: Window) -> bool:
     """Whether two rows are close enough."""
-    if isinstance(window, Unbounded):
-        return True
-    if isinstance(window, SessionWindow):
-        return left.session is not None and left.session == right.session
-    assert isinstance(window, CountWindow | TimeWindow)
+    if not isinstance(window, CountWindow | TimeWindow):
+        together = left.session is not None and left.session == right.session
+        return together or isinstance(window, Unbounded)
     sizes, slide = [_plain(size) for size in window.sizes], _plain(window.slide)
     if isinstance(window, CountWindow):
         first = left.arrival < right.arrival

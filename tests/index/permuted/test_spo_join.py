@@ -424,9 +424,17 @@ def test_auto_considers_it() -> None:
     assert all(e.layout.tactic != "spo-join" for e in (one.best, *one.others))
 
 
-def test_auto_hashes_equal_keys() -> None:
-    """Equality terms are decided by a hash, however many inequalities stand beside them."""
-    assert chosen("l.c = r.c AND l.d = r.d", "auto").layout.tactic == "hash"
+def test_auto_hashes_keys_that_are_selective_only_together() -> None:
+    random = np.random.default_rng(5)
+    names = [field.name for field in SCHEMA]
+    few = {
+        name: pa.array(random.integers(0, 1000, 2000)).cast(SCHEMA.field(name).type)
+        for name in names
+    }
+    join = ts.StreamJoin("l.c = r.c AND l.d = r.d", window=ts.CountWindow(1 << 20))
+    join.push(left=pa.record_batch(few), right=pa.record_batch(few))
+    plan = join.explain().as_dict()["plan"]
+    assert {side["chosen"]["tactic"] for side in plan} == {"hash"}
 
 
 def test_auto_reads_no_long_range_for_two_inequalities() -> None:

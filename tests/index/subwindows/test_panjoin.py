@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import thetastream as ts
 from thetastream.boxes.binding import bind
+from thetastream.boxes.fresh import Fresh
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.planner import Planner
 from thetastream.engine.query import Query
+from thetastream.engine.stream import Stream
 from thetastream.errors import PredicateError, RegistryError, StateError
 from thetastream.index.registry import defaults
 from thetastream.index.subwindows import subwindows
@@ -198,6 +200,7 @@ def test_auto_considers_it() -> None:
 
 def test_auto_takes_it_where_it_is_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "SUBWINDOW_NS", 0.1)
+    monkeypatch.setattr(planning, "CHAIN_PUSH_NS", 0.0)
     choice = chosen(BAND, "auto")
     assert isinstance(choice.layout, PanJoin)
     join = ts.StreamJoin(BAND, window=ts.CountWindow(64))
@@ -240,12 +243,22 @@ def test_the_planner_learns_how_many_rows_come_at_a_time() -> None:
     binding = bind(predicate, window, dict.fromkeys(Side, SCHEMA))
     query = Query(predicate, window, How.INNER, False, Tactic("panjoin"), "_right", None, 1, 65_536)
     planner = Planner(query, binding, Counters())
-    assert planner._batches[Side.LEFT] == BATCH
+
+    streams = {side: Stream(SCHEMA, [], timed=False, tracked=()) for side in Side}
+
+    def push(rows: int) -> None:
+        zeros = np.zeros(rows, np.int64)
+        batch = pa.record_batch({"x": zeros, "y": zeros}, schema=SCHEMA)
+        roles = {Side.LEFT: binding.keys(Side.LEFT, batch)}
+        planner.push([Fresh(Side.LEFT, batch, roles)], streams)
+
+    push(4000)
+    assert planner._batches == {Side.LEFT: 4000.0}, "the first push is all that is known"
     for _ in range(200):
-        planner.note_insert(Side.LEFT, 100)
-        planner.note_insert(Side.LEFT, 0)
+        push(100)
+        push(0)
     assert planner._batches[Side.LEFT] == pytest.approx(100, rel=0.01)
-    assert planner._batches[Side.RIGHT] == BATCH
+    assert Side.RIGHT not in planner._batches
 
 
 # --- Event time ---------------------------------------------------------------------------------
