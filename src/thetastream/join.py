@@ -180,7 +180,7 @@ class StreamJoin:
             self._query,
             self._engine.binding,
             [stored.choice for stored in indexes],
-            [stored.index.details for stored in indexes],
+            [{**stored.spent.as_dict(), **stored.index.details} for stored in indexes],
         )
 
     def metrics(self) -> Metrics:

@@ -57,6 +57,18 @@ def test_before_any_rows_the_kind_of_terms_decides(text: str, expected: set[str]
     assert choice.best.nanoseconds == min(e.nanoseconds for e in (choice.best, *choice.others))
 
 
+def test_explain_shows_what_was_measured_beside_the_estimate() -> None:
+    join = ts.StreamJoin("abs(l.x - r.x) <= 5", window=ts.CountWindow(1000))
+    rows = pa.record_batch({"x": np.arange(500)})
+    for _ in range(3):
+        list(join.push(left=rows, right=rows))
+    for side in join.explain().as_dict()["plan"]:
+        assert side["measured ns per row"] > side["of which measured for its insert"] > 0
+        assert side["chosen"]["estimated ns per row"] > 0
+    fresh = ts.StreamJoin("l.x < r.x", window=ts.CountWindow(9), schemas=(rows.schema, rows.schema))
+    assert all("measured ns per row" not in side for side in fresh.explain().as_dict()["plan"])
+
+
 def test_tiny_windows_still_get_a_plan() -> None:
     for text in ("l.x = r.x", "abs(l.x - r.x) <= 5", "l.x * r.x > 10"):
         assert chosen(text, rows=1.0).best.nanoseconds > 0
