@@ -29,7 +29,7 @@ from thetastream.data.measure import numbers
 from thetastream.engine.collector import Collector
 from thetastream.engine.emit.base import Task
 from thetastream.engine.emit.registry import emitter_of
-from thetastream.engine.lifetime.base import Facts
+from thetastream.engine.lifetime.base import Setting
 from thetastream.engine.lifetime.registry import lifetime_of
 from thetastream.engine.output.answer import check_ranges
 from thetastream.engine.output.batches import Part
@@ -103,7 +103,7 @@ class Engine:
         self.by_role = {side: self.streams.get(side, self.streams[Side.LEFT]) for side in Side}
         self.collector = Collector(query, skipped) if query.collects else None
         self.lifetime = lifetime_of(
-            Facts(query, binding, self.streams, side_counters, self.collector)
+            Setting(query, binding, self.streams, side_counters, self.collector)
         )
         task = Task(query, binding, self.traits, self.shape, counters, self.by_role)
         self.mirrored = task.mirrored

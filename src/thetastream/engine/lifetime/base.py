@@ -32,14 +32,14 @@ from thetastream.engine.stream import Stream
 from thetastream.metrics import SideCounters
 from thetastream.side import Side
 
-__all__ = ["Facts", "Interval", "Lifetime"]
+__all__ = ["Setting", "Interval", "Lifetime"]
 
 Array = NDArray[np.int64]
 Interval = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
-class Facts:
+class Setting:
     """What a lifetime is made from: the join, its state, and what was counted."""
 
     query: Query
@@ -55,7 +55,7 @@ class Lifetime:
     eager = False  # whether rows leave right after their side is stored, and not after the push
     one_way = False  # whether left rows alone ask, and find all pairs
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         self._facts = facts
         self.window: Any = facts.query.window
         self.streams = facts.streams

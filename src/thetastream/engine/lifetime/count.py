@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from thetastream.boxes.arrival import Census, Waiting, order_domain, read_ranks, ready
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import Ring
-from thetastream.engine.lifetime.base import Facts, Interval, Lifetime
+from thetastream.engine.lifetime.base import Setting, Interval, Lifetime
 from thetastream.engine.outside import Outside
 from thetastream.side import Side
 
@@ -44,7 +44,7 @@ __all__ = ["ByArrival", "ByPlace", "ByRank", "Collected", "by_count"]
 Array = NDArray[np.int64]
 
 
-def by_count(facts: Facts) -> Lifetime:
+def by_count(facts: Setting) -> Lifetime:
     """The lifetime of a count window, for the kind of join."""
     if facts.query.self_join:
         return ByPlace(facts)
@@ -58,7 +58,7 @@ def by_count(facts: Facts) -> Lifetime:
 class Counted(Lifetime):
     """What all count windows share: ranks, if there are any, and positions."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
         self.census = {side: Census() for side in Side}
         self._domain = order_domain(self.window.order, facts.binding.schemas)
@@ -123,7 +123,7 @@ class ByPlace(Counted):
 class ByRank(Counted):
     """Rows wait until the other side has shown their rank, and look back then."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
         self.looks_back = True
         self.waiting = {side: Waiting() for side in Side}
@@ -170,7 +170,7 @@ class ByRank(Counted):
 class Collected(Counted):
     """By arrival, of rows that were collected: each side is processed when its buffer closes."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
         assert facts.collector is not None
         self._collector = facts.collector
@@ -211,7 +211,7 @@ class Collected(Counted):
 class CollectedBack(Counted):
     """Collected rows of a join with aggregates: right rows are stored, then left rows look back."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
         assert facts.collector is not None
         self.looks_back = True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from thetastream.engine.lifetime.base import Facts, Lifetime
+from thetastream.engine.lifetime.base import Setting, Lifetime
 
 __all__ = ["lifetime_of"]
 
 
-def lifetime_of(facts: Facts) -> Lifetime:
+def lifetime_of(facts: Setting) -> Lifetime:
     """The lifetime of a join's window."""
     module, _, name = facts.query.window.lifetime.partition(":")
     make = getattr(import_module(f"thetastream.engine.lifetime.{module}"), name)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from thetastream.boxes.arrival import Waiting
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.batch import plain, to_keys
-from thetastream.engine.lifetime.base import Facts, Interval, Lifetime
+from thetastream.engine.lifetime.base import Setting, Interval, Lifetime
 from thetastream.engine.lifetime.time import without_late
 from thetastream.engine.outside import Outside
 from thetastream.schema import Kind, common_domain
@@ -40,7 +40,7 @@ _NONE = -1  # the session of rows that have none: no event time, or no key
 class BySession(Lifetime):
     """Rows wait for the end of their session, and look at the rows of it."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
         self.looks_back = True
         self.one_way = not facts.query.self_join  # both rows of a pair are due at the same time
@@ -133,7 +133,7 @@ class BySession(Lifetime):
 class _SessionKeys:
     """The column ``by`` as numbers: equal on both sides for equal values."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         window: Any = facts.query.window
         self._names: tuple[str, str] = window.by
         schemas = facts.binding.schemas

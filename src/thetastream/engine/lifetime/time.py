@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.boxes.fresh import Fresh
-from thetastream.engine.lifetime.base import Facts, Lifetime
+from thetastream.engine.lifetime.base import Setting, Lifetime
 from thetastream.engine.outside import Outside
 from thetastream.metrics import SideCounters
 from thetastream.side import Side
@@ -27,7 +27,7 @@ Array = NDArray[np.int64]
 class ByTime(Lifetime):
     """Rows meet by event time, and leave as the frontier passes."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
         self._time = facts.binding.bound
         self._frontier: int | None = None

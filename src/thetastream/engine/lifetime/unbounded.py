@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from thetastream.boxes.fresh import Fresh
-from thetastream.engine.lifetime.base import Facts, Interval, Lifetime
+from thetastream.engine.lifetime.base import Setting, Interval, Lifetime
 from thetastream.engine.lifetime.count import CollectedBack
 from thetastream.side import Side
 
 __all__ = ["Forever", "forever"]
 
 
-def forever(facts: Facts) -> Lifetime:
+def forever(facts: Setting) -> Lifetime:
     """The lifetime of a join without a window."""
     if facts.collector is not None and facts.query.aggregates:
         return _CollectedForever(facts)
