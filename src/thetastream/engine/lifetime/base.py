@@ -32,7 +32,7 @@ from thetastream.engine.stream import Stream
 from thetastream.metrics import SideCounters
 from thetastream.side import Side
 
-__all__ = ["Setting", "Interval", "Lifetime"]
+__all__ = ["Interval", "Lifetime", "Setting"]
 
 Array = NDArray[np.int64]
 Interval = tuple[Array, Array]

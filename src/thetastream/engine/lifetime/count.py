@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from thetastream.boxes.arrival import Census, Waiting, order_domain, read_ranks, ready
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import Ring
-from thetastream.engine.lifetime.base import Setting, Interval, Lifetime
+from thetastream.engine.lifetime.base import Interval, Lifetime, Setting
 from thetastream.engine.outside import Outside
 from thetastream.side import Side
 

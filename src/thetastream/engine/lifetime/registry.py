@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from thetastream.engine.lifetime.base import Setting, Lifetime
+from thetastream.engine.lifetime.base import Lifetime, Setting
 
 __all__ = ["lifetime_of"]
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from thetastream.boxes.arrival import Waiting
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.batch import plain, to_keys
-from thetastream.engine.lifetime.base import Setting, Interval, Lifetime
+from thetastream.engine.lifetime.base import Interval, Lifetime, Setting
 from thetastream.engine.lifetime.time import without_late
 from thetastream.engine.outside import Outside
 from thetastream.schema import Kind, common_domain

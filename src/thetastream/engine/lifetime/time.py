@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.boxes.fresh import Fresh
-from thetastream.engine.lifetime.base import Setting, Lifetime
+from thetastream.engine.lifetime.base import Lifetime, Setting
 from thetastream.engine.outside import Outside
 from thetastream.metrics import SideCounters
 from thetastream.side import Side

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thetastream.boxes.fresh import Fresh
-from thetastream.engine.lifetime.base import Setting, Interval, Lifetime
+from thetastream.engine.lifetime.base import Interval, Lifetime, Setting
 from thetastream.engine.lifetime.count import CollectedBack
 from thetastream.side import Side
 
