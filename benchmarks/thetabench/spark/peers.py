@@ -43,10 +43,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from thetastream.engine.partition.partition import COPY
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
+from thetastream.spark.blobs import read_blob
 from thetastream.spark.frames import METRICS, as_frame
 from thetastream.spark.session import placed_keys
 from thetastream.spark.theta.operator import theta_join
-from thetastream.spark.theta.packing import PACKED, read_blob
+from thetastream.spark.theta.packing import PACKED
 from thetastream.spark.theta.spec import JoinSpec
 from thetastream.spark.theta.worker import PackTask, pickled
 from thetastream.spark.types import arrow_schema

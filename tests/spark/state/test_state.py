@@ -14,11 +14,12 @@ import pytest
 import thetastream as ts
 from thetastream.errors import DataError, StateError
 from thetastream.side import Side
+from thetastream.spark.blobs import read_blob, write_blob
 from thetastream.spark.state import state
 from thetastream.spark.state.cache import Alive, RunFiles, default_root, remove_forgotten
 from thetastream.spark.state.folder import read_location
 from thetastream.spark.state.state import Meta, check_fingerprint, open_partition
-from thetastream.spark.theta.packing import Packer, frontier, read_blob, write_blob
+from thetastream.spark.theta.packing import Packer, frontier
 from thetastream.spark.theta.spec import JoinSpec
 from thetastream.spark.theta.step import ALIVE, Step, packets_of
 from thetastream.testing.streams import Scenario

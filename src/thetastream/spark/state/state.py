@@ -33,9 +33,9 @@ from thetastream.data.batch import joined
 from thetastream.engine.partition.partition import Partition
 from thetastream.errors import DataError, StateError
 from thetastream.side import Side
+from thetastream.spark.blobs import pieces, read_blob, write_blob
 from thetastream.spark.state.cache import RunFiles
 from thetastream.spark.state.folder import GRACE, RunFolder
-from thetastream.spark.theta.packing import pieces, read_blob, write_blob
 from thetastream.spark.theta.spec import JoinSpec
 
 __all__ = ["FORMAT", "Held", "Meta", "Run", "Store", "open_partition"]

@@ -29,6 +29,7 @@ from thetastream.errors import DataError
 from thetastream.plan import kernels as plan_kernels
 from thetastream.schema import Kind
 from thetastream.side import Side
+from thetastream.spark.blobs import pieces, write_blob
 from thetastream.spark.theta.spec import JoinSpec
 
 __all__ = [
@@ -38,9 +39,6 @@ __all__ = [
     "ROWS",
     "Packer",
     "frontier",
-    "pieces",
-    "read_blob",
-    "write_blob",
 ]
 
 Array = NDArray[np.int64]
@@ -188,26 +186,3 @@ def frontier(spec: JoinSpec, watermark: int) -> int | None:
 
 def _is_identity(rows: Array, count: int) -> bool:
     return rows.size == count and bool(np.all(rows[1:] == rows[:-1] + 1))
-
-
-def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """A batch cut evenly into pieces of about ``limit`` bytes at most; nothing for no rows."""
-    if not batch.num_rows:
-        return
-    size = -(-batch.num_rows // max(1, -(-batch.nbytes // limit)))
-    for start in range(0, batch.num_rows, size):
-        yield batch.slice(start, size)
-
-
-def write_blob(batch: pa.RecordBatch) -> pa.Buffer:
-    """A batch as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
-
-
-def read_blob(data: bytes | pa.Buffer) -> pa.RecordBatch:
-    """The batch of an Arrow stream, without a copy."""
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_next_batch()

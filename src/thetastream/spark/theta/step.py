@@ -21,9 +21,10 @@ from thetastream.data.batch import joined
 from thetastream.engine.partition.partition import COPY, POSITION, Partition, Ranks
 from thetastream.metrics import Metrics
 from thetastream.side import Side
+from thetastream.spark.blobs import read_blob
 from thetastream.spark.state.cache import Alive, default_root, remove_forgotten
 from thetastream.spark.state.state import Held, Meta, Store, check_fingerprint, open_partition
-from thetastream.spark.theta.packing import AT, RANKS, ROWS, frontier, in_milliseconds, read_blob
+from thetastream.spark.theta.packing import AT, RANKS, ROWS, frontier, in_milliseconds
 from thetastream.spark.theta.spec import JoinSpec
 
 __all__ = ["Packet", "Step", "join_whole", "packets_of"]

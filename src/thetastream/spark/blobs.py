@@ -1,0 +1,32 @@
+"""Rows as blobs: Arrow streams that travel through Spark and lie in its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+__all__ = ["pieces", "read_blob", "write_blob"]
+
+
+def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """A batch cut evenly into pieces of about ``limit`` bytes at most; nothing for no rows."""
+    if not batch.num_rows:
+        return
+    size = -(-batch.num_rows // max(1, -(-batch.nbytes // limit)))
+    for start in range(0, batch.num_rows, size):
+        yield batch.slice(start, size)
+
+
+def write_blob(batch: pa.RecordBatch) -> pa.Buffer:
+    """A batch as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def read_blob(data: bytes | pa.Buffer) -> pa.RecordBatch:
+    """The batch of an Arrow stream, without a copy."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()
