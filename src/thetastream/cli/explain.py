@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thetastream.cli.aggregates import read_options
+from thetastream.cli.options import (
+    By,
+    Collect,
+    CollectTime,
+    Session,
+    TacticText,
+    Unbounded,
+    Workers,
+)
 from thetastream.cli.windows import WindowOptions
 
 if TYPE_CHECKING:
@@ -45,32 +54,18 @@ def explain(
         str | None, typer.Option(help="Count window; 1048576 when no window is given.")
     ] = None,
     slide: Annotated[str | None, typer.Option(help="Rows leave at multiples of this only.")] = None,
-    session: Annotated[
-        str | None, typer.Option(help='Sessions that end with a pause longer than this: "30 s".')
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="With --session, a column whose values have own sessions.")
-    ] = None,
-    unbounded: Annotated[
-        bool, typer.Option("--unbounded", help="No window: rows never leave.")
-    ] = False,
+    session: Session = None,
+    by: By = None,
+    unbounded: Unbounded = False,
     how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
     aggregate: Annotated[
         list[str] | None,
         typer.Option(help='Aggregates of matches instead of pairs: "n=count", "avg=mean(r.x)".'),
     ] = None,
-    tactic: Annotated[
-        str, typer.Option(help='As in "spo-join(elements=8)"; see `thetastream index`.')
-    ] = "auto",
-    workers: Annotated[
-        int, typer.Option(min=1, help="Threads that parts of a window are dealt to.")
-    ] = 1,
-    collect: Annotated[
-        int | None, typer.Option(min=1, help="Rows per side that are processed together.")
-    ] = None,
-    collect_time: Annotated[
-        str | None, typer.Option(help='How long rows may wait to be collected: "100 ms".')
-    ] = None,
+    tactic: TacticText = "auto",
+    workers: Workers = 1,
+    collect: Collect = None,
+    collect_time: CollectTime = None,
     self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:

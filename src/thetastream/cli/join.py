@@ -10,6 +10,15 @@ import typer
 from rich.console import Console
 
 from thetastream.cli.aggregates import read_options
+from thetastream.cli.options import (
+    By,
+    Collect,
+    CollectTime,
+    Session,
+    TacticText,
+    Unbounded,
+    Workers,
+)
 from thetastream.cli.progress import ProgressLine
 from thetastream.cli.tables import preview, summary
 from thetastream.cli.windows import WindowOptions
@@ -67,15 +76,9 @@ def join(
     slide: Annotated[
         str | None, typer.Option(help="Rows leave at multiples of this only; exact without it.")
     ] = None,
-    session: Annotated[
-        str | None, typer.Option(help='Sessions that end with a pause longer than this: "30 s".')
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="With --session, a column whose values have own sessions.")
-    ] = None,
-    unbounded: Annotated[
-        bool, typer.Option("--unbounded", help="No window: rows never leave.")
-    ] = False,
+    session: Session = None,
+    by: By = None,
+    unbounded: Unbounded = False,
     how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
     columns: Annotated[
         str | None, typer.Option(help="Output columns to keep, comma-separated; all without it.")
@@ -93,18 +96,10 @@ def join(
             '"avg=mean(r.speed)"; count, sum, min, max or mean. May be given several times.'
         ),
     ] = None,
-    tactic: Annotated[
-        str, typer.Option(help='As in "spo-join(elements=8)"; see `thetastream index`.')
-    ] = "auto",
-    workers: Annotated[
-        int, typer.Option(min=1, help="Threads that parts of a window are dealt to.")
-    ] = 1,
-    collect: Annotated[
-        int | None, typer.Option(min=1, help="Rows per side that are processed together.")
-    ] = None,
-    collect_time: Annotated[
-        str | None, typer.Option(help='How long rows may wait to be collected: "100 ms".')
-    ] = None,
+    tactic: TacticText = "auto",
+    workers: Workers = 1,
+    collect: Collect = None,
+    collect_time: CollectTime = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
     batch_rows: Annotated[
         int, typer.Option(min=1, help="Rows read per push, and rows per output batch.")
