@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thetastream.cli.aggregates import read_options
 from thetastream.cli.options import (
     By,
     Collect,
@@ -17,6 +16,7 @@ from thetastream.cli.options import (
     TacticText,
     Unbounded,
     Workers,
+    read_aggregates,
 )
 from thetastream.cli.windows import WindowOptions
 
@@ -94,7 +94,7 @@ def explain(
         collect_time=collect_time,
         self_join=self_join,
         schemas=_schemas(left_schema, right_schema),
-        aggregate=read_options(aggregate),
+        aggregate=read_aggregates(aggregate),
     )
     explanation = join.explain()
     if json:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from thetastream.cli.aggregates import read_options
 from thetastream.cli.options import (
     By,
     Collect,
@@ -18,6 +17,7 @@ from thetastream.cli.options import (
     TacticText,
     Unbounded,
     Workers,
+    read_aggregates,
 )
 from thetastream.cli.progress import ProgressLine
 from thetastream.cli.tables import preview, summary
@@ -117,7 +117,7 @@ def join(
     from thetastream.output_mode import Output
     from thetastream.side import Side
 
-    asked = read_options(aggregate)
+    asked = read_aggregates(aggregate)
     options = WindowOptions(
         window=window,
         time=time,

@@ -1,12 +1,25 @@
-"""Options that several verbs share."""
+"""Options that several verbs share; aggregates as words: ``n=count``, ``avg=mean(r.speed)``."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-__all__ = ["By", "Collect", "CollectTime", "Session", "TacticText", "Unbounded", "Workers"]
+from thetastream.errors import SchemaError
+
+__all__ = [
+    "By",
+    "Collect",
+    "CollectTime",
+    "Session",
+    "TacticText",
+    "Unbounded",
+    "Workers",
+    "read_aggregates",
+]
 
 Session = Annotated[
     str | None, typer.Option(help='Sessions that end with a pause longer than this: "30 s".')
@@ -25,3 +38,28 @@ Collect = Annotated[
 CollectTime = Annotated[
     str | None, typer.Option(help='How long rows may wait to be collected: "100 ms".')
 ]
+
+_FORM = re.compile(r"\s*([^=]+?)\s*=\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
+
+
+def read_aggregates(texts: Sequence[str] | None) -> dict[str, str | tuple[str, str]] | None:
+    """What ``aggregate=`` of a join takes; None without any.
+
+    >>> read_aggregates(["n=count", "avg = mean(r.speed)"])
+    {'n': 'count', 'avg': ('r.speed', 'mean')}
+    """
+    if not texts:
+        return None
+    found: dict[str, str | tuple[str, str]] = {}
+    for text in texts:
+        parts = _FORM.fullmatch(text)
+        if parts is None:
+            raise SchemaError(
+                "--aggregate takes NAME=FUNCTION(r.COLUMN), such as avg=mean(r.speed), or "
+                f"NAME=count; got {text!r}"
+            )
+        name, function, column = parts.groups()
+        if name in found:
+            raise SchemaError(f"two aggregates are called {name!r}; choose another name")
+        found[name] = function if column in (None, "", "*") else (column, function)
+    return found

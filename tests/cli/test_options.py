@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from thetastream.cli.aggregates import read_options
+from thetastream.cli.options import read_aggregates
 from thetastream.errors import SchemaError
 
 ASKED = ("--aggregate", "n=count", "--aggregate", "avg=mean(r.v)", "--aggregate", "lo = min(r.v)")
@@ -76,6 +76,6 @@ def test_what_is_refused(command, files: tuple[str, str], text: str, message: st
 
 
 def test_names_are_given_once() -> None:
-    assert read_options(["n=count(*)", "m=count()"]) == {"n": "count", "m": "count"}
+    assert read_aggregates(["n=count(*)", "m=count()"]) == {"n": "count", "m": "count"}
     with pytest.raises(SchemaError, match="two aggregates are called 'n'"):
-        read_options(["n=count", "n=sum(r.x)"])
+        read_aggregates(["n=count", "n=sum(r.x)"])
