@@ -53,10 +53,12 @@ SUBWINDOW_NS = 45.0  # one box in one subwindow
 PARTITION_NS = 25.0  # one row into its partition of a subwindow (RaP-Table, WiB⁺-Tree)
 EDGE_NS = 10.0  # the high edge of a box, which zones need
 SUPER_NS = 0.3  # one zone of 64 blocks that is passed over
-BLOCK_NS = 20.0  # one block that is read
-FETCH_NS = 60.0  # the same, of the first FETCHED blocks of a box: nothing has fetched them yet
+BLOCK_NS = 80.0  # one block that is read
+FETCH_NS = 60.0  # more, for the FIRST blocks of a box: nothing has fetched them yet
 FAR_NS = 10.0  # more, for every doubling of the window above CACHED rows
-FETCHED = 8.0
+FIRST = 1.5
+RANKS_NS = 20.0  # one block of ranks that is read in permutations
+FETCHED = 8.0  # blocks of a box in permutations that nothing has fetched yet
 OFFSETS = 5.0  # searches of a box in the columns of all structures of permutations
 APART_NS = 450.0  # one of the first blocks that a box reads in permutations
 SHARED_NS = 75.0  # the same, if boxes lie so dense that they share them
@@ -151,9 +153,10 @@ class _Work:
         return 1.0 if driver is None else max(self.known.busy(driver), 1e-3)
 
     def fetched(self, candidates: float) -> float:
-        """Nanoseconds for the blocks that a box reads first; long ranges are read on at speed."""
-        blocks = 1.5 * min(candidates / self.busy, 1.0) + candidates / self.busy / ZONE
-        return self.busy * min(blocks, FETCHED) * (FETCH_NS + FAR_NS * self.far)
+        """Nanoseconds for the blocks of candidates, and for the first one of a box, or two."""
+        first = self.busy * min(candidates / self.busy, 1.0) * FIRST
+        found = first * (FETCH_NS + FAR_NS * self.far)
+        return found + candidates / ZONE * (BLOCK_NS + FAR_NS / 2 * self.far)
 
     def estimate(
         self, search: float, insert: float, candidates: float | None = None, push: float = 0.0
@@ -211,7 +214,7 @@ def _zoned(work: _Work) -> Estimate:
     within = work.candidates
     blocks = within / ZONE * min(known.met(layout.driver, f, rows) for f in layout.checks)
     search = work.reach.boxes * (work.search + EDGE_NS)
-    search += within / ZONE**2 * SUPER_NS + blocks * BLOCK_NS
+    search += within / ZONE**2 * SUPER_NS
     search += work.fetched(max(blocks * ZONE, rows * known.joint))
     return work.estimate(search + work.matching, _runs_insert(work), blocks * ZONE)
 
@@ -226,7 +229,7 @@ def _permuted(work: _Work) -> Estimate:
     pair = sorted((layout.driver, layout.checks[0]), key=lambda field: known.shares[field])
     narrow = rows * known.shares[pair[0]]
     blocks = narrow / ZONE * known.met(pair[0], pair[1], rows)
-    scan = narrow / ZONE**2 * SUPER_NS + blocks * BLOCK_NS
+    scan = narrow / ZONE**2 * SUPER_NS + blocks * RANKS_NS
     sweep = rows / batch * BIT_NS + blocks * WORD_NS
     levels = max(0.0, math.log(max(rows, 1.0) / batch, PERMUTED_STEPS))
     insert = layout.columns * (SORT_NS + PERMUTE_NS * PERMUTED_STEPS * levels)
