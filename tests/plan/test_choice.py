@@ -39,9 +39,9 @@ def chosen(text: str, tactic: str = "auto", rows: float = 100_000.0) -> Choice:
     ("text", "expected"),
     [
         *(pytest.param(text, {"ordered"}) for text in ("l.x = r.x", "l.s = r.s", "l.x = r.x + 5")),
-        ("l.x = r.x AND l.y = r.y", {"ordered", "hash"}),
-        ("l.k = r.k AND abs(l.x - r.x) <= 5", {"ordered", "hash", "cells"}),
-        ("abs(l.x - r.x) <= 5 AND abs(l.y - r.y) <= 5", {"ordered", "cells"}),
+        ("l.x = r.x AND l.y = r.y", {"ordered"}),
+        ("l.k = r.k AND abs(l.x - r.x) <= 5", {"ordered"}),
+        ("abs(l.x - r.x) <= 5 AND abs(l.y - r.y) <= 5", {"ordered"}),
         ("abs(l.x - r.x) <= 5", {"ordered"}),
         ("l.x < r.x", {"ordered"}),
         ("l.x < r.x AND l.y > r.y", {"spo-join"}),

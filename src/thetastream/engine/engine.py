@@ -98,6 +98,7 @@ class Engine:
         self._numbered = dict(skipped)
         self._roles = {side: query.roles(side) for side in query.streams}
         self._stores = {side: query.stores(side) for side in query.streams}
+        self._folded = {side: self._measured(side) for side in query.streams}
         self.streams = {side: self._new_stream(side, skipped[side]) for side in query.streams}
         # A self-joined stream is found under both roles.
         self.by_role = {side: self.streams.get(side, self.streams[Side.LEFT]) for side in Side}
@@ -133,7 +134,7 @@ class Engine:
             placed=self.traits.placed,
             copied=self.traits.led in query.roles(side),
             numbered=self._numbers_differ,
-            measured=self._measured(side),
+            measured=self._folded[side],
         )
         stream.sweeps = self.traits.renumbers
         return stream
@@ -184,7 +185,7 @@ class Engine:
         started = perf_counter()
         fresh = []
         for side, batch in batches:
-            for name, what in self._measured(side).items():
+            for name, what in self._folded[side].items():
                 if pa.types.is_decimal(batch.schema.field(name).type):
                     numbers(batch.column(name), what)  # a value that no fold can take is refused
             keys = self.binding.keys

@@ -38,6 +38,7 @@ MISS_NS = 14.0  # the same, for every doubling of the window above CACHED rows
 CACHED = 1 << 14
 DENSE = 32.0  # rows per box below which neighbouring boxes share what they fetch
 SPARSE = 1024.0  # rows per box above which each box starts anew
+NEAR, ANEW = 0.6, 1.5  # times a miss, for dense and for sparse boxes
 EDGED = 1.7  # times a search, if both edges of a box are looked up in zoned runs
 CHECK_NS = 2.4  # one candidate, if nothing else is to be checked
 BESIDES_NS = 5.0  # one candidate with other fields to check, in a block with a match
@@ -129,7 +130,7 @@ class _Work:
         Boxes that lie close share what they fetch.
         """
         doublings = max(0.0, math.log2(max(self.rows, 1.0) / CACHED))
-        return doublings * (0.6 if self.dense else 1.5 if self.sparse else 1.0)
+        return doublings * (NEAR if self.dense else ANEW if self.sparse else 1.0)
 
     @property
     def dense(self) -> bool:
