@@ -10,7 +10,7 @@ import pytest
 
 import thetastream as ts
 from thetastream.errors import RegistryError
-from thetastream.plan.constants import CALIBRATED, Constants, calibration_file
+from thetastream.prices.constants import CALIBRATED, Constants, calibration_file
 from thetastream.tuplewise import calibration
 
 SIZES = ("capacity", "columns")
@@ -70,13 +70,14 @@ def test_calibrating_stores_what_is_loaded(command, folder: Path) -> None:
     assert loaded.source == CALIBRATED
     assert len(loaded.search) == 2
     held = json.loads((folder / "calibration.json").read_text())
-    assert held["format"] == 1
+    assert held["format"] == 2
     assert {"cpu", "cores", "python"} <= set(held["machine"])
 
 
 def test_every_constant_is_explained(command, folder: Path) -> None:
     table = command("index", "calibrate", "--quick").stdout
-    assert all(f" {name} " in table for name in Constants().as_dict())
+    named = {**Constants().as_dict(), **Constants().batches.as_dict()}
+    assert all(f" {name} " in table for name in named if name != "batches")
 
 
 def test_calibrating_prints_json_and_writes_where_told(command, folder: Path) -> None:

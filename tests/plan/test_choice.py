@@ -16,11 +16,11 @@ from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError
 from thetastream.plan import estimate as pricing
 from thetastream.plan.choice import SAMPLE, Choice, Explanation, choose, sample
-from thetastream.plan.constants import CALIBRATED, Constants
 from thetastream.plan.cost import Cost, predict
 from thetastream.plan.layout import Ordered
 from thetastream.plan.tactics.cells import Cells
 from thetastream.plan.tactics.nested_loop import Scan
+from thetastream.prices.constants import CALIBRATED, Constants
 from thetastream.side import Side
 
 WINDOW = ts.CountWindow(100_000)
@@ -244,7 +244,9 @@ def test_estimates_are_those_of_the_cost_model(folder: Path) -> None:
     best = chosen(BAND, "ibwj/im-tree", rows=2.0**20).best
     cost = predict("im-tree", 2**20, best.candidates, constants=Constants())
     assert best.steps == cost
-    assert best.nanoseconds == pytest.approx(cost.total + pricing.MATCH_NS * best.candidates)
+    assert best.nanoseconds == pytest.approx(
+        cost.total + Constants().batches.match * best.candidates
+    )
 
 
 def test_every_box_is_a_search(folder: Path) -> None:

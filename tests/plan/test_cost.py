@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from thetastream.errors import DataError, RegistryError
-from thetastream.plan.constants import CALIBRATED, Constants, at, calibration_file
 from thetastream.plan.cost import FILL, Cost, Tree, best_merge_ratio, predict, priced
+from thetastream.prices.batches import Prices
+from thetastream.prices.constants import CALIBRATED, TREES_ONLY, Constants, at, calibration_file
 
 # One entry per table: λ, τ and M are constants, as in the paper.
 FLAT = Constants(
@@ -305,8 +306,17 @@ def test_a_calibration_can_lie_elsewhere(folder: Path, tmp_path: Path) -> None:
         Constants.load(tmp_path / "none.json")
 
 
+def test_a_calibration_from_before_batches_were_measured_is_read(folder: Path) -> None:
+    old = {name: value for name, value in FLAT.as_dict().items() if name != "batches"}
+    calibration_file().write_text(json.dumps({"format": 1, "constants": old}))
+    loaded = Constants.load()
+    assert loaded.source == TREES_ONLY
+    assert loaded.search == FLAT.search
+    assert loaded.batches == Prices()
+
+
 def changed(**values: Any) -> str:
-    return json.dumps({"format": 1, "constants": {**FLAT.as_dict(), **values}})
+    return json.dumps({"format": 2, "constants": {**FLAT.as_dict(), **values}})
 
 
 @pytest.mark.parametrize(
@@ -318,7 +328,7 @@ def changed(**values: Any) -> str:
         ("\xff\x00", "cannot be used"),
         ("{}", "'format' is missing"),
         ('{"format": 1}', "'constants' is missing"),
-        ('{"format": 0, "constants": {}}', "its format is 0, not 1"),
+        ('{"format": 0, "constants": {}}', "its format is 0, not 2"),
         ('{"format": 1, "constants": {"search": [[1, 2]]}}', "'insert' is missing"),
         (changed(search=[]), "search is"),
         (changed(search=3.0), "cannot be used"),
@@ -330,6 +340,8 @@ def changed(**values: Any) -> str:
         (changed(scan=[[1, 2.0]]), "cannot be used"),
         (changed(window=math.inf), "window is"),
         (changed(window=None), "cannot be used"),
+        (changed(batches={}), "'push' is missing"),
+        (changed(batches={**Prices().as_dict(), "merge": -1}), "merge is"),
     ],
 )
 def test_a_broken_calibration_is_reported(folder: Path, text: str, what: str) -> None:

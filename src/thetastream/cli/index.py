@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from thetastream.plan.constants import Constants
+    from thetastream.prices.batches import Prices
+    from thetastream.prices.constants import Constants
 
 __all__ = ["calibrate", "index", "register"]
 
@@ -101,7 +102,7 @@ def calibrate(
         facts = {"file": str(path), "machine": machine, "constants": constants.as_dict()}
         typer.echo(json_text.dumps(facts, indent=2))
         return
-    Console().print(_constants(constants))
+    Console().print(_trees(constants), _batches(constants.batches))
     typer.echo(f"written to {path}")
 
 
@@ -119,15 +120,30 @@ _WORDS = {
 }
 
 
-def _constants(constants: Constants) -> Table:
-    table = Table(title="nanoseconds", title_justify="left")
+def _trees(constants: Constants) -> Table:
+    table = Table(title="trees: nanoseconds", title_justify="left")
     table.add_column("constant", no_wrap=True)
     table.add_column("what it is")
     table.add_column("by log2 of nodes in the level, or of rows")
-    for name, value in constants.as_dict().items():
+    for name, word in _WORDS.items():
+        value = getattr(constants, name)
         entries = value if isinstance(value, tuple) else ()
         text = "  ".join(f"{size:g}: {cost:g}" for size, cost in entries) or f"{value:g}"
-        table.add_row(name, _WORDS[name], text)
+        table.add_row(name, word, text)
+    return table
+
+
+def _batches(prices: Prices) -> Table:
+    table = Table(title="all others: nanoseconds per step", title_justify="left")
+    table.add_column("price", no_wrap=True)
+    table.add_column("what it is")
+    table.add_column("here", justify="right")
+    table.add_column("default", justify="right")
+    from thetastream.prices.batches import WORDS
+
+    usual = type(prices)().as_dict()
+    for name, price in prices.as_dict().items():
+        table.add_row(name, WORDS[name], f"{price:g}", f"{usual[name]:g}")
     return table
 
 

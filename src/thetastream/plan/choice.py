@@ -46,7 +46,7 @@ class Choice:
         """Plain values."""
         return {
             "stored side": self.stored.value,
-            "chosen": self.best.as_dict(),
+            "chosen": self.best.as_dict(items=True),
             "considered": [other.as_dict() for other in self.others],
             "share of the window inside a box, by field": dict(self.shares),
             "expected rows in the window": round(self.rows),
@@ -101,6 +101,8 @@ def choose(
         )
     estimates = [_estimate(layout, known, rows, batch) for layout in layouts]
     if current is not None and not _outdated(current, known):
+        held = current.layout
+        estimates = [found for found in estimates if not found.layout.same(held)]
         estimates.insert(0, _again(current, known, rows, batch))
     estimates.sort(key=lambda estimate: _weight(estimate, current))
     named = {str(field): float(f"{share:.3g}") for field, share in known.shares.items()}

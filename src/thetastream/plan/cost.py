@@ -42,7 +42,7 @@ from typing import Any
 
 from thetastream.errors import RegistryError, suggest
 from thetastream.index.registry import defaults
-from thetastream.plan.constants import Constants, Table, at
+from thetastream.prices.constants import Constants, Table, at
 
 __all__ = [
     "FILL",

@@ -60,8 +60,7 @@ class Layout(ABC):
     index: str
     driver: Field | None = None  # the field whose order is kept, if there is one
     ordered = False  # whether ``arranged`` gives rows in the order of their boxes
-    prepare_ns = 20.0  # to sort a row, and to make its boxes and the keys that the index stores
-    push_ns = 130_000.0  # one push of a side, however few rows it has
+    prepared, pushed = "prepare", "push"  # what a row and a push are charged by (``Prices``)
 
     def __init__(
         self, fields: Sequence[Field], index: str, parameters: Mapping[str, Any] = NO_PARAMETERS
@@ -143,6 +142,13 @@ class Layout(ABC):
     def lost(self, known: Selectivity) -> float:
         """The share of stored rows that the layout, made for other keys, cannot tell apart."""
         return 0.0
+
+    def same(self, other: Layout) -> bool:
+        """Whether an index under the other layout need not be moved for this one.
+
+        Two that are fitted to keys are never the same: they may be fitted to other keys.
+        """
+        return not self.fits_keys and self.as_dict() == other.as_dict()
 
     @property
     def fits_keys(self) -> bool:

@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.plan.constants import CALIBRATED, Constants, Table, at
 from thetastream.plan.cost import Tree, immutable_tree, mutable_tree
+from thetastream.prices.constants import CALIBRATED, Constants, Table, at
 from thetastream.tuplewise.ibwj import IndexJoin
 
 __all__ = ["FULL", "QUICK", "calibrate", "measure"]

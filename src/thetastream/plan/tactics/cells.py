@@ -72,8 +72,7 @@ class Cells(Layout):
     """A composite key: equalities and the cell of a band in front, the order of a field behind."""
 
     tactic = "cells"
-    prepare_ns = 75.0
-    push_ns = 190_000.0
+    prepared, pushed = "prepare_cells", "push_cells"
 
     def __init__(
         self,

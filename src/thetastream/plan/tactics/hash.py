@@ -21,7 +21,7 @@ class Hashed(Layout):
     """All equality fields become one hash; a single one is scrambled one-to-one, so not checked."""
 
     tactic = "hash"
-    prepare_ns = 55.0
+    prepared = "prepare_hash"
 
     def __init__(
         self,

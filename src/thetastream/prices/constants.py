@@ -1,7 +1,8 @@
-"""What a node or a row costs: tables by size, with defaults, read from and written to a file.
+"""All constants of the cost model, with defaults, read from and written to one file.
 
-The equations that use them are in ``cost.py``, measuring is in ``calibration.py``. Between two
-sizes costs are interpolated on the logarithm of the size; beyond the last they go on as they did.
+Those of trees are tables by size: between two sizes costs are interpolated on the logarithm of the
+size; beyond the last they go on as they did. Equations that use them are in ``plan/cost.py``.
+Those of structures that take many rows at a time are in ``batches.py``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import json
 import math
 import os
 from bisect import bisect_right
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +20,14 @@ from typing import Any
 
 from thetastream._jit.cache import cache_root
 from thetastream.errors import DataError
+from thetastream.prices.batches import Prices
 
-__all__ = ["CALIBRATED", "Constants", "Table", "at", "calibration_file"]
+__all__ = ["CALIBRATED", "TREES_ONLY", "Constants", "Table", "at", "calibration_file"]
 
 CALIBRATED = "calibrated on this machine"
-_FORMAT = 1
+TREES_ONLY = "calibrated on this machine for trees only; calibrate again for the others"
+_FORMAT = 2
+_TREES = 1  # the format before, which has no prices of batches
 
 Table = tuple[tuple[float, float], ...]
 """Nanoseconds by the logarithm (base 2) of a number of nodes or rows, ascending."""
@@ -36,7 +41,8 @@ class Constants:
     ``compare``, ``compare_run``, ``merge`` and ``merge_young`` by the number of rows in the window.
     ``scan`` is per row that a nested loop passes. ``window`` is what a tuple costs besides its
     index, being numbered and remembered: the paper leaves it out, as it is the same for all
-    structures, and so does ``Cost``.
+    structures, and so does ``Cost``. ``batches`` are those of structures that take many rows at a
+    time.
     """
 
     # fmt: off
@@ -75,6 +81,7 @@ class Constants:
     scan: float = 0.1803
     window: float = 74.3
     # fmt: on
+    batches: Prices = field(default_factory=Prices)
     source: str = "defaults"
 
     @classmethod
@@ -124,17 +131,25 @@ def _root(*_places: str | None) -> Path:
 def _read(file: Path, changed: int) -> Constants:
     try:
         held = json.loads(file.read_text(encoding="utf-8"))
-        if held["format"] != _FORMAT:
-            raise ValueError(f"its format is {held['format']!r}, not {_FORMAT}")
-        values = {
-            field.name: _checked(field.name, held["constants"][field.name], field.default)
-            for field in fields(Constants)
-            if field.name != "source"
-        }
+        written, values = held["format"], held["constants"]
+        if written not in (_FORMAT, _TREES):
+            raise ValueError(f"its format is {written!r}, not {_FORMAT}")
+        trees = _filled(Constants, values, but=("batches", "source"))
+        batches = _filled(Prices, values["batches"]) if written == _FORMAT else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise DataError(f"the calibration {file} cannot be used: {what}; {_AGAIN} again") from None
-    return Constants(**values, source=CALIBRATED)
+    source = CALIBRATED if batches else TREES_ONLY
+    return Constants(**trees, batches=Prices(**batches), source=source)
+
+
+def _filled(cls: type, values: Mapping[str, Any], but: Sequence[str] = ()) -> dict[str, Any]:
+    """Values for the fields of a class, as read from a file."""
+    return {
+        found.name: _checked(found.name, values[found.name], found.default)
+        for found in fields(cls)
+        if found.name not in but
+    }
 
 
 def _checked(name: str, value: Any, like: Any) -> Any:
