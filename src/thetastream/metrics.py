@@ -98,21 +98,30 @@ class SideCounters:
 
 @dataclass(slots=True)
 class Spent:
-    """The work of one index since its plan was made: rows asked and stored, and their seconds."""
+    """The work of one index since its plan was made: rows asked and stored, and their seconds.
+
+    Seconds are of the processor, in the thread that asks: not of a pool of threads.
+    """
 
     asked: int = 0
     stored: int = 0
     probe: float = 0.0
     insert: float = 0.0
 
-    def as_dict(self) -> dict[str, float]:
-        """Nanoseconds per row, as estimates count them; nothing before rows have asked."""
+    @property
+    def per_row(self) -> float | None:
+        """Nanoseconds per row, as estimates count them; None before rows have asked."""
         if not self.asked or not self.stored:
+            return None
+        return (self.probe / self.asked + self.insert / self.stored) * 1e9
+
+    def as_dict(self) -> dict[str, float]:
+        """Plain values; none before rows have asked."""
+        if self.per_row is None:
             return {}
-        probe, insert = self.probe / self.asked, self.insert / self.stored
         return {
-            "measured ns per row": round((probe + insert) * 1e9, 1),
-            "of which measured for its insert": round(insert * 1e9, 1),
+            "measured ns per row": round(self.per_row, 1),
+            "of which measured for its insert": round(self.insert / self.stored * 1e9, 1),
         }
 
 

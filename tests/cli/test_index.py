@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import thetastream as ts
+from thetastream.calibration import batches, trees
 from thetastream.errors import RegistryError
 from thetastream.prices.constants import CALIBRATED, Constants, calibration_file
-from thetastream.tuplewise import calibration
 
 SIZES = ("capacity", "columns")
 
@@ -55,7 +55,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "QUICK": (5, 6), "FULL": (5, 6, 7), "_LONG": 64, "_SHORT": 64, "_TIMED": 64,
         "_REPEATS": 1, "_SCANNED": 5,
     }.items():  # fmt: skip
-        monkeypatch.setattr(calibration, name, value)
+        monkeypatch.setattr(trees, name, value)
+    for name, value in {"QUICK": ((5, 4),), "FULL": ((5, 4),), "ROWS": 16, "TIMES": 1}.items():
+        monkeypatch.setattr(batches, name, value)
     return tmp_path
 
 
@@ -63,13 +65,17 @@ def test_calibrating_stores_what_is_loaded(command, folder: Path) -> None:
     result = command("index", "calibrate", "--quick")
     assert result.exit_code == 0
     said = [line for line in result.stderr.splitlines() if "compiling kernels" not in line]
-    assert said == ["windows of 2^5 rows", "windows of 2^6 rows"]
+    assert said == [
+        "windows of 2^5 rows",
+        "windows of 2^6 rows",
+        "windows of 2^5 rows, pushes of 2^4",
+    ]
     assert f"written to {calibration_file()}" in result.stdout
     assert "λ_ib^s" in result.stdout
     loaded = Constants.load()
     assert loaded.source == CALIBRATED
     assert len(loaded.search) == 2
-    held = json.loads((folder / "calibration.json").read_text())
+    held = json.loads(calibration_file().read_text())
     assert held["format"] == 2
     assert {"cpu", "cores", "python"} <= set(held["machine"])
 

@@ -242,7 +242,9 @@ def test_the_cheapest_structure_is_chosen_and_pim_tree_on_ties(
 
 def test_estimates_are_those_of_the_cost_model(folder: Path) -> None:
     best = chosen(BAND, "ibwj/im-tree", rows=2.0**20).best
-    cost = predict("im-tree", 2**20, best.candidates, constants=Constants())
+    assert set(best.tuned) == {"merge_ratio"}
+    known = {"parameters": best.tuned, "constants": Constants()}
+    cost = predict("im-tree", 2**20, best.candidates, **known)
     assert best.steps == cost
     assert best.nanoseconds == pytest.approx(
         cost.total + Constants().batches.match * best.candidates

@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 
+import thetastream as ts
 from thetastream.errors import DataError, RegistryError
-from thetastream.plan.cost import FILL, Cost, Tree, best_merge_ratio, predict, priced
+from thetastream.plan.cost import (
+    CLEARLY,
+    FILL,
+    Cost,
+    Tree,
+    best_merge_ratio,
+    best_parameters,
+    predict,
+    priced,
+)
 from thetastream.prices.batches import Prices
 from thetastream.prices.constants import CALIBRATED, TREES_ONLY, Constants, at, calibration_file
 
@@ -271,16 +281,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_a_calibration_there_are_defaults(folder: Path) -> None:
-    assert calibration_file() == folder / "calibration.json"
+    assert calibration_file().parent == folder
     assert Constants.load() == Constants()
     assert Constants.load().source == "defaults"
 
 
 def test_what_was_saved_is_loaded_and_used(folder: Path) -> None:
     file = FLAT.save(machine={"cpu": "a good one"})
-    assert file == folder / "calibration.json"
+    assert file == calibration_file()
     assert json.loads(file.read_text())["machine"] == {"cpu": "a good one"}
-    assert [path.name for path in folder.iterdir()] == ["calibration.json"]
+    assert list(folder.iterdir()) == [file]
     loaded = Constants.load()
     assert loaded.source == CALIBRATED
     assert loaded.as_dict() == FLAT.as_dict()
@@ -304,6 +314,16 @@ def test_a_calibration_can_lie_elsewhere(folder: Path, tmp_path: Path) -> None:
     assert Constants.load().source == "defaults"
     with pytest.raises(DataError, match="no calibration at .*index calibrate"):
         Constants.load(tmp_path / "none.json")
+
+
+def test_the_environment_may_name_a_calibration(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THETASTREAM_CALIBRATION", str(tmp_path / "mine.json"))
+    with pytest.raises(DataError, match=r"no calibration at .*mine\.json; run"):
+        Constants.load()
+    assert FLAT.save() == tmp_path / "mine.json"
+    assert Constants.load().as_dict() == FLAT.as_dict()
 
 
 def test_a_calibration_from_before_batches_were_measured_is_read(folder: Path) -> None:
@@ -350,3 +370,43 @@ def test_a_broken_calibration_is_reported(folder: Path, text: str, what: str) ->
         Constants.load()
     assert "run `thetastream index calibrate` again" in str(caught.value)
     assert str(calibration_file()) in str(caught.value)
+
+
+# --- Parameters by Equations 5 and 6 -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["im-tree", "pim-tree"])
+@pytest.mark.parametrize("rate", [0.0, 2.0, 300.0])
+@pytest.mark.parametrize("size", [1, 10, 17, 22])
+def test_chosen_parameters_cost_least(name: str, rate: float, size: int) -> None:
+    known = Constants()
+    best = best_parameters(name, 2.0**size, rate, constants=known)
+    assert set(best) == {"merge_ratio", "depth"} & set(ts.index.create(name).parameters)
+    rate = max(rate, 1.0) if rate < 2 else 256.0 if rate == 300.0 else rate  # as it is rounded
+
+    def total(**changed: Any) -> float:
+        settings = {**best, **changed}
+        return predict(name, 2.0**size, rate, parameters=settings, constants=known).total
+
+    for ratio in (2.0**-power for power in range(min(size, 20))):
+        assert total() <= total(merge_ratio=ratio) + 1e-9
+    for depth in range(4) if "depth" in best else ():
+        assert CLEARLY * total() <= total(depth=depth) + 1e-9
+
+
+def test_parameters_that_were_given_are_not_chosen() -> None:
+    given = {"merge_ratio": 0.5, "slots": 8}
+    found = best_parameters("pim-tree", 2**17, 2.0, parameters=given, constants=Constants())
+    assert set(found) == {"depth"}
+    both = {**given, "depth": 1}
+    assert best_parameters("pim-tree", 2**17, 2.0, parameters=both, constants=Constants()) == {}
+    assert best_parameters("chained", 2**17, 2.0) == {}
+
+
+def test_more_matches_ask_for_earlier_merges() -> None:
+    """T_I is read leaf by leaf, and T_S holds what has expired: both cost per match."""
+    few, many = (
+        best_parameters("im-tree", 2**20, rate, constants=Constants())["merge_ratio"]
+        for rate in (1.0, 4096.0)
+    )
+    assert many < few

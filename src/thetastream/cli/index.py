@@ -77,7 +77,7 @@ def index(
 def calibrate(
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A few seconds, small windows only; else up to a minute."),
+        typer.Option("--quick", help="Some seconds, small windows only; else a minute or two."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     output: Annotated[
@@ -91,8 +91,8 @@ def calibrate(
     """
     from dataclasses import asdict
 
+    from thetastream.calibration.measure import calibrate as measure
     from thetastream.plan.machine import Machine
-    from thetastream.tuplewise.calibration import calibrate as measure
 
     machine = asdict(Machine.here())
     constants, path = measure(

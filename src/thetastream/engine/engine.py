@@ -110,11 +110,11 @@ class Engine:
         self.mirrored = task.mirrored
         self._emitter = emitter_of(task)
         self._weight = 2 if task.mirrored else 1
-        self._planner = Planner(query, binding, counters)
+        self.planner = Planner(query, binding, counters)
         if meeting is None:
             for side, stream in self.streams.items():
                 for role in self._indexed(side):
-                    stream.index_as(role, self._planner.first(role))
+                    stream.index_as(role, self.planner.first(role))
         self._asked = {side: self._asked_roles(side) for side in self.streams}
         self._kept = {
             side: [r for r in query.roles(side) if query.gives(r) and r in stream.matched]
@@ -242,7 +242,7 @@ class Engine:
             parts += self._meeting.meet(due)
         else:
             started = perf_counter()
-            self._planner.push(due, self.by_role)
+            self.planner.push(due, self.by_role)
             self.counters.seconds["plan"] += perf_counter() - started
             if lifetime.looks_back:
                 firsts = [self._store(rows) for rows in due]

@@ -13,18 +13,23 @@ from thetastream.engine.output.answer import settled
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stored, Stream
 from thetastream.metrics import Counters
-from thetastream.plan.choice import BATCH, choose, sample
+from thetastream.plan.choice import BATCH, appraise, choose, sample
+from thetastream.plan.estimate import Estimate, Traffic
+from thetastream.plan.learned import Learned
 from thetastream.side import Side
 
 __all__ = ["Planner"]
 
 _OFTEN = 16
+_ROWS = 1 << 14  # that must have asked, before the next look at the plan
+_FAR = 2.0  # how far apart estimate and measured cost are, for a plan to be made anew at once
 
 
 class Planner:
-    """Chooses layouts, first by the kind of terms, then by observed keys.
+    """Chooses layouts, first by the kind of terms, then by observed keys and measured costs.
 
-    Keys are looked at before the 1st, 4th, 16th … push that asks an index.
+    Keys are looked at before the first push that asks an index, and then whenever four times as
+    many rows have asked it, ``_ROWS`` at least; or when what is measured is far from the estimate.
     """
 
     def __init__(self, query: Query, binding: Binding, counters: Counters) -> None:
@@ -35,8 +40,9 @@ class Planner:
         self._pairless = bool(query.output.bounded or query.aggregates) and settled(binding)
         self._samples: dict[Side, Keys] = {}
         self._batches: dict[Side, float] = {}  # rows of a push, on average of late
+        self._learned = {role: Learned() for role in Side}
         self._pushes = dict.fromkeys(Side, 0)
-        self._probes = dict.fromkeys(Side, 0)
+        self._asked = dict.fromkeys(Side, 0)  # rows that have asked the index of a role
         self._due = dict.fromkeys(Side, 1)
 
     def first(self, role: Side) -> Stored:
@@ -63,17 +69,44 @@ class Planner:
                 known = self._batches.get(role, float(count))
                 self._batches[role] = known + (count - known) / _OFTEN
                 asked = Side.RIGHT if role is Side.LEFT else Side.LEFT
-                self._probes[asked] += 1
-                if self._probes[asked] >= self._due[asked] and asked in streams[asked].stored:
+                self._asked[asked] += count
+                if asked in streams[asked].stored and self._is_due(asked, streams[asked]):
                     due.append(asked)
         if due and len(self._samples) == len(Side):
             arriving = {rows.side: rows.batch.num_rows for rows in fresh}
             for role in due:
                 self._review(role, streams[role], arriving.get(role, 0))
 
-    def _review(self, role: Side, stream: Stream, arriving: int) -> None:
-        self._due[role] = 4 * self._probes[role]
+    def appraised(self, role: Side, stream: Stream, batch: float) -> Estimate:
+        """What the present layout is expected to cost now, in pushes of ``batch`` rows."""
+        traffic = Traffic(self._expected(role, stream), batch)
+        samples = self._stored_sample(role, stream), self._samples[role.other]
+        return appraise(self._binding, stream.stored[role].choice, traffic, *samples)
+
+    def _is_due(self, role: Side, stream: Stream) -> bool:
+        if self._asked[role] >= self._due[role]:
+            return True
+        if self._pushes[role.other] % _OFTEN:
+            return False
         stored = stream.stored[role]
+        measured = self._measured(stream, stored)
+        apart = 1.0 if measured is None else measured / max(stored.choice.best.nanoseconds, 1e-9)
+        return not 1 / _FAR <= apart <= _FAR
+
+    def _measured(self, stream: Stream, stored: Stored) -> float | None:
+        """Nanoseconds per row since the plan was made.
+
+        None if few rows have asked, if the window was still filling, or if a pool of threads works.
+        """
+        full = 2 * len(stream.rows) >= stored.choice.rows and self._query.threads == 1
+        return stored.spent.per_row if full and stored.spent.asked >= _ROWS else None
+
+    def _review(self, role: Side, stream: Stream, arriving: int) -> None:
+        self._due[role] = max(4 * self._asked[role], _ROWS)
+        stored, learned = stream.stored[role], self._learned[role]
+        measured = self._measured(stream, stored)
+        if measured is not None:
+            learned.note(stored.choice.best, measured)
         choice = choose(
             self._binding,
             role,
@@ -85,9 +118,10 @@ class Planner:
             batch=self._batches.get(role, BATCH),
             slide=self._query.window.slide_rows,
             pairless=self._pairless,
+            learned=learned,
         )
         if choice.layout is stored.choice.layout:
-            stored.choice = choice
+            stored.keep(choice)
         else:
             stored.move(choice)
             self._counters.replans += 1

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 import pyarrow as pa
@@ -97,7 +97,7 @@ class Probe:
 
     def boxes(self) -> Boxes:
         """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
-        seconds, started = self.counters.seconds, perf_counter()
+        seconds, started, working = self.counters.seconds, perf_counter(), thread_time()
         layout = self.layout
         at, keys = layout.arranged(self.fresh)
         sorted_at = perf_counter()
@@ -112,7 +112,7 @@ class Probe:
         ended = perf_counter()
         seconds["keys"] += keyed_at - sorted_at
         seconds["sort"] += ended - keyed_at + sorted_at - started
-        self.stored.spent.probe += ended - started
+        self.stored.spent.probe += thread_time() - working
         return boxes
 
     @property
@@ -156,17 +156,16 @@ class Probe:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the time inside as that of matching, for the join and for its index."""
-        started = perf_counter()
+        """Count the time inside as that of matching, for the join and for its index.
+
+        What an index has spent is processor time: plans should not hang on what else is running.
+        """
+        started, working = perf_counter(), thread_time()
         try:
             yield
         finally:
-            self.spend(perf_counter() - started)
-
-    def spend(self, seconds: float) -> None:
-        """Count time of matching, for the join and for its index."""
-        self.counters.seconds["probe"] += seconds
-        self.stored.spent.probe += seconds
+            self.counters.seconds["probe"] += perf_counter() - started
+            self.stored.spent.probe += thread_time() - working
 
     def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], Reader]:
         """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.
@@ -293,18 +292,15 @@ def _too_many(
 
 def _counted(probe: Probe, start: list[Callable[[], Reader]], seen: list[int]) -> Iterator[Pair]:
     """Read one slice after the other, counting time, and matches once however often it is read."""
-    read, counters, spent = 0, probe.counters, probe.stored.spent
+    read, counters = 0, probe.counters
     for begin in start:
         reader = begin()
         pairs = reader.pairs
         while True:
-            started = perf_counter()
             try:
-                pair = next(pairs, None)
+                with probe.timed():
+                    pair = next(pairs, None)
             finally:
-                taken = perf_counter() - started
-                counters.seconds["probe"] += taken
-                spent.probe += taken
                 counters.candidates += reader.candidates
                 reader.candidates = 0
             if pair is None:

@@ -7,7 +7,7 @@ in the role of its own side.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import perf_counter
+from time import thread_time
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,14 +52,15 @@ class Stored:
     @staticmethod
     def _empty(choice: Choice, capacity: int) -> Index:
         layout = choice.layout
-        return create(layout.index, capacity=capacity, columns=layout.columns, **layout.parameters)
+        given = {**choice.best.tuned, **layout.parameters}
+        return create(layout.index, capacity=capacity, columns=layout.columns, **given)
 
     def replace(self, rows: Keys, first: int, before: int) -> None:
         """Rows below ``before`` leave; fresh rows that can match come, with the ids ``first …``.
 
         Old rows leave first, so that merges leave them out.
         """
-        started = perf_counter()
+        started = thread_time()
         layout = self.layout
         at, able = layout.arranged(rows)
         keys = {field: field.keys(able) for field in layout.fields}
@@ -68,7 +69,7 @@ class Stored:
             at, keys = at[kept], {field: key[kept] for field, key in keys.items()}
         self.expire(before)
         self._put(self.index, layout.matrix(keys, at.size), at + first)
-        self.spent.insert += perf_counter() - started
+        self.spent.insert += thread_time() - started
         self.spent.stored += rows.count
 
     def expire(self, before: int) -> None:
@@ -84,6 +85,14 @@ class Stored:
             return
         timed: Any = index
         timed.insert(matrix, ids, self.times.values[ids - self.times.first])
+
+    def keep(self, choice: Choice) -> None:
+        """The layout stays, tuned to the traffic; what is measured of it begins anew."""
+        tuned = choice.best.tuned
+        if tuned and tuned != self.choice.best.tuned:
+            self.index.tune(round(choice.rows), **tuned)
+        self.choice = choice
+        self.spent = Spent()
 
     def move(self, choice: Choice) -> None:
         """Re-index everything under another layout. O(n log n)."""

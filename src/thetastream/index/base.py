@@ -155,6 +155,7 @@ class Index(ABC):
     per_tuple: ClassVar[bool] = False  # whether it is made for taking rows one by one
     in_subwindows: ClassVar[bool] = False  # whether it is a chain of subwindows, by arrival
     permuted: ClassVar[bool] = False  # whether it keeps the orders of several key columns
+    tunable: ClassVar[tuple[str, ...]] = ()  # parameters that ``tune`` can change
 
     def __init__(self, capacity: int, columns: int) -> None:
         if capacity < 1 or columns < 1:
@@ -228,6 +229,13 @@ class Index(ABC):
         Nothing happens where the event times of rows are not known (``timed``).
         """
         return
+
+    def tune(self, rows: int, **parameters: Any) -> None:
+        """Take other values for ``tunable`` parameters, as suit a window of so many rows.
+
+        Answers do not change. It may show later, when the structure is next rebuilt anyway.
+        """
+        raise NotImplementedError(f"{self.name} has no parameters that can be changed")
 
     @abstractmethod
     def __len__(self) -> int:

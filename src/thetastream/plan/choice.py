@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from thetastream.boxes.binding import Binding
+from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.errors import PredicateError
-from thetastream.plan.estimate import Estimate
+from thetastream.plan.estimate import Estimate, Traffic
 from thetastream.plan.layout import Layout
+from thetastream.plan.learned import Learned
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactic import Tactic
 from thetastream.plan.tactics.family import Options
 from thetastream.plan.tactics.registry import family
 from thetastream.side import Side
 
-__all__ = ["Choice", "Estimate", "Explanation", "choose", "sample"]
+__all__ = ["Choice", "Estimate", "Explanation", "appraise", "choose", "sample"]
 
 SAMPLE = 2048
 BATCH = 4096.0  # rows of an insert, before any is seen
@@ -33,7 +35,7 @@ class Choice:
     stored: Side
     best: Estimate
     others: tuple[Estimate, ...]
-    shares: Mapping[str, float]
+    shares: Mapping[Field, float]
     rows: float
     sampled: bool
 
@@ -48,7 +50,9 @@ class Choice:
             "stored side": self.stored.value,
             "chosen": self.best.as_dict(items=True),
             "considered": [other.as_dict() for other in self.others],
-            "share of the window inside a box, by field": dict(self.shares),
+            "share of the window inside a box, by field": {
+                str(field): float(f"{share:.3g}") for field, share in self.shares.items()
+            },
             "expected rows in the window": round(self.rows),
             "estimated from": "observed keys" if self.sampled else "the kind of each term",
         }
@@ -74,16 +78,18 @@ def choose(
     batch: float = BATCH,
     slide: int = 0,
     pairless: bool = False,
+    learned: Learned | None = None,
 ) -> Choice:
     """Pick the cheapest layout for the stored side that the tactic allows.
 
     ``rows`` are in the window, ``batch`` of them come at a time and ``slide`` leave at a time, if
-    it has a slide. ``pairless``: no pair is wanted, and one key column decides. The layout of a
-    ``current`` choice is kept unless another is cheaper: clearly so, if it was itself chosen from
-    observed keys.
+    it has a slide. ``pairless``: no pair is wanted, and one key column decides. Estimates are
+    corrected by what was ``learned`` from measured costs. The layout of a ``current`` choice is
+    kept unless another is cheaper: clearly so, if it was itself chosen from observed keys.
     """
     asked = Tactic.of(tactic)
     known = Selectivity.of(binding.fields(stored), stored_sample, fresh_sample)
+    traffic = Traffic(rows, batch)
     options = Options(
         asked.structures,
         asked.parameters,
@@ -91,6 +97,7 @@ def choose(
         slide=slide,
         opposite=len(binding.fields(stored.other)),
         pairless=pairless,
+        traffic=traffic,
     )
     layouts = asked.family.layouts(known, options)
     if not layouts:
@@ -99,31 +106,44 @@ def choose(
             f"{asked.family.needs}; use tactic='auto'",
             binding.predicate.text,
         )
-    estimates = [_estimate(layout, known, rows, batch) for layout in layouts]
-    if current is not None and not _outdated(current, known):
-        held = current.layout
-        estimates = [found for found in estimates if not found.layout.same(held)]
-        estimates.insert(0, _again(current, known, rows, batch))
+    if current is not None:
+        layouts = _with_current(current, layouts, known)
+    corrections = Learned() if learned is None else learned
+    held = None if current is None else current.layout
+    estimates = [
+        _estimate(layout, known, traffic, held).corrected(corrections.of(layout))
+        for layout in layouts
+    ]
     estimates.sort(key=lambda estimate: _weight(estimate, current))
-    named = {str(field): float(f"{share:.3g}") for field, share in known.shares.items()}
-    return Choice(stored, estimates[0], tuple(estimates[1:]), named, rows, known.sampled)
+    return Choice(stored, estimates[0], tuple(estimates[1:]), known.shares, rows, known.sampled)
+
+
+def appraise(
+    binding: Binding, current: Choice, traffic: Traffic, stored: Keys | None, fresh: Keys | None
+) -> Estimate:
+    """What the layout of a choice costs for other traffic, by samples of stored and fresh rows."""
+    known = Selectivity.of(binding.fields(current.stored), stored, fresh)
+    return _estimate(current.layout, known, traffic, current.layout)
+
+
+def _with_current(current: Choice, layouts: list[Layout], known: Selectivity) -> list[Layout]:
+    """Layouts, among them the present one in its own person; it comes first unless it is outdated.
+
+    Outdated: it was made before any key was seen, and can be fitted now.
+    """
+    held = current.layout
+    outdated = held.fits_keys and known.sampled and not current.sampled
+    if outdated:
+        return [held if layout.same(held) else layout for layout in layouts]
+    return [held, *(layout for layout in layouts if not layout.same(held))]
 
 
 def _estimate(
-    layout: Layout, known: Selectivity, rows: float, batch: float, lost: float = 0.0
+    layout: Layout, known: Selectivity, traffic: Traffic, held: Layout | None
 ) -> Estimate:
-    """What a layout costs, by the tactic that offered it."""
-    return family(layout.tactic).estimate(layout, known, rows, batch, lost)
-
-
-def _outdated(current: Choice, known: Selectivity) -> bool:
-    """Whether the present layout was made before any key was seen, and can be fitted now."""
-    return current.layout.fits_keys and known.sampled and not current.sampled
-
-
-def _again(current: Choice, known: Selectivity, rows: float, batch: float) -> Estimate:
-    """The present layout by the new figures."""
-    return _estimate(current.layout, known, rows, batch, current.layout.lost(known))
+    """What a layout costs, by the tactic that offered it; the one in use may have lost keys."""
+    lost = layout.lost(known) if layout is held else 0.0
+    return family(layout.tactic).estimate(layout, known, traffic, lost)
 
 
 def _weight(estimate: Estimate, current: Choice | None) -> float:

@@ -38,6 +38,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 from thetastream.errors import RegistryError, suggest
@@ -50,6 +51,7 @@ __all__ = [
     "Cost",
     "Tree",
     "best_merge_ratio",
+    "best_parameters",
     "immutable_tree",
     "mutable_tree",
     "predict",
@@ -375,6 +377,69 @@ def best_merge_ratio(
 
     most = min(20, int(math.log2(max(window, 1.0))))
     return min((2.0**-power for power in range(most + 1)), key=total)
+
+
+def best_parameters(
+    structure: str,
+    window: float,
+    match_rate: float,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    constants: Constants | None = None,
+) -> dict[str, Any]:
+    """Merge ratio and depth that make Equation 5 or 6 least, of those that are not given.
+
+    Depths are tried down to the lowest level of T_S's inner nodes, which is where subindexes are
+    unless another is clearly better. Nothing for a structure that does not merge. Window and match
+    rate are rounded to powers of two, as the best does not hang on details.
+
+    >>> best_parameters("im-tree", 2**17, 2.0, constants=Constants())
+    {'merge_ratio': 0.125}
+    >>> best_parameters("b+tree", 2**17, 2.0)
+    {}
+    """
+    known = _known(_equation(structure))
+    if "merge_ratio" not in known:
+        return {}
+    used = Constants.load() if constants is None else constants
+    held = tuple(sorted((parameters or {}).items()))
+    return dict(_best(structure, _rounded(window), _rounded(match_rate), held, used))
+
+
+CLEARLY = 0.97  # of the cost at the usual depth
+
+
+@lru_cache(maxsize=256)
+def _best(
+    structure: str,
+    window: float,
+    rate: float,
+    given: tuple[tuple[str, Any], ...],
+    constants: Constants,
+) -> tuple[tuple[str, Any], ...]:
+    fixed, known = dict(given), _known(_equation(structure))
+    chosen = [word for word in ("merge_ratio", "depth") if word in known and word not in fixed]
+
+    def total(settings: Mapping[str, Any]) -> float:
+        usual = CLEARLY if settings.get("depth") == -1 else 1.0
+        cost = predict(structure, window, rate, parameters=settings, constants=constants)
+        return usual * cost.total
+
+    tried = [fixed]
+    if "depth" in chosen:
+        leaves = {**defaults(structure), **fixed}
+        height = immutable_tree(window, leaves["leaf"], leaves["run_fanout"]).height
+        tried = [{**fixed, "depth": depth} for depth in (-1, *range(int(height)))]
+    if "merge_ratio" in chosen:
+        ratio = partial(best_merge_ratio, structure, window, rate, constants=constants)
+        tried = [{**each, "merge_ratio": ratio(parameters=each)} for each in tried]
+    best = min(tried, key=total)
+    return tuple((word, best[word]) for word in chosen)
+
+
+def _rounded(value: float) -> float:
+    """The nearest power of two, 1 at least."""
+    return 2.0 ** round(math.log2(max(value, 1.0)))
 
 
 def _equation(structure: str) -> Callable[..., Cost]:

@@ -17,20 +17,19 @@ costs something whatever it holds:
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thetastream.index.registry import parameters
 from thetastream.index.subwindows.subwindow import SUBWINDOWS
-from thetastream.plan.cost import Cost, predict
+from thetastream.plan.cost import Cost, best_parameters, predict
 from thetastream.plan.layout import Layout, Reach
 from thetastream.plan.selectivity import ZONE, Selectivity
 from thetastream.prices.batches import Bill, Prices
 from thetastream.prices.constants import Constants
 
-__all__ = ["Estimate", "estimate", "tree_estimate"]
+__all__ = ["Estimate", "Traffic", "estimate", "tree_estimate"]
 
 CACHED = 1 << 14  # rows of a window that fits the first caches
 DENSE = 32.0  # rows per box below which neighbouring boxes share what they fetch
@@ -47,6 +46,18 @@ PERMUTED_STEPS = 4.0  # the ratio of the sizes of neighbouring structures
 
 
 @dataclass(frozen=True, slots=True)
+class Traffic:
+    """What passes through an index: ``rows`` in the window, which come ``batch`` at a time.
+
+    ``constants`` say what a step costs on this machine.
+    """
+
+    rows: float
+    batch: float
+    constants: Constants = field(default_factory=Constants.load)
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What a layout is expected to cost per fresh row."""
 
@@ -59,6 +70,15 @@ class Estimate:
     bill: Bill = field(default_factory=dict)
     steps: Cost | None = None  # of an index-based window join, tuple by tuple
     constants: Constants = field(default_factory=Constants)
+    tuned: Mapping[str, Any] = field(default_factory=dict)  # parameters that suit the traffic
+    factor: float = 1.0  # what measured costs have shown it to be off by, already in it
+
+    def corrected(self, factor: float) -> Estimate:
+        """The same, by what was learned from measured costs."""
+        if factor == 1.0:
+            return self
+        costs = {name: getattr(self, name) * factor for name in ("nanoseconds", "insert", "push")}
+        return replace(self, factor=self.factor * factor, **costs)
 
     def as_dict(self, *, items: bool = False) -> dict[str, Any]:
         """Plain values; with the ``items`` of the bill if asked for."""
@@ -68,6 +88,8 @@ class Estimate:
             "candidates per row": round(self.candidates, 2),
             "estimated ns per row": round(self.nanoseconds, 1),
         }
+        if self.factor != 1.0:
+            facts["corrected by measured costs"] = f"× {self.factor:.2f}"
         if self.insert:
             facts["of which for its insert"] = round(self.insert, 1)
         if self.push:
@@ -75,6 +97,8 @@ class Estimate:
         if self.steps is not None:
             steps = {step: round(cost, 1) for step, cost in self.steps.as_dict().items()}
             facts["ns per tuple, by step"] = steps
+        if self.tuned:
+            facts["chosen by Equations 5 and 6"] = dict(self.tuned)
         if items and self.bill:
             facts["steps per row × price"] = self.constants.batches.items(self.bill)
         if items or self.steps is not None:
@@ -89,13 +113,19 @@ class _Work:
     layout: Layout
     known: Selectivity
     reach: Reach
-    rows: float
-    batch: float
-    constants: Constants
+    traffic: Traffic
+
+    @property
+    def rows(self) -> float:
+        return self.traffic.rows
+
+    @property
+    def batch(self) -> float:
+        return self.traffic.batch
 
     @property
     def prices(self) -> Prices:
-        return self.constants.batches
+        return self.traffic.constants.batches
 
     @property
     def candidates(self) -> float:
@@ -151,24 +181,28 @@ class _Work:
     ) -> Estimate:
         layout, batch = self.layout, max(self.batch, 1.0)
         found = self.candidates if candidates is None else candidates
-        pushed = Counter({layout.pushed: 1.0, "push_column": float(len(layout.checks)), **push})
-        pushed = Counter({step: count / batch for step, count in pushed.items()})
-        bill = Counter({layout.prepared: 1.0})
-        for part in (*asked, insert, pushed):
-            bill.update(part)
+        whole_push = {layout.pushed: 1.0, "push_column": float(len(layout.checks)), **push}
+        share = {step: count / batch for step, count in whole_push.items()}
+        bill = _sum({layout.prepared: 1.0}, *asked, insert, share)
         of = self.prices.of
+        costs = (of(bill), of(insert), of(share))
         return Estimate(
-            layout, self.reach.boxes, found, of(bill), of(insert), of(pushed), bill,
-            constants=self.constants,
-        )  # fmt: skip
+            layout, self.reach.boxes, found, *costs, bill, constants=self.traffic.constants
+        )
 
 
-def estimate(
-    layout: Layout, known: Selectivity, rows: float, batch: float, lost: float = 0.0
-) -> Estimate:
+def _sum(*bills: Bill) -> Bill:
+    """All steps of some bills."""
+    whole: dict[str, float] = {}
+    for bill in bills:
+        for step, count in bill.items():
+            whole[step] = whole.get(step, 0.0) + count
+    return whole
+
+
+def estimate(layout: Layout, known: Selectivity, traffic: Traffic, lost: float = 0.0) -> Estimate:
     """What a layout costs; a share ``lost`` of the rows cannot be told apart by it."""
-    reach = layout.reach(known, lost)
-    return _price(layout)(_Work(layout, known, reach, rows, batch, Constants.load()))
+    return _price(layout)(_Work(layout, known, layout.reach(known, lost), traffic))
 
 
 def _price(layout: Layout) -> Callable[[_Work], Estimate]:
@@ -253,21 +287,23 @@ _BY_COLUMNS: dict[str, Callable[[_Work], Estimate]] = {
 """Structures that look at several key columns at once, where a layout has them."""
 
 
-def tree_estimate(layout: Layout, known: Selectivity, rows: float) -> Estimate:
-    """A tree of the index-based window join: by the equations, every box being a search."""
-    constants = Constants.load()
-    work = _Work(layout, known, layout.reach(known), rows, 1.0, constants)
-    boxes = work.reach.boxes
-    steps = predict(
-        layout.index,
-        max(rows, 1.0),
-        work.candidates / boxes,
-        parameters=layout.parameters,
-        constants=constants,
-    )
+def tree_estimate(layout: Layout, known: Selectivity, traffic: Traffic) -> Estimate:
+    """A tree of the index-based window join: by the equations, every box being a search.
+
+    Equations 5 and 6 also choose when to merge and how deep, unless that was given.
+    """
+    constants = traffic.constants
+    work = _Work(layout, known, layout.reach(known), traffic)
+    boxes, rows = work.reach.boxes, max(work.rows, 1.0)
+    rate, given = work.candidates / boxes, layout.parameters
+    tuned = best_parameters(layout.index, rows, rate, parameters=given, constants=constants)
+    settings = {**given, **tuned}
+    steps = predict(layout.index, rows, rate, parameters=settings, constants=constants)
     steps = replace(steps, search=boxes * steps.search)
     total = steps.total + constants.batches.of(work.checking)
-    return Estimate(layout, boxes, work.candidates, total, steps=steps, constants=constants)
+    return Estimate(
+        layout, boxes, work.candidates, total, steps=steps, constants=constants, tuned=tuned
+    )
 
 
 # --- Parts of bills ------------------------------------------------------------------------------

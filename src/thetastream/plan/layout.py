@@ -143,12 +143,19 @@ class Layout(ABC):
         """The share of stored rows that the layout, made for other keys, cannot tell apart."""
         return 0.0
 
-    def same(self, other: Layout) -> bool:
-        """Whether an index under the other layout need not be moved for this one.
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What sets it apart from other layouts of the same fields, whatever it is fitted to."""
+        return type(self), self.index, repr(self.parameters), self.driver, self.checks
 
-        Two that are fitted to keys are never the same: they may be fitted to other keys.
-        """
-        return not self.fits_keys and self.as_dict() == other.as_dict()
+    @property
+    def fit(self) -> Any:
+        """What in it is fitted to observed keys; None if nothing is."""
+        return None
+
+    def same(self, other: Layout) -> bool:
+        """Whether an index under the other layout need not be moved for this one."""
+        return self.identity == other.identity and self.fit == other.fit
 
     @property
     def fits_keys(self) -> bool:

@@ -27,18 +27,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
+from thetastream.plan.kernels.sampling import count_inside, count_met, shares_inside
 
 __all__ = ["ZONE", "Selectivity"]
 
 Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+ASKED = 512  # fresh rows whose boxes are looked at
 BOXES = 128  # of the fresh sample, where all are compared with all
 SHORT, LONG = 2, 8  # sample rows in a block
 ZONE = 64  # rows in a block of the index
@@ -58,6 +58,8 @@ class Selectivity:
         """From samples of both sides; assumed if one of them is missing or empty."""
         if stored is None or fresh is None or not (len(stored) and len(fresh)):
             stored = fresh = None
+        elif len(fresh) > ASKED:
+            fresh = fresh.take(np.arange(0, len(fresh), -(-len(fresh) // ASKED)))
         return cls(tuple(fields), stored, fresh)
 
     @property
@@ -73,29 +75,32 @@ class Selectivity:
     @cached_property
     def arms(self) -> dict[Field, float]:
         """How many intervals a box has in each field."""
-        fresh = self.fresh
-        if fresh is None:
+        if self.fresh is None:
             return dict.fromkeys(self.fields, 1.0)
         return {
-            field: max(1.0, sum(float((low <= high).mean()) for low, high in field.pieces(fresh)))
-            for field in self.fields
+            field: max(1.0, float(np.count_nonzero(low <= high)) / low.shape[1])
+            for field, (low, high) in self._edges.items()
         }
 
     @cached_property
     def joint(self) -> float:
         """The part of the window inside whole boxes."""
-        product = float(np.prod(list(self.shares.values()))) if self.fields else 1.0
+        product: float = math.prod(self.shares.values(), start=1.0)
         if not self.sampled or len(self.fields) < 2:
             return product
-        inside = np.ones((0, 0), np.bool_)
-        for field in self.fields:
-            keys, pieces = self._keys(field), self._pieces(field)
-            some = np.zeros((pieces[0][0].size, keys.size), np.bool_)
-            for low, high in pieces:
-                some |= (low[:, None] <= keys) & (keys <= high[:, None])
-            inside = some if not inside.size else inside & some
-        found = int(np.count_nonzero(inside))
-        return found / inside.size if found >= LEAST else min(product, LEAST / inside.size)
+        ranked = sorted(self.fields, key=lambda field: self.shares[field])
+        keys = np.stack([self._keys(field)[self._orders[ranked[0]]] for field in ranked])
+        arms = max(low.shape[0] for low, _ in self._some.values())
+        boxes = int(self._some[ranked[0]][0].shape[1])
+        lows = np.full((len(ranked), arms, boxes), 1, np.int64)
+        highs = np.zeros_like(lows)
+        for place, field in enumerate(ranked):
+            low, high = self._some[field]
+            lows[place, : low.shape[0]], highs[place, : high.shape[0]] = low, high
+        counts = np.zeros(1, np.int64)
+        count_inside(keys, lows, highs, counts)
+        found, pairs = int(counts[0]), boxes * int(keys.shape[1])
+        return found / pairs if found >= LEAST else min(product, LEAST / pairs)
 
     def met(self, along: Field, other: Field, rows: float) -> float:
         """The share of blocks met, of those inside the interval of ``along``, for a window."""
@@ -111,20 +116,19 @@ class Selectivity:
 
     def _met(self, along: Field, other: Field, length: int) -> float:
         """The same for blocks of so many sample rows."""
-        keys = self._keys(along)
-        order = np.argsort(keys)
+        if (along, other, length) not in self._found:
+            self._found[along, other, length] = self._count_met(along, other, length)
+        return self._found[along, other, length]
+
+    def _count_met(self, along: Field, other: Field, length: int) -> float:
+        order = self._orders[along]
+        keys, beside = self._keys(along)[order], self._keys(other)[order]
         heads = np.arange(0, keys.size, length)
-        first, last = keys[order[heads]], keys[order[np.append(heads[1:], keys.size) - 1]]
-        beside = self._keys(other)[order]
+        first, last = keys[heads], keys[np.append(heads[1:], keys.size) - 1]
         least, most = np.minimum.reduceat(beside, heads), np.maximum.reduceat(beside, heads)
-        passed = met = 0
-        for low, high in self._pieces(along):
-            within = (low[:, None] <= last) & (first <= high[:, None])
-            passed += int(np.count_nonzero(within))
-            meets = np.zeros_like(within)
-            for bottom, top in self._pieces(other):
-                meets |= (bottom[:, None] <= most) & (least <= top[:, None])
-            met += int(np.count_nonzero(within & meets))
+        counts = np.zeros(2, np.int64)
+        count_met(first, last, least, most, *self._some[along], *self._some[other], counts)
+        passed, met = counts.tolist()
         return met / passed if passed else 0.0
 
     def _share(self, field: Field) -> float:
@@ -132,20 +136,6 @@ class Selectivity:
         if self.fresh is None:
             return _assumed(field)
         return min(1.0, max(float(self._inside[field].mean()), 1e-9))
-
-    @cached_property
-    def _inside(self) -> dict[Field, NDArray[np.float64]]:
-        """For each field, the share of the stored sample inside every fresh row's intervals."""
-        return {field: self._shares_inside(field) for field in self.fields}
-
-    def _shares_inside(self, field: Field) -> NDArray[np.float64]:
-        assert self.fresh is not None
-        keys = np.sort(self._keys(field))
-        inside = np.zeros(len(self.fresh))
-        for low, high in field.pieces(self.fresh):
-            ranks = np.maximum(_rank(keys, high, "right") - _rank(keys, low, "left"), 0.0)
-            inside += np.where(low <= high, ranks, 0.0)
-        return inside / keys.size
 
     def busy(self, field: Field) -> float:
         """The share of fresh rows that hold most of what is inside a field's intervals.
@@ -158,16 +148,49 @@ class Selectivity:
         squares = float((inside**2).sum())
         return float(inside.sum()) ** 2 / (inside.size * squares) if squares else 1.0
 
+    # --- What is worked out once -----------------------------------------------------------------
+
+    @cached_property
+    def _found(self) -> dict[tuple[Field, Field, int], float]:
+        return {}
+
+    @cached_property
+    def _orders(self) -> dict[Field, Array]:
+        """The order of stored rows by the key of each field."""
+        return {field: np.argsort(self._keys(field)) for field in self.fields}
+
+    @cached_property
+    def _inside(self) -> dict[Field, NDArray[np.float64]]:
+        """For each field, the share of the stored sample inside every fresh row's intervals."""
+        found = {}
+        for field, (low, high) in self._edges.items():
+            found[field] = np.empty(low.shape[1])
+            shares_inside(self._keys(field)[self._orders[field]], low, high, found[field])
+        return found
+
+    @cached_property
+    def _edges(self) -> dict[Field, tuple[Array, Array]]:
+        """Low and high edges of the fresh sample's intervals, ``(arms, boxes)`` of each field."""
+        assert self.fresh is not None
+        pieces = {field: field.pieces(self.fresh) for field in self.fields}
+        return {
+            field: (np.stack([low for low, _ in arms]), np.stack([high for _, high in arms]))
+            for field, arms in pieces.items()
+        }
+
+    @cached_property
+    def _some(self) -> dict[Field, tuple[Array, Array]]:
+        """The same of a few fresh rows."""
+        assert self.fresh is not None
+        step = -(-len(self.fresh) // BOXES)
+        return {
+            field: tuple(np.ascontiguousarray(edge[:, ::step]) for edge in edges)  # type: ignore[misc]
+            for field, edges in self._edges.items()
+        }
+
     def _keys(self, field: Field) -> Array:
         assert self.stored is not None
         return field.keys(self.stored)
-
-    def _pieces(self, field: Field) -> list[tuple[Array, Array]]:
-        """Intervals of some fresh rows."""
-        assert self.fresh is not None
-        pieces = field.pieces(self.fresh)
-        step = -(-pieces[0][0].size // BOXES)
-        return [(low[::step], high[::step]) for low, high in pieces]
 
 
 def _assumed(field: Field) -> float:
@@ -179,13 +202,3 @@ def _assumed(field: Field) -> float:
         return 1e-3
     intervals = all(bound.term.is_interval for bound in field.terms)
     return 0.4 if intervals else 0.9
-
-
-def _rank(keys: Array, at: Array, side: Any) -> NDArray[np.float64]:
-    """Rank among sorted keys, interpolated between neighbours."""
-    right = np.searchsorted(keys, at, side=side)
-    below = keys[np.maximum(right - 1, 0)].astype(np.float64)
-    above = keys[np.minimum(right, keys.size - 1)].astype(np.float64)
-    gap = above - below
-    part = np.where(gap > 0, (at.astype(np.float64) - below) / np.where(gap > 0, gap, 1.0), 0.0)
-    return np.asarray(right + np.clip(part, 0.0, 1.0), np.float64)

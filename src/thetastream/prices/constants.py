@@ -86,13 +86,13 @@ class Constants:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Constants:
-        """The constants of a calibration, from the cache folder; without one, the defaults."""
+        """The constants of a calibration; the defaults if there is none where it is looked for."""
         file = calibration_file() if path is None else path
         try:
             changed = file.stat().st_mtime_ns
         except OSError:
-            if path is not None:
-                raise DataError(f"there is no calibration at {path}; {_AGAIN}") from None
+            if path is not None or _PLACE in os.environ:
+                raise DataError(f"there is no calibration at {file}; {_AGAIN}") from None
             return cls()
         return _read(file, changed)
 
@@ -115,11 +115,17 @@ _AGAIN = "run `thetastream index calibrate`"
 
 
 def calibration_file() -> Path:
-    """Where the constants of this machine are kept: beside the compiled kernels."""
+    """Where the constants of this machine are kept.
+
+    That is what ``THETASTREAM_CALIBRATION`` names, or a file beside the compiled kernels.
+    """
+    named = os.environ.get(_PLACE)
+    if named:
+        return Path(named)
     return _root(*map(os.environ.get, ("THETASTREAM_CACHE", "XDG_CACHE_HOME", "HOME"))) / _NAME
 
 
-_NAME = "calibration.json"
+_PLACE, _NAME = "THETASTREAM_CALIBRATION", "calibration.json"
 
 
 @lru_cache(maxsize=8)

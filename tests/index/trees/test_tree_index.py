@@ -426,3 +426,57 @@ def test_check_can_fail(name: str) -> None:
         ids[ids == 7] = 8
     with pytest.raises(AssertionError, match="an id may occur once"):
         index.check()
+
+
+# --- Tuning --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["im-tree", "pim-tree"])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 30), st.sampled_from([1.0, 0.5, 1 / 16, 2.0**-20]), st.integers(-1, 5)
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+)
+def test_tuning_changes_no_answer(
+    name: str, seed: int, steps: list[tuple[int, float, int]]
+) -> None:
+    rng, window, first = np.random.default_rng(seed), 40, 0
+    index = create(name, capacity=window, slots=2, fanout=3, leaf=1, run_fanout=2)
+    keys = np.empty(0, np.int64)
+    for rows, ratio, depth in steps:
+        chosen = {"merge_ratio": ratio, **({"depth": depth} if name == "pim-tree" else {})}
+        index.tune(max(1, rows), **chosen)
+        fresh = rng.integers(-9, 10, rows)
+        index.insert(fresh, np.arange(first, first + rows))
+        keys, first = np.append(keys, fresh), first + rows
+        index.expire(first - window)
+        index.check()
+        assert index.parameters | chosen == index.parameters
+        low, high = sorted(rng.integers(-9, 10, 2))
+        found = [ids for _, ids in index.probe(np.array([low]), np.array([high]))]
+        alive = np.arange(first) >= first - window
+        truth = np.flatnonzero((low <= keys) & (keys <= high) & alive)
+        assert sorted(np.concatenate([*found, np.empty(0, np.int64)])) == truth.tolist()
+
+
+def test_a_merge_ratio_says_when_to_merge_from_now_on() -> None:
+    index = create("im-tree", capacity=1000, merge_ratio=0.5)
+    index.insert(np.arange(400), np.arange(400))
+    assert index.statistics["merges"] == 0
+    index.tune(1000, merge_ratio=0.01)
+    index.insert(np.arange(10), np.arange(400, 410))
+    assert index.statistics["merges"] > 0
+
+
+def test_what_is_fixed_cannot_be_tuned() -> None:
+    with pytest.raises(RegistryError, match="slots is fixed once it is made; merge_ratio, depth"):
+        create("pim-tree").tune(1000, slots=8)
+    with pytest.raises(RegistryError, match="nothing can be changed"):
+        create("b+tree").tune(1000, merge_ratio=1)
+    with pytest.raises(RegistryError, match="merge_ratio"):
+        create("pim-tree").tune(1000, merge_ratio=0.0)

@@ -15,7 +15,7 @@ import thetastream as ts
 from thetastream.cli.app import app
 from thetastream.errors import PredicateError
 from thetastream.plan.choice import choose
-from thetastream.plan.estimate import Estimate
+from thetastream.plan.estimate import Estimate, Traffic
 from thetastream.plan.layout import Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics import registry
@@ -52,7 +52,7 @@ class LastTermFamily(Family):
         ]
 
     def estimate(
-        self, layout: Layout, known: Selectivity, rows: float, batch: float, lost: float = 0.0
+        self, layout: Layout, known: Selectivity, traffic: Traffic, lost: float = 0.0
     ) -> Estimate:
         return Estimate(layout, 1.0, 1.0, 0.0)
 

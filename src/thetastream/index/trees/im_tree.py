@@ -36,6 +36,7 @@ class ImTree(TreeIndex):
 
     name: ClassVar[str] = "im-tree"
     summary: ClassVar[str] = "a B⁺-tree for inserts, merged now and then into an immutable one"
+    tunable: ClassVar[tuple[str, ...]] = ("merge_ratio",)
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class PimTree(TreeIndex):
     name: ClassVar[str] = "pim-tree"
     summary: ClassVar[str] = "like im-tree, with a small B⁺-tree per range of the immutable one"
     concurrent: ClassVar[bool] = True
+    tunable: ClassVar[tuple[str, ...]] = ("merge_ratio", "depth")
 
     def __init__(
         self,

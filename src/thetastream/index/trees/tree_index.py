@@ -6,6 +6,7 @@ first key and its id; other key columns lie in a ring, by id, and are checked on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from thetastream._jit.compiling import prepare
 from thetastream.index.base import CHUNK, Answer, Array, Index
 from thetastream.index.beside import Beside
 from thetastream.index.question import Questions
+from thetastream.index.registry import refused
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css, rows_in_trees
 from thetastream.index.trees.kernels import store as layout
@@ -90,6 +92,20 @@ class TreeIndex(Index):
         self._beside.expire(before)
         if facts[layout.MODE] == layout.CHAIN:
             forget_expired(self._pool.store, 0)
+
+    def tune(self, rows: int, **parameters: Any) -> None:
+        """When to merge is changed at once, the depth of subindexes by the next merge."""
+        wrong = [word for word in parameters if word not in self.tunable]
+        if wrong:
+            able = ", ".join(self.tunable) or "nothing"
+            raise refused(self.name, f"{wrong[0]} is fixed once it is made; {able} can be changed")
+        self._settings |= parameters
+        recipe, facts = self.recipe(max(1, rows), **self._settings), self._facts
+        self._pool.recipes[0] = replace(
+            self._pool.recipes[0], limit=recipe.limit, depth=recipe.depth
+        )
+        facts[layout.LIMIT] = facts[layout.PLAIN_LIMIT] = recipe.limit
+        facts[layout.ASKED_DEPTH] = recipe.depth
 
     def _maintain(self) -> None:
         """Merge, or archive the active subindex of a chain."""

@@ -172,6 +172,14 @@ class Cells(Layout):
         return 0.0 if known.stored is None else self.quantizer.held(self.suffix.keys(known.stored))
 
     @property
+    def identity(self) -> tuple[Any, ...]:
+        return (*super().identity, self.points, self.band, self.multiple, self.suffix)
+
+    @property
+    def fit(self) -> Quantizer:
+        return self.quantizer
+
+    @property
     def fits_keys(self) -> bool:
         return True
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from thetastream.index.base import Index
 from thetastream.index.registry import parameters
-from thetastream.plan.estimate import Estimate, estimate
+from thetastream.plan.estimate import Estimate, Traffic, estimate
 from thetastream.plan.layout import Layout
 from thetastream.plan.selectivity import Selectivity
 
@@ -23,7 +23,7 @@ class Options:
     ``structures`` may serve, with these ``parameters``; ``named`` says that the user chose the
     structure. ``slide`` rows leave the window at a time, 0 if they leave one by one. The other side
     of the join compares ``opposite`` fields. ``pairless``: only counts, ranges or aggregates are
-    wanted, and one key column decides them.
+    wanted, and one key column decides them. ``traffic`` is what passes through, if known.
     """
 
     structures: tuple[str, ...]
@@ -32,6 +32,7 @@ class Options:
     slide: int = 0
     opposite: int = 0
     pairless: bool = False
+    traffic: Traffic | None = None
 
     def of(self, structure: str) -> Mapping[str, Any]:
         """Parameters for a structure: those that were given, and the slide if it has one."""
@@ -71,11 +72,10 @@ class Family(ABC):
         return True
 
     def estimate(
-        self, layout: Layout, known: Selectivity, rows: float, batch: float, lost: float = 0.0
+        self, layout: Layout, known: Selectivity, traffic: Traffic, lost: float = 0.0
     ) -> Estimate:
         """What a layout costs per fresh row.
 
-        ``rows`` are in the window and come ``batch`` at a time; a share ``lost`` of them cannot be
-        told apart by the layout.
+        A share ``lost`` of the rows cannot be told apart by the layout.
         """
-        return estimate(layout, known, rows, batch, lost)
+        return estimate(layout, known, traffic, lost)

@@ -12,7 +12,7 @@ from typing import ClassVar
 from thetastream.index.base import Index
 from thetastream.index.registry import names, structure
 from thetastream.plan.cost import priced
-from thetastream.plan.estimate import Estimate, tree_estimate
+from thetastream.plan.estimate import Estimate, Traffic, tree_estimate
 from thetastream.plan.layout import Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
@@ -58,9 +58,9 @@ class IbwjFamily(Family):
         ]
 
     def estimate(
-        self, layout: Layout, known: Selectivity, rows: float, batch: float, lost: float = 0.0
+        self, layout: Layout, known: Selectivity, traffic: Traffic, lost: float = 0.0
     ) -> Estimate:
         """By the equations; as in ``ordered`` for a structure that has none."""
         if layout.index in priced():
-            return tree_estimate(layout, known, rows)
-        return super().estimate(layout, known, rows, batch, lost)
+            return tree_estimate(layout, known, traffic)
+        return super().estimate(layout, known, traffic, lost)

@@ -1,4 +1,4 @@
-"""Measures the constants of the cost model: short joins of growing windows, timed step by step.
+"""Measures the constants of trees: short joins of growing windows, timed step by step.
 
 Each constant comes from the simplest structure that shows it, at every size:
 
@@ -22,10 +22,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
@@ -36,14 +35,14 @@ from thetastream.plan.cost import Tree, immutable_tree, mutable_tree
 from thetastream.prices.constants import CALIBRATED, Constants, Table, at
 from thetastream.tuplewise.ibwj import IndexJoin
 
-__all__ = ["FULL", "QUICK", "calibrate", "measure"]
+__all__ = ["FULL", "QUICK", "SECONDS", "measure"]
 
 Array = NDArray[np.int64]
 Notice = Callable[[str], None]
 
 QUICK = (8, 11, 14, 17)  # log2 of window sizes
 FULL = (7, 9, 11, 13, 15, 17, 19, 21)
-_SECONDS = {True: 4.0, False: 50.0}  # after which no larger size is begun
+SECONDS = {True: 4.0, False: 50.0}  # quick or not: after which no larger size is begun
 _LONG, _SHORT = 1 << 15, 1 << 13  # tuples per timing, at least: of a join, and of its steps
 _PIECE = 1 << 10  # tuples between two looks at the steps
 _TIMED = 1 << 16  # tuples of all timings of one kind, at least
@@ -53,23 +52,6 @@ _FEW, _MANY = 2.0, 256.0  # match rates
 _RATIO, _SMALL = 1 / 16, 1 / 64  # merge ratios; tuples timed of each side are a multiple
 _SCANNED = 12
 _SPAN = 1 << 62
-
-
-def calibrate(
-    *,
-    quick: bool = False,
-    path: Path | None = None,
-    machine: Mapping[str, Any] | None = None,
-    notice: Notice | None = None,
-) -> tuple[Constants, Path]:
-    """Measure the constants and store them where ``Constants.load()`` looks, or at ``path``.
-
-    Quick takes a few seconds and stops at windows that fit the caches of most processors; otherwise
-    it takes less than a minute. ``machine`` is written beside the constants.
-    """
-    sizes, seconds = (QUICK if quick else FULL), _SECONDS[quick]
-    constants = measure(sizes, seconds=seconds, notice=notice)
-    return constants, constants.save(path, machine=dict(machine or {}))
 
 
 def measure(

@@ -1,16 +1,15 @@
-"""Calibration: from measured steps back to constants, and measuring itself, small and untimed."""
+"""Calibrating trees: from measured steps back to constants, and measuring itself, small."""
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
+from thetastream.calibration import trees as calibration
 from thetastream.plan.cost import immutable_tree, mutable_tree, predict
 from thetastream.prices.constants import CALIBRATED, Constants, Table
-from thetastream.tuplewise import calibration
 
 SIZES = (8, 10, 12, 14, 16, 18)
 ROWS = [2.0**size for size in SIZES]
@@ -125,13 +124,3 @@ def test_two_sizes_are_measured_however_long_it_takes(small: None) -> None:
     told: list[str] = []
     calibration.measure((5, 6, 7, 8), seconds=0.0, notice=told.append)
     assert told == ["windows of 2^5 rows", "windows of 2^6 rows"]
-
-
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_calibration_is_stored_where_it_is_looked_for(
-    small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool
-) -> None:
-    monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path))
-    made, path = calibration.calibrate(quick=quick)
-    assert path == tmp_path / "calibration.json"
-    assert Constants.load() == made
