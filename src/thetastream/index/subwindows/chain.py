@@ -92,9 +92,9 @@ class Observed:
         """Begin anew; figures without news stay."""
         if self.inserts:
             self.batch = self.rows / self.inserts
-            if self.settled:  # before the first subwindow there is nothing to ask
-                self.boxes_per_row = self.boxes / self.rows
-        if self.probes:
+        if self.inserts and self.settled:  # before the first subwindow there is nothing to ask
+            self.boxes_per_row = self.boxes / self.rows
+        if self.probes and self.settled:
             self.boxes_per_probe = self.boxes / self.probes
         if self.asked:
             self.selectivity = self.found / self.asked

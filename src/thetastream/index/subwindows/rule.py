@@ -22,7 +22,6 @@ costs. Both decide here: a window that is filled faster than it is asked is chea
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -112,16 +111,16 @@ def decide(traffic: Traffic, prices: Prices) -> Decision:
     most = WORDS[max(saved, key=saved.__getitem__)]
     why = (
         f"{costs[best]:,.0f} ns per row expected, {costs[second]:,.0f} in a {second}, most of the "
-        f"difference for {most}; {_seen(traffic)}"
+        f"difference is for {most}; {_seen(traffic)}"
     )
     return Decision(best, why, costs)
 
 
 def _seen(traffic: Traffic) -> str:
-    spread = _UNKNOWN if traffic.crowd is None else f"{traffic.crowd:,.0f} rows per partition"
+    spread = _UNKNOWN if traffic.crowd is None else f"rows per partition {traffic.crowd:,.0f}"
     return (
-        f"{traffic.batch:,.0f} rows per insert, {traffic.boxes:.3g} boxes per row, "
-        f"{traffic.matches:,.1f} matches per box, {spread}"
+        f"rows per insert {traffic.batch:,.0f}, boxes per row {traffic.boxes:.3g}, "
+        f"matches per box and subwindow {traffic.matches:,.1f}, {spread}"
     )
 
 
@@ -143,15 +142,13 @@ def storing(kind: str, size: float, batch: float) -> Bill:
 
 def _whole(kind: str, traffic: Traffic) -> Bill:
     """A stored row, the boxes asked of its subwindow as long as it lives, and their matches."""
-    bill = Counter(storing(kind, traffic.size, traffic.batch))
-    for step, count in _asking(kind, traffic).items():
-        bill[step] += traffic.boxes * count
+    asked = {step: traffic.boxes * count for step, count in _asking(kind, traffic).items()}
     views = traffic.held * traffic.probes
+    bill = {**storing(kind, traffic.size, traffic.batch), **asked, "view": views}
     if kind == "wib-tree":
         bill["view_tree"] = views + _TREE_CALLS / max(traffic.batch, 1.0)
     elif kind == "bi-sort" and traffic.batch <= BUFFER:
-        views += traffic.probes
-    bill["view"] = views
+        bill["view"] = views + traffic.probes
     return bill
 
 

@@ -41,6 +41,7 @@ from thetastream.prices.constants import Constants
 __all__ = ["Subwindows"]
 
 _SAMPLE = 1024  # keys of a closed subwindow whose partitions are looked up
+_TELLING = 256  # first keys of a subwindow from which they tell of a drift too
 _KINDS = ("bi-sort", "rap-table", "wib-tree", "nested-loop")
 
 
@@ -79,16 +80,18 @@ class Subwindows(Chain):
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
         if self.inside != "auto":
             return self._made(self.inside, size, previous, keys)
-        self._decision = decide(self._traffic(size), Constants.load().batches)
+        self._decision = decide(self._traffic(size, keys), Constants.load().batches)
         made = self._made(self._decision.kind, size, previous, keys)
         made.why = self._decision.why
         return made
 
-    def _traffic(self, size: int) -> Traffic:
-        seen = self.observed
+    def _traffic(self, size: int, keys: Array) -> Traffic:
+        seen, crowd = self.observed, self._crowd
+        if crowd is not None and self._known is not None and keys.size >= _TELLING:
+            crowd = max(crowd, crowding(keys, self._known, size))
         return Traffic(
-            size, seen.batch, seen.boxes_per_row, seen.boxes_per_probe, seen.selectivity,
-            self._crowd, self.subwindows,
+            size, seen.batch, seen.boxes_per_row, seen.boxes_per_probe, seen.selectivity, crowd,
+            self.subwindows,
         )  # fmt: skip
 
     def _parts(self, size: int) -> int:
