@@ -31,7 +31,7 @@ __all__ = ["ALL", "FIGURE", "Changing", "Phase", "Story", "lines", "phases"]
 ALL = 0
 """The place of the sum over all phases."""
 _SUBWINDOWS = 4
-_LENGTH = 6  # subwindows that a phase goes on for
+_LENGTH = 33  # half subwindows that a phase goes on for: it ends in the middle of one
 _BLOCKS = 64  # of a window, in the reference
 _FEW = 16  # boxes up to which a reference looks at rows one by one
 _TURNS = 8  # per contestant and phase
@@ -96,7 +96,7 @@ class Story:
         start, number = self.rows, 0
         for phase in self.phases:
             width = round(DOMAIN * phase.matches / self.rows / 2)
-            count = _LENGTH * self.rows // _SUBWINDOWS // phase.batch
+            count = _LENGTH * self.rows // _SUBWINDOWS // 2 // phase.batch
             stops = [start + (n + 1) * phase.batch for n in range(count)]
             made.append([
                 Push(number + n, stop - phase.batch, stop, phase.boxes, width)
@@ -162,8 +162,12 @@ class Changing(Trial):
         super().__init__(who, label)
         self._story = story
         self._structure = stock.make(who)
-        for start in range(0, story.rows, step := max(1, story.rows // 64)):
-            self._structure.insert(*story.sorted_batch(start, start + step))
+        phase, width = story.phases[0], story.pushes[0][0].width
+        for start in range(0, story.rows, phase.batch):
+            push = Push(-1, start, start + phase.batch, phase.boxes, width)
+            for _ in self._structure.probe(*story.asked(push)):
+                pass
+            self._structure.insert(*story.sorted_batch(push.start, push.stop))
 
     def step(self) -> bool:
         """Only pushes of the story are taken."""

@@ -170,6 +170,13 @@ class Chain(Index):
     def closed(self, inside: Subwindow) -> None:
         """A subwindow is full: a chance to learn from it."""
 
+    def outgrown(self, inside: Subwindow) -> bool:
+        """Whether the newest subwindow should take no more rows, though it has room.
+
+        Only of structures that need not be told that they are closed.
+        """
+        return False
+
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array, times: Array | None = None) -> None:
@@ -210,6 +217,11 @@ class Chain(Index):
 
     def _newest(self, keys: Array) -> _Link:
         last = self._links[-1] if self._links else None
+        if last is not None and last.part.rows < last.part.inside.size:
+            if not self.outgrown(last.part.inside):
+                return last
+            last.part.inside.size = last.part.rows
+            last.cut = self._newest_time
         if last is None or last.part.rows >= last.part.inside.size:
             previous = None if last is None else last.part.inside
             self.observed.settle()

@@ -32,7 +32,7 @@ from thetastream.index.subwindows.bi_sort import BUFFER
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.prices.batches import WORDS, Bill, Prices
 
-__all__ = ["Decision", "Traffic", "crowding", "decide", "storing"]
+__all__ = ["Decision", "Traffic", "crowded", "crowding", "decide", "storing"]
 
 _EDGES = 32  # rows of the blocks at the edges of a box, which are looked at one by one
 _READ_AGAIN = 2.0  # rows passed per match, more than in a sorted array
@@ -173,6 +173,11 @@ def crowding(sample: Array, splitters: Array, rows: int) -> float:
     >>> crowding(np.array([5, 6, 7, 8]), np.array([3]), 600)
     600.0
     """
-    counts = np.bincount(np.searchsorted(splitters, sample, "right"))
-    pairs = sample.size * (sample.size - 1)
+    return crowded(np.bincount(np.searchsorted(splitters, sample, "right")), rows)
+
+
+def crowded(counts: Array, rows: int) -> float:
+    """The same, from the sampled rows of every partition."""
+    size = int(counts.sum())
+    pairs = size * (size - 1)
     return float(rows * np.sum(counts * (counts - 1)) / pairs) if pairs else float(rows)

@@ -17,6 +17,7 @@ The choice never changes an answer. It is shown by ``details`` (costs and reason
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.llat import SIGMA
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.index.subwindows.rap_table import Adjusted
-from thetastream.index.subwindows.rule import Decision, Traffic, crowding, decide
+from thetastream.index.subwindows.rule import Decision, Traffic, crowded, crowding, decide
 from thetastream.index.subwindows.scanned import Scanned
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
 from thetastream.index.subwindows.wib_tree import FANOUT
@@ -42,6 +43,8 @@ __all__ = ["Subwindows"]
 
 _SAMPLE = 1024  # keys of a closed subwindow whose partitions are looked up
 _TELLING = 256  # first keys of a subwindow from which they tell of a drift too
+_LOOKS = 16  # at the partitions of a RaP-Table while it fills
+_NOTHING = np.empty(0, np.int64)
 _KINDS = ("bi-sort", "rap-table", "wib-tree", "nested-loop")
 
 
@@ -76,10 +79,12 @@ class Subwindows(Chain):
         self._crowd: float | None = None  # of the last one, over those of its predecessor
         self._random = np.random.default_rng(0)
         self._decision: Decision | None = None
+        self._placed = _NOTHING  # rows per partition of the newest, at the last look
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
         if self.inside != "auto":
             return self._made(self.inside, size, previous, keys)
+        self._placed = _NOTHING
         self._decision = decide(self._traffic(size, keys), Constants.load().batches)
         made = self._made(self._decision.kind, size, previous, keys)
         made.why = self._decision.why
@@ -109,6 +114,21 @@ class Subwindows(Chain):
         if cuts is None or cuts.size != parts - 1:
             cuts = previous.splitters(parts) if previous else sampled_splitters(keys, parts)
         return Adjusted(size, cuts, SIGMA)
+
+    def outgrown(self, inside: Subwindow) -> bool:
+        """Whether keys have begun to crowd into few partitions of a RaP-Table."""
+        if self.inside != "auto" or not isinstance(inside, Adjusted):
+            return False
+        if inside.rows - self._placed.sum() < max(_TELLING, inside.size // _LOOKS):
+            return False
+        placed = inside.histograms()[0]
+        crowd = crowded(placed - self._placed if self._placed.size else placed, inside.size)
+        self._placed = placed
+        traffic = replace(self._traffic(inside.size, _NOTHING), crowd=crowd)
+        if decide(traffic, Constants.load().batches).kind == "rap-table":
+            return False
+        self._crowd = crowd
+        return True
 
     def closed(self, inside: Subwindow) -> None:
         """See how its keys spread over the splitters of the one before."""
