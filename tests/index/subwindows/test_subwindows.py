@@ -128,6 +128,19 @@ def test_drifting_keys_that_are_seldom_asked_for_are_for_the_wib_tree() -> None:
     assert index.details["observed boxes per row"] == pytest.approx(1 / 512, abs=1e-3)
 
 
+def test_a_rap_table_takes_no_more_rows_once_keys_crowd() -> None:
+    index = chain()
+    first = feed(index, random_keys(3 * SIZE + SIZE // 2), 16)
+    assert kinds(index)[-1] == "rap-table"
+    feed(index, DOMAIN + np.arange(SIZE) * 10, 16, first)
+    *_, closed, newest = index.details["subwindows"]
+    assert closed["structure"] == "rap-table"
+    assert SIZE / 2 < closed["rows"] < 0.7 * SIZE, "it had room"
+    assert newest["structure"] == "bi-sort"
+    assert "rows per partition 4,096" in newest["why"]
+    assert len(index) == 2 * SIZE
+
+
 def test_the_costs_of_all_structures_are_shown() -> None:
     index = chain()
     assert "expected ns per row" not in index.details
