@@ -31,7 +31,7 @@ __all__ = ["ALL", "FIGURE", "Changing", "Phase", "Story", "lines", "phases"]
 ALL = 0
 """The place of the sum over all phases."""
 _SUBWINDOWS = 4
-_LENGTH = 33  # half subwindows that a phase goes on for: it ends in the middle of one
+_LENGTH = 13  # half subwindows that a phase goes on for: it ends in the middle of one
 _BLOCKS = 64  # of a window, in the reference
 _FEW = 16  # boxes up to which a reference looks at rows one by one
 _TURNS = 8  # per contestant and phase
