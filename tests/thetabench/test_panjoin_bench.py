@@ -18,6 +18,7 @@ from thetabench.panjoin.figures import FIGURES, cells, chosen
 from thetabench.panjoin.joins import REPEATED, Joining, feed_of, truths
 from thetabench.panjoin.load import Asked, Load, Rows, boxes_of, rows_of
 from thetabench.panjoin.measure import MEASURES
+from thetabench.panjoin.phases import ALL, Story
 from thetabench.panjoin.plan import Cell, Contestant, Work
 from thetabench.panjoin.reference import Truth, check_stored, pair_digest, weighed
 from thetabench.panjoin.stock import Stock
@@ -228,7 +229,7 @@ def test_the_figures_are_those_that_were_asked_for() -> None:
     parts = {"10": "abcdef", "11": "abcdef", "12": "abcdef", "13": "ab", "14": "ab", "15": "abcdef"}
     wanted = [f"{number}{part}" for number, letters in parts.items() for part in letters]
     assert [name for name in FIGURES if name[0] == "1"] == wanted
-    assert set(FIGURES) - set(wanted) == {"4", "leaves", "w1"}
+    assert set(FIGURES) - set(wanted) == {"4", "leaves", "w1", "phases"}
     for figure in FIGURES.values():
         assert set(figure.measures) <= set(MEASURES)
         for sizes in (Sizes(), TINY):
@@ -443,6 +444,46 @@ def test_rows_that_are_stored_wrongly_end_the_run(change: str) -> None:
     run_wrong(contestant(Work.INSERT), "", "13a")
     with pytest.raises(VerificationError, match=r"b\+tree"):
         run_wrong(contestant(Work.INSERT), change, "13a")
+
+
+# --- Phases --------------------------------------------------------------------------------------
+
+
+def test_the_right_answers_of_changing_traffic_are_those_of_a_nested_loop() -> None:
+    story = Story(256, 3)
+    assert [phase.drifts for phase in story.phases].count(True) == 2
+    for pushes in story.pushes:
+        for push in (pushes[0], pushes[len(pushes) // 2], pushes[-1]):
+            lows, highs = story.asked(push)
+            pairs = [
+                (box, row)
+                for box in range(lows.size)
+                for row in range(push.start - 256, push.start)
+                if lows[box] <= story.keys[row] <= highs[box]
+            ]
+            assert story.right(push) == digest_of(pairs)
+    assert [a[-1].stop for a in story.pushes[:-1]] == [b[0].start for b in story.pushes[1:]]
+
+
+def test_phases_have_a_line_each_and_one_for_all() -> None:
+    (cell,) = cells(["phases"], TINY)
+    (lines,) = runs.run([cell], TINY)
+    story = Story(256, 0)
+    for who in cell.contestants:
+        own = {line.place: line for line in lines if line.contestant == who.label}
+        assert [line.distribution for line in own.values()] == [
+            *(phase.about for phase in story.phases), "all phases"
+        ]  # fmt: skip
+        whole = own.pop(ALL)
+        for column in ("tuples", "batches", "pairs"):
+            assert getattr(whole, column) == sum(getattr(line, column) for line in own.values())
+    assert len({(line.place, line.pairs) for line in lines}) == len(story.phases) + 1
+
+
+def test_a_wrong_answer_ends_changing_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Story, "right", lambda self, push: Digest(0, push.number))
+    with pytest.raises(VerificationError, match=r"auto .* gave a wrong answer in batch 0"):
+        list(runs.run(cells(["phases"], TINY), TINY))
 
 
 @pytest.mark.parametrize("output", ["rows", "count"])

@@ -1,4 +1,4 @@
-"""The named experiments: Figures 10–15 of the PanJoin paper, Figure 4, and two of our own.
+"""The named experiments: Figures 10–15 of the PanJoin paper, Figure 4, and three of our own.
 
 Lists are chosen so that all of it takes less than 20 minutes on one core. One thread, where the
 paper has up to eight. Figure 15g and h, PanJoin in Apache Storm, are missing: the Spark benchmark
@@ -13,7 +13,7 @@ from typing import Any
 
 from thetabench import figure as plans
 from thetabench.figure import Figure, Sizes, power
-from thetabench.panjoin import systems
+from thetabench.panjoin import phases, systems
 from thetabench.panjoin.plan import Cell, Contestant, Work
 from thetabench.panjoin.splitters import DISTRIBUTIONS, INCREASING, RANGE, WORST
 from thetabench.panjoin.structures import BTREES
@@ -293,12 +293,16 @@ _SPECIAL = (
     Figure("14a", "bi-sort on an OpenCL device: insertion", "batch", partial(_insertions, "14a")),
     Figure("14b", "bi-sort on an OpenCL device: equi probing", "batch", _accelerated),
 )  # fmt: skip
-_ALL = {**_ALONE, **{figure.name: figure for figure in (*_SPECIAL, *systems.FIGURES)}}
+_ALL = {
+    **_ALONE,
+    **{figure.name: figure for figure in (*_SPECIAL, *systems.FIGURES, phases.FIGURE)},
+}
 _ORDER = (
     "4",
     *("10a", "10b", "10c", "10d", "10e", "10f", "11a", "11b", "11c", "11d", "11e", "11f", "leaves"),
     *("12a", "12b", "12c", "12d", "12e", "12f", "13a", "13b", "14a", "14b"),
     *(figure.name for figure in systems.FIGURES),
+    phases.FIGURE.name,
 )
 
 FIGURES: dict[str, Figure[Cell]] = {name: _ALL[name] for name in _ORDER}

@@ -22,6 +22,8 @@ class Work(Enum):
     """Batches of bands do."""
     SLIDE = "slide"
     """Batches of bands ask a window, other rows are inserted, old ones expire."""
+    PHASES = "phases"
+    """The same, while batches, boxes and keys change."""
     JOIN = "join"
     """A ``StreamJoin`` of two sides."""
     SPLITTERS = "splitters"

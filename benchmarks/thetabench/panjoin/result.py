@@ -21,7 +21,7 @@ class PanResult:
     place: float
     """Where it stands on the axis."""
     work: str
-    """insert, equi, band, slide, join or splitters: see ``Work``."""
+    """insert, equi, band, slide, phases, join or splitters: see ``Work``."""
     structure: str
     """Name of the index; of the tactic of a ``StreamJoin``."""
     parameters: str

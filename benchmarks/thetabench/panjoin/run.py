@@ -15,6 +15,7 @@ from thetabench.figure import Sizes
 from thetabench.machine import provenance
 from thetabench.panjoin.figures import FIGURES
 from thetabench.panjoin.joins import Joining, feed_of, truths
+from thetabench.panjoin.phases import Changing, Story, lines
 from thetabench.panjoin.plan import Cell, Contestant, Work
 from thetabench.panjoin.result import PanResult
 from thetabench.panjoin.slide import Sliding
@@ -73,6 +74,8 @@ class _Race:
         work = self._cell.contestants[0].work
         if work is Work.SPLITTERS:
             return [line for who in self._cell.contestants for line in self._adjusted(who)]
+        if work is Work.PHASES:
+            return self._phased()
         if work is Work.JOIN:
             self._stock.clear()  # joins need the room
             feed = feed_of(self._cell.contestants[0], self._sizes.seed)
@@ -156,6 +159,22 @@ class _Race:
         if who.distribution == WORST:
             return [replace(lines[-1], place=float(dict(who.parameters)["partitions"]))]
         return lines
+
+    def _phased(self) -> list[PanResult]:
+        """A line per phase and contestant, and one for all phases."""
+        story = Story(self._cell.contestants[0].rows, self._sizes.seed)
+        label, stock = self._cell.label, self._stock
+        trials = [Changing(who, label, stock, story) for who in self._cell.contestants]
+        found = []
+        for trial, line in lines(trials, story):
+            self._progress(f"{trial.name}: {line['distribution']}")
+            held = {
+                "index_bytes": trial.nbytes,
+                "bytes_per_row": trial.nbytes / trial.who.rows,
+            }
+            about = {**self._about(trial.who), **line, **held}
+            found.append(PanResult(**about, status="ok", verified=True))
+        return found
 
     def _about(self, who: Contestant) -> dict[str, Any]:
         return {

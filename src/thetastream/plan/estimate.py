@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thetastream.index.registry import parameters
+from thetastream.index.subwindows.rule import storing
 from thetastream.index.subwindows.subwindow import SUBWINDOWS
 from thetastream.plan.cost import Cost, best_parameters, predict
 from thetastream.plan.layout import Layout, Reach
@@ -327,7 +328,8 @@ def _into_runs(work: _Work) -> Bill:
 
 
 def _into_chain(work: _Work) -> Bill:
-    """Into the newest subwindow, half full: by a merge of the batch, or into partitions."""
-    held = max(work.rows, 1.0) / (HELD - 1) / 2
-    ways: list[Bill] = [{"partition": 1.0}, {"merge": 1 + held / max(work.batch, 1.0)}]
-    return min(ways, key=work.prices.of)
+    """Into the newest subwindow: by the structure that is named, or the cheapest."""
+    size = max(work.rows, 1.0) / (HELD - 1)
+    kinds = ("bi-sort", "rap-table", "wib-tree")
+    named = [work.layout.index] if work.layout.index in kinds else kinds
+    return min((storing(kind, size, work.batch) for kind in named), key=work.prices.of)

@@ -40,6 +40,10 @@ class Prices:
     miss: float = 14.0
     edge: float = 10.0
     subwindow: float = 45.0
+    subwindow_far: float = 11.0
+    leaf_far: float = 14.0
+    view: float = 17_000.0
+    view_tree: float = 3_500.0
     zone: float = 0.3
     block: float = 80.0
     fetch: float = 60.0
@@ -58,7 +62,9 @@ class Prices:
     loop: float = 1.0
     # a row that is stored
     merge: float = 3.2
+    move: float = 1.0
     partition: float = 25.0
+    cut: float = 30.0
     sort: float = 25.0
     permute: float = 8.0
 
@@ -95,6 +101,10 @@ WORDS = {
     "miss": "the same, per doubling of the window above that",
     "edge": "the high edge of a box, which zones need",
     "subwindow": "a box in one subwindow",
+    "subwindow_far": "a box in a sorted subwindow, per doubling of rows above boxes",
+    "leaf_far": "a box in partitions or leaves, per doubling of rows above boxes",
+    "view": "a probe of one array of a subwindow, however few its boxes",
+    "view_tree": "a call of a WiB⁺-Tree, more than of others",
     "zone": "a zone of 64 blocks that is passed over",
     "block": "a block that is read",
     "fetch": "a first block of a box, which nothing has fetched yet",
@@ -111,7 +121,9 @@ WORDS = {
     "match": "a match",
     "loop": "a row of a nested loop",
     "merge": "a step of a merge",
+    "move": "a row that a merge moves in a sorted subwindow",
     "partition": "a row into its partition of a subwindow",
+    "cut": "a row's share of the cuts of leaves",
     "sort": "a row sorted in one column of a permutation",
     "permute": "a step of a merge in one column of a permutation",
 }

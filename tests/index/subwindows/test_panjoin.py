@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
 from thetastream.errors import PredicateError, RegistryError, StateError
 from thetastream.index.registry import defaults
-from thetastream.index.subwindows import subwindows
 from thetastream.metrics import Counters
-from thetastream.plan import estimate as planning
 from thetastream.plan.choice import BATCH, Choice, choose
 from thetastream.plan.tactic import Tactic
 from thetastream.plan.tactics.panjoin import PanJoin
+from thetastream.prices.batches import Prices
+from thetastream.prices.constants import Constants
 from thetastream.side import How, Side
 from thetastream.testing import make_join, run_engine
 from thetastream.testing.kinds import KINDS
@@ -37,6 +38,7 @@ CHAINS = ("bi-sort", "rap-table", "wib-tree", "llat", "subwindows")
 BAND = "abs(l.x - r.x) <= 5"
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 INTS = [(KINDS["int"], KINDS["int"])]
+PRICES = Constants.load().batches
 
 
 def chosen(text: str, tactic: str = "panjoin", rows: float = 1e6, **options: Any) -> Choice:
@@ -158,7 +160,8 @@ def test_explain_lists_the_subwindows_and_the_rule() -> None:
     assert plan["chosen"]["tactic"] == "panjoin"
     assert [part["rows"] for part in plan["subwindows"]] == [16, 16, 8]
     assert all(part["structure"] and part["why"] for part in plan["subwindows"])
-    assert "bi-sort" in plan["rule"]
+    assert plan["rule"] == "the structure that is expected to cost least per stored row"
+    assert plan["expected ns per row"]["bi-sort"] > 0
     assert json.loads(json.dumps(facts)) == facts
     assert "subwindows:" in join.explain()
     assert "rule: " in join.explain()
@@ -171,18 +174,19 @@ def test_structures_without_parts_say_nothing() -> None:
     assert "subwindows" not in join.explain().as_dict()["plan"][0]
 
 
-def test_switches_are_counted_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subwindows, "MOVES", 0)  # no batch is large: begin with a tree
+def test_switches_are_counted_and_change_nothing() -> None:
+    """Large pushes, then small ones: BI-Sort, then RaP-Tables."""
     random = np.random.default_rng(5)
-    batches = [keys(*random.integers(0, 10**6, 512).tolist()) for _ in range(12)]
+    sizes = [512] * 8 + [8] * 400
+    batches = [keys(*random.integers(0, 10**6, size).tolist()) for size in sizes]
     found = {}
     for tactic in ("ordered", "panjoin"):
-        join = ts.StreamJoin("abs(l.x - r.x) <= 99", window=ts.CountWindow(8192), tactic=tactic)
+        join = ts.StreamJoin("abs(l.x - r.x) <= 99", window=ts.CountWindow(4096), tactic=tactic)
         found[tactic] = [given_by(join, left=batch, right=batch) for batch in batches]
         assert (join.metrics().switches > 0) == (tactic == "panjoin")
     assert found["panjoin"] == found["ordered"]
     parts = join.explain().as_dict()["plan"][0]["subwindows"]
-    assert {part["structure"] for part in parts} == {"wib-tree", "rap-table"}
+    assert {part["structure"] for part in parts} == {"bi-sort", "rap-table"}
 
 
 # --- The choice ---------------------------------------------------------------------------------
@@ -198,9 +202,10 @@ def test_auto_considers_it() -> None:
     assert any(estimate["tactic"] == "panjoin" for estimate in shown)
 
 
-def test_auto_takes_it_where_it_is_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "SUBWINDOW_NS", 0.1)
-    monkeypatch.setattr(planning, "CHAIN_PUSH_NS", 0.0)
+def test_auto_takes_it_where_it_is_cheaper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine where a chain costs next to nothing."""
+    monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path))
+    Constants(batches=Prices(subwindow=0.1, push_chain=0.0)).save()
     choice = chosen(BAND, "auto")
     assert isinstance(choice.layout, PanJoin)
     join = ts.StreamJoin(BAND, window=ts.CountWindow(64))
@@ -222,13 +227,19 @@ def test_larger_batches_make_inserts_cheaper(tactic: str) -> None:
     costs = [chosen(BAND, tactic, batch=batch).best.insert for batch in (1.0, 2e3, 2e4, 2e5)]
     assert costs == sorted(costs, reverse=True)
     assert 0 < costs[-1] < costs[0]
-    assert chosen(BAND, tactic, batch=1e9).best.insert >= planning.MERGE_NS
+    assert chosen(BAND, tactic, batch=1e9).best.insert >= PRICES.merge
     assert chosen(BAND, tactic).best.insert == chosen(BAND, tactic, batch=BATCH).best.insert
 
 
 def test_small_batches_go_to_partitions() -> None:
-    assert chosen(BAND, batch=1.0).best.insert == planning.PARTITION_NS
-    assert chosen(BAND, batch=1e5).best.insert < planning.PARTITION_NS
+    assert chosen(BAND, batch=1.0).best.insert == PRICES.partition
+    assert chosen(BAND, batch=1e5).best.insert < PRICES.partition
+
+
+def test_a_structure_that_is_named_is_priced_as_itself() -> None:
+    """Small batches into a sorted subwindow are merged; into a tree they cut leaves."""
+    costs = {name: chosen(BAND, f"panjoin/{name}", batch=1.0).best.insert for name in CHAINS}
+    assert costs["bi-sort"] > costs["wib-tree"] > costs["rap-table"] == costs["subwindows"]
 
 
 def test_explain_shows_what_an_insert_costs() -> None:

@@ -3,6 +3,6 @@
 ``chain`` is the window, ``procedure`` its workers and their commands, ``part`` and ``subwindow`` a
 piece. Inside a piece is ``bi_sorted``, ``partitioned``, ``wide_tree`` or ``scanned``; the
 registered structures ``bi_sort``, ``llat``, ``rap_table``, ``wib_tree``, ``bi_sort_opencl`` only
-say which, and ``subwindows`` chooses anew for each piece. The family uses kernels of ``runs`` and
-``trees``.
+say which, and ``subwindows`` chooses anew for each piece, by ``rule``. The family uses kernels of
+``runs`` and ``trees``.
 """

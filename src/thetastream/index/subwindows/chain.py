@@ -68,10 +68,20 @@ class Observed:
 
     inserts: int = 0
     rows: int = 0
+    probes: int = 0
+    boxes: int = 0
     asked: float = 0.0  # boxes, by the share of a full subwindow that they were asked of
     found: float = 0.0  # pairs of these
     batch: float = 0.0  # rows per insert
     selectivity: float = 0.0  # matches per box in a full subwindow
+    boxes_per_row: float = 1.0  # as long as nothing is known
+    boxes_per_probe: float = 0.0  # 0: nobody has asked yet
+    settled: bool = False
+
+    def ask(self, boxes: int) -> None:
+        """Take note of a probe."""
+        self.probes += 1
+        self.boxes += boxes
 
     def add(self, boxes: int, share: float, pairs: int) -> None:
         """Take note of an answer."""
@@ -82,9 +92,14 @@ class Observed:
         """Begin anew; figures without news stay."""
         if self.inserts:
             self.batch = self.rows / self.inserts
+        if self.inserts and self.settled:  # before the first subwindow there is nothing to ask
+            self.boxes_per_row = self.boxes / self.rows
+        if self.probes and self.settled:
+            self.boxes_per_probe = self.boxes / self.probes
         if self.asked:
             self.selectivity = self.found / self.asked
-        self.inserts = self.rows = 0
+        self.settled = True
+        self.inserts = self.rows = self.probes = self.boxes = 0
         self.asked = self.found = 0.0
 
 
@@ -155,6 +170,13 @@ class Chain(Index):
     def closed(self, inside: Subwindow) -> None:
         """A subwindow is full: a chance to learn from it."""
 
+    def outgrown(self, inside: Subwindow) -> bool:
+        """Whether the newest subwindow should take no more rows, though it has room.
+
+        Only of structures that need not be told that they are closed.
+        """
+        return False
+
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array, times: Array | None = None) -> None:
@@ -195,6 +217,11 @@ class Chain(Index):
 
     def _newest(self, keys: Array) -> _Link:
         last = self._links[-1] if self._links else None
+        if last is not None and last.part.rows < last.part.inside.size:
+            if not self.outgrown(last.part.inside):
+                return last
+            last.part.inside.size = last.part.rows
+            last.cut = self._newest_time
         if last is None or last.part.rows >= last.part.inside.size:
             previous = None if last is None else last.part.inside
             self.observed.settle()
@@ -286,6 +313,7 @@ class Chain(Index):
 
     def _read(self, question: _Question) -> Iterator[tuple[Array, Array]]:
         boxes = question.lows.shape[1]
+        self.observed.ask(boxes)
         for share, found in self._found(question):
             pairs = 0
             for chunk in found:
@@ -324,6 +352,7 @@ class Chain(Index):
         """Records of all subwindows, where these keep sorted arrays."""
         low, high = self._matrix(lows)[0], self._matrix(highs)[0]
         views = self._views()
+        self.observed.ask(low.size)
         starts, stops = (np.empty((len(views), low.size), np.int64) for _ in range(2))
         held: list[Array] = []
         for at, (_, view, share) in enumerate(views):
@@ -338,6 +367,7 @@ class Chain(Index):
         """Matches per box, where subwindows keep sorted arrays."""
         low, high = self._matrix(lows)[0], self._matrix(highs)[0]
         counts = np.zeros(low.size, np.int64)
+        self.observed.ask(low.size)
         for _, view, share in self._views():
             assert isinstance(view.view, SortedView)
             self.observed.add(low.size, share, view.view.count(low, high, counts))

@@ -1,28 +1,23 @@
-"""Subwindows that choose what is inside: another structure for each, as the traffic asks for.
+"""Subwindows that choose what is inside: for each, the structure that is expected to cost least.
 
     ┌─────────┬───────────┬──────────┬─────────┐
     │ wib-tree│ rap-table │ rap-table│ bi-sort │◄── inserts
     └─────────┴───────────┴──────────┴─────────┘
-      values    steady, small batches   larger batches, or many matches per box
-      unknown
+      many rows, few boxes               larger batches, or many matches per box
+      drift      steady
 
 PanJoin, Section V-A4. When a subwindow opens, what was observed since the last one opened decides:
+rows per insert, boxes per row and per probe, matches per box, and how the keys of the last closed
+subwindow spread over the splitters of the one before. ``rule`` turns that into the expected cost of
+each structure.
 
-1. large batches or many matches per box: BI-Sort;
-2. otherwise, keys spread like those of the subwindow before: RaP-Table;
-3. otherwise (they increase, drift, or are not known yet): WiB⁺-Tree.
-
-A batch is large when merging it in costs less than BI-Sort's faster probes save: a batch of b rows
-moves ``n / b`` rows of a subwindow of n, each row is probed for in every subwindow, and a probe of
-BI-Sort saves about as much as 128 moves. In the paper, with one subwindow of 8 M rows per node,
-that is a batch of 64 k.
-
-The choice never changes an answer. It is shown by ``details`` (with the reason) and ``statistics``
+The choice never changes an answer. It is shown by ``details`` (costs and reason) and ``statistics``
 (``switches``). ``inside`` fixes the structure; "nested-loop" is the baseline.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,26 +30,21 @@ from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.llat import SIGMA
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
-from thetastream.index.subwindows.rap_table import Adjusted, splitter_error
+from thetastream.index.subwindows.rap_table import Adjusted
+from thetastream.index.subwindows.rule import Decision, Traffic, crowded, crowding, decide
 from thetastream.index.subwindows.scanned import Scanned
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
 from thetastream.index.subwindows.wib_tree import FANOUT
 from thetastream.index.subwindows.wide_tree import WideTree
 from thetastream.index.threads import pool
+from thetastream.prices.constants import Constants
 
-__all__ = ["MANY", "MOVES", "STEADY", "Subwindows"]
+__all__ = ["Subwindows"]
 
-MOVES = 128
-"""Rows that may be moved per inserted row and subwindow probed, for BI-Sort to be worth it."""
-
-MANY = 1024.0
-"""Matches per box in a full subwindow from which copying them out costs more than finding them."""
-
-STEADY = 0.5
-"""Error of a subwindow's rows over the splitters of the one before, up to which keys are steady."""
-
-_PARTS = 64  # parts that keys are compared by
-_SAMPLE = 4096
+_SAMPLE = 1024  # keys of a closed subwindow whose partitions are looked up
+_TELLING = 256  # first keys of a subwindow from which they tell of a drift too
+_LOOKS = 16  # at the partitions of a RaP-Table while it fills
+_NOTHING = np.empty(0, np.int64)
 _KINDS = ("bi-sort", "rap-table", "wib-tree", "nested-loop")
 
 
@@ -85,51 +75,69 @@ class Subwindows(Chain):
             )
         self.inside = inside
         self.partitions = partitions
-        self._drift: float | None = None  # error over the predecessor's splitters
         self._known: Array | None = None  # splitters of the last closed subwindow
+        self._crowd: float | None = None  # of the last one, over those of its predecessor
+        self._random = np.random.default_rng(0)
+        self._decision: Decision | None = None
+        self._placed = _NOTHING  # rows per partition of the newest, at the last look
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
-        kind, why = self._chosen(size)
-        made = self._made(kind, size, previous, keys)
-        made.why = why
+        if self.inside != "auto":
+            return self._made(self.inside, size, previous, keys)
+        self._placed = _NOTHING
+        self._decision = decide(self._traffic(size, keys), Constants.load().batches)
+        made = self._made(self._decision.kind, size, previous, keys)
+        made.why = self._decision.why
         return made
 
-    def _chosen(self, size: int) -> tuple[str, str]:
-        """The rule: which structure, and why."""
-        if self.inside != "auto":
-            return self.inside, "as asked for"
-        batch, matches = self.observed.batch, self.observed.selectivity
-        if matches >= MANY:
-            return "bi-sort", f"{matches:,.0f} matches per box"
-        moves = size / max(batch, BUFFER)
-        if moves <= MOVES * self.subwindows:
-            return "bi-sort", f"batches of {batch:,.0f} rows move {moves:,.1f} rows per row"
-        small = f"small batches ({batch:,.0f} rows), few matches per box ({matches:,.1f})"
-        if self._drift is None:
-            return "wib-tree", f"{small}; the spread of keys is not known yet"
-        if self._drift <= STEADY:
-            return "rap-table", f"{small}; keys are steady (error {self._drift:.2f})"
-        return "wib-tree", f"{small}; keys drift (error {self._drift:.2f})"
+    def _traffic(self, size: int, keys: Array) -> Traffic:
+        seen, crowd = self.observed, self._crowd
+        if crowd is not None and self._known is not None and keys.size >= _TELLING:
+            crowd = max(crowd, crowding(keys, self._known, size))
+        return Traffic(
+            size, seen.batch, seen.boxes_per_row, seen.boxes_per_probe, seen.selectivity, crowd,
+            self.subwindows,
+        )  # fmt: skip
+
+    def _parts(self, size: int) -> int:
+        return self.partitions or max(1, size // ROWS_PER_PART)
 
     def _made(self, kind: str, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
-        parts = self.partitions or max(1, size // ROWS_PER_PART)
+        parts = self._parts(size)
         if kind == "bi-sort":
             return BiSorted(size, parts, BUFFER, pool(self.threads), self.threads)
         if kind == "wib-tree":
             return WideTree(size, parts, FANOUT, sorted_leaves=False)
         if kind == "nested-loop":
             return Scanned(size)
-        cuts = previous.splitters(parts) if previous else sampled_splitters(keys, parts)
+        cuts = self._known
+        if cuts is None or cuts.size != parts - 1:
+            cuts = previous.splitters(parts) if previous else sampled_splitters(keys, parts)
         return Adjusted(size, cuts, SIGMA)
 
+    def outgrown(self, inside: Subwindow) -> bool:
+        """Whether keys have begun to crowd into few partitions of a RaP-Table."""
+        if self.inside != "auto" or not isinstance(inside, Adjusted):
+            return False
+        if inside.rows - self._placed.sum() < max(_TELLING, inside.size // _LOOKS):
+            return False
+        placed = inside.histograms()[0]
+        crowd = crowded(placed - self._placed if self._placed.size else placed, inside.size)
+        self._placed = placed
+        traffic = replace(self._traffic(inside.size, _NOTHING), crowd=crowd)
+        if decide(traffic, Constants.load().batches).kind == "rap-table":
+            return False
+        self._crowd = crowd
+        return True
+
     def closed(self, inside: Subwindow) -> None:
-        """See whether its keys were spread like those before."""
-        keys = inside.dump()[0]
-        sample = np.sort(keys[:: max(1, keys.size // _SAMPLE)])
+        """See how its keys spread over the splitters of the one before."""
+        if self.inside != "auto":
+            return
         if self._known is not None:
-            places = np.searchsorted(self._known, sample, "right")
-            self._drift = splitter_error(np.bincount(places, minlength=_PARTS))
-        self._known = sample[np.arange(1, _PARTS) * sample.size // _PARTS]
+            places = self._random.integers(0, inside.rows, min(inside.rows, _SAMPLE))
+            self._crowd = crowding(inside.dump()[0][places], self._known, inside.rows)
+        self._known = inside.splitters(self._parts(inside.size))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -137,11 +145,18 @@ class Subwindows(Chain):
 
     @property
     def details(self) -> dict[str, Any]:
-        facts = {**super().details, "observed rows per insert": round(self.observed.batch, 1)}
-        facts["observed matches per box and full subwindow"] = round(self.observed.selectivity, 2)
-        facts["rule"] = (
-            f"bi-sort for {MANY:,.0f} matches per box, or batches that move at most "
-            f"{MOVES * self.subwindows:,} rows per row; else rap-table for steady keys; "
-            "else wib-tree"
-        )
+        seen = self.observed
+        facts = {
+            **super().details,
+            "observed rows per insert": round(seen.batch, 1),
+            "observed boxes per row": round(seen.boxes_per_row, 3),
+            "observed matches per box and full subwindow": round(seen.selectivity, 2),
+        }
+        if self._crowd is not None:
+            facts["observed rows per partition"] = round(self._crowd, 1)
+        if self._decision is not None:
+            facts["expected ns per row"] = self._decision.as_dict()
+        facts["rule"] = "the structure that is expected to cost least per stored row"
+        if self.inside != "auto":
+            facts["rule"] = f"{self.inside}, as asked for"
         return facts

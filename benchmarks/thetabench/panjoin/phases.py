@@ -1,0 +1,238 @@
+"""Traffic that changes from phase to phase: the rule of ``subwindows`` beside each structure.
+
+A window moves through all phases without being made anew. In every push some boxes are asked, a
+batch is inserted, and as many rows expire. Contestants take turns within each phase, and what is
+counted is processor time. Every answer is compared with a reference: the window as sorted blocks of
+arrival, and its two ends looked at row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetabench.box_digest import row_hash, weighed
+from thetabench.digest import Digest
+from thetabench.figure import Figure, Sizes
+from thetabench.panjoin.load import Array
+from thetabench.panjoin.plan import Cell, Contestant, Work
+from thetabench.panjoin.reference import Truth, check_pairs
+from thetabench.panjoin.stock import Stock
+from thetabench.panjoin.trial import Trial
+from thetastream.datasets.keys import DOMAIN
+
+__all__ = ["ALL", "FIGURE", "Changing", "Phase", "Story", "lines", "phases"]
+
+ALL = 0
+"""The place of the sum over all phases."""
+_SUBWINDOWS = 4
+_LENGTH = 13  # half subwindows that a phase goes on for: it ends in the middle of one
+_BLOCKS = 64  # of a window, in the reference
+_FEW = 16  # boxes up to which a reference looks at rows one by one
+_TURNS = 8  # per contestant and phase
+_INSIDE = ("auto", "bi-sort", "rap-table", "wib-tree")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What traffic is like for a while."""
+
+    about: str
+    batch: int
+    boxes: int
+    """Asked per push."""
+    matches: float
+    """Rows of a full window inside a box."""
+    drifts: bool = False
+    """Whether every subwindow has a range of keys of its own."""
+
+
+def phases(rows: int) -> list[Phase]:
+    """The story, for a window of so many rows; small windows have smaller pushes."""
+
+    def fit(count: int) -> int:
+        return max(1, min(count, rows // 16))
+
+    return [
+        Phase("large batches", fit(1 << 13), fit(1 << 13), 4.0),
+        Phase("drift, few boxes", fit(1 << 10), fit(16), 4.0, drifts=True),
+        Phase("steady, few boxes", fit(1 << 10), fit(16), 4.0),
+        Phase("many matches", fit(1 << 10), fit(256), fit(1 << 10)),
+        Phase("small batches", fit(64), 1, 4.0),
+        Phase("drift again, few boxes", fit(1 << 10), fit(16), 4.0, drifts=True),
+    ]
+
+
+@dataclass(frozen=True)
+class Push:
+    """Rows ``[start, stop)`` arrive, after boxes were asked."""
+
+    number: int
+    start: int
+    stop: int
+    boxes: int
+    width: int
+
+
+class Story:
+    """All rows and boxes, the same for every contestant, and the right answers."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self.rows = rows
+        self.phases = phases(rows)
+        self._seed = seed
+        self._block = rows // _BLOCKS
+        self._right: dict[int, Digest] = {}
+
+    @cached_property
+    def pushes(self) -> list[list[Push]]:
+        """Those of each phase; the window is full when the first begins."""
+        made: list[list[Push]] = []
+        start, number = self.rows, 0
+        for phase in self.phases:
+            width = round(DOMAIN * phase.matches / self.rows / 2)
+            count = _LENGTH * self.rows // _SUBWINDOWS // 2 // phase.batch
+            stops = [start + (n + 1) * phase.batch for n in range(count)]
+            made.append([
+                Push(number + n, stop - phase.batch, stop, phase.boxes, width)
+                for n, stop in enumerate(stops)
+            ])  # fmt: skip
+            start, number = stops[-1], number + count
+        return made
+
+    @cached_property
+    def keys(self) -> Array:
+        """The key of every row, in order of arrival."""
+        found = np.random.default_rng([self._seed, 0]).integers(0, DOMAIN, self.pushes[-1][-1].stop)
+        for phase, pushes in zip(self.phases, self.pushes, strict=True):
+            if phase.drifts:
+                start, stop = pushes[0].start, pushes[-1].stop
+                steps = np.arange(stop - start) // (self.rows // _SUBWINDOWS)
+                found[start:stop] += (1 + steps) * DOMAIN
+        return found
+
+    @cached_property
+    def _blocks(self) -> list[Truth]:
+        starts = range(0, self.keys.size, self._block)
+        return [Truth(self.keys[start : start + self._block], start) for start in starts]
+
+    def asked(self, push: Push) -> tuple[Array, Array]:
+        """Boxes about keys like those that arrive."""
+        rng = np.random.default_rng([self._seed, 1 + push.number])
+        middle = np.sort(self.keys[rng.integers(push.start, push.stop, push.boxes)])
+        return middle - push.width, middle + push.width
+
+    def sorted_batch(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Keys and ids of rows, sorted by key."""
+        order = np.argsort(self.keys[start:stop])
+        return self.keys[start:stop][order], start + order
+
+    def right(self, push: Push) -> Digest:
+        """The right answer of a push, found once."""
+        if push.number not in self._right:
+            lows, highs = self.asked(push)
+            first, last = push.start - self.rows, push.start
+            begin, end = -(-first // self._block), last // self._block
+            parts = [self._blocks[n].boxes(lows, highs) for n in range(begin, end)]
+            parts.append(self._at_end(first, begin * self._block, lows, highs))
+            parts.append(self._at_end(end * self._block, last, lows, highs))
+            sums = np.stack([found for _, found in parts]).sum(axis=0, dtype=np.uint64)
+            matches = sum(int(counts.sum()) for counts, _ in parts)
+            self._right[push.number] = Digest(matches, weighed(np.arange(lows.size), sums))
+        return self._right[push.number]
+
+    def _at_end(self, start: int, stop: int, lows: Array, highs: Array) -> tuple[Array, Any]:
+        keys = self.keys[start:stop]
+        if lows.size > _FEW:
+            return Truth(keys, start).boxes(lows, highs)
+        inside = (keys >= lows[:, None]) & (keys <= highs[:, None])
+        hashes = np.where(inside, row_hash(np.arange(start, stop)), np.uint64(0))
+        return inside.sum(axis=1), hashes.sum(axis=1, dtype=np.uint64)
+
+
+class Changing(Trial):
+    """One structure on its way through the story."""
+
+    def __init__(self, who: Contestant, label: str, stock: Stock, story: Story) -> None:
+        super().__init__(who, label)
+        self._story = story
+        self._structure = stock.make(who)
+        phase, width = story.phases[0], story.pushes[0][0].width
+        for start in range(0, story.rows, phase.batch):
+            push = Push(-1, start, start + phase.batch, phase.boxes, width)
+            for _ in self._structure.probe(*story.asked(push)):
+                pass
+            self._structure.insert(*story.sorted_batch(push.start, push.stop))
+
+    def step(self) -> bool:
+        """Only pushes of the story are taken."""
+        raise NotImplementedError
+
+    def take(self, push: Push) -> None:
+        """Ask, insert, expire; check the answer."""
+        structure, story = self._structure, self._story
+        lows, highs = story.asked(push)
+        keys, ids = story.sorted_batch(push.start, push.stop)
+        found = self.read(lambda: structure.probe(lows, highs))
+        self.timed(lambda: structure.insert(keys, ids))
+        self.timed(lambda: structure.expire(push.stop - story.rows))
+        check_pairs(self.name, push.number, found, story.right(push))
+        self.pairs += found.matches
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the window."""
+        return self._structure.nbytes
+
+
+def lines(trials: Sequence[Changing], story: Story) -> Iterator[tuple[Changing, dict[str, Any]]]:
+    """What each contestant needed in every phase, and in all of them."""
+    whole = {trial: np.zeros(4) for trial in trials}
+    for place, (phase, pushes) in enumerate(zip(story.phases, story.pushes, strict=True), 1):
+        before = {trial: (trial.cpu, trial.pairs) for trial in trials}
+        size = -(-len(pushes) // _TURNS)
+        for turn, at in enumerate(range(0, len(pushes), size)):
+            some = pushes[at : at + size]
+            for push in some:  # before any clock runs: the reference takes the caches
+                story.right(push)
+            first = turn % len(trials)
+            for trial in (*trials[first:], *trials[:first]):
+                for push in some:
+                    trial.take(push)
+        rows = pushes[-1].stop - pushes[0].start
+        for trial, (cpu, pairs) in before.items():
+            own = np.array([trial.cpu - cpu, rows, len(pushes), trial.pairs - pairs])
+            whole[trial] += own
+            about = {"batch": phase.batch, "matches": phase.matches, "distribution": phase.about}
+            yield trial, {"place": float(place), **about, **_numbers(own)}
+    for trial, sums in whole.items():
+        yield trial, {"place": float(ALL), "distribution": "all phases", **_numbers(sums)}
+
+
+def _numbers(sums: NDArray[np.float64]) -> dict[str, Any]:
+    """Columns of a line, from seconds, rows, pushes and pairs."""
+    seconds, rows, batches, pairs = sums.tolist()
+    return {
+        "tuples": int(rows), "batches": int(batches), "seconds": seconds, "pairs": int(pairs),
+        "tuples_per_s": rows / max(seconds, 1e-9), "ns_per_tuple": 1e9 * seconds / rows,
+        "cpu_share": 1.0, "checked_tuples": int(rows),
+    }  # fmt: skip
+
+
+def _cells(sizes: Sizes) -> list[Cell]:
+    rows = sizes.window(20)
+    who = (
+        Contestant(inside, "subwindows", ALL, Work.PHASES, rows, phases(rows)[0].batch,
+                   parameters=(("subwindows", _SUBWINDOWS), ("inside", inside)))
+        for inside in _INSIDE
+    )  # fmt: skip
+    return [Cell("phases", tuple(who))]
+
+
+FIGURE = Figure("phases", "traffic that changes: the rule beside each structure", "phase", _cells,
+                ("ns_per_tuple",), logarithmic=False)  # fmt: skip
