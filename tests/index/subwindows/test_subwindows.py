@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
 from thetastream.index import Index, create
-from thetastream.index.subwindows.rule import Traffic, crowding, decide
+from thetastream.index.subwindows.rule import Expected, crowding, decide
 from thetastream.index.subwindows.subwindows import Subwindows
 from thetastream.prices.batches import Prices
 
@@ -174,14 +174,14 @@ def test_the_costs_of_all_structures_are_shown() -> None:
 def test_the_rule_picks_what_was_measured_to_be_fastest(
     size: int, batch: int, boxes: float, matches: float, crowd: float, kind: str
 ) -> None:
-    found = decide(Traffic(size, batch, boxes, batch, matches, crowd), Prices())
+    found = decide(Expected(size, batch, boxes, batch, matches, crowd), Prices())
     assert found.kind == kind
 
 
 def test_the_paper_s_example_of_the_rule() -> None:
     """One subwindow of 8 M rows: inserts of BI-Sort are the bottleneck unless batches are large."""
     for exponent, kind in ((10, "wib-tree"), (12, "wib-tree"), (16, "bi-sort")):
-        traffic = Traffic(1 << 23, 1 << exponent, matches=1.0, subwindows=1)
+        traffic = Expected(1 << 23, 1 << exponent, matches=1.0, subwindows=1)
         assert decide(traffic, Prices()).kind == kind
 
 
@@ -197,11 +197,11 @@ def test_the_paper_s_example_of_the_rule() -> None:
 def test_the_cheapest_is_chosen_and_crowds_cost(
     size: int, batch: float, boxes: float, asked: float, matches: float, crowd: float | None
 ) -> None:
-    traffic = Traffic(size, batch, boxes, asked, matches, crowd)
+    traffic = Expected(size, batch, boxes, asked, matches, crowd)
     found = decide(traffic, Prices())
     assert found.costs[found.kind] == min(found.costs.values()) >= 0
     assert ("rap-table" in found.costs) == (crowd is not None)
-    worse = decide(Traffic(size, batch, boxes, asked, matches, (crowd or 0) + 1), Prices())
+    worse = decide(Expected(size, batch, boxes, asked, matches, (crowd or 0) + 1), Prices())
     assert worse.costs["rap-table"] >= found.costs.get("rap-table", 0)
     assert worse.costs["wib-tree"] == found.costs["wib-tree"]
 

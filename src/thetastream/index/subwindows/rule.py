@@ -32,7 +32,7 @@ from thetastream.index.subwindows.bi_sort import BUFFER
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.prices.batches import WORDS, Bill, Prices
 
-__all__ = ["Decision", "Traffic", "crowded", "crowding", "decide", "storing"]
+__all__ = ["Decision", "Expected", "crowded", "crowding", "decide", "storing"]
 
 _EDGES = 32  # rows of the blocks at the edges of a box, which are looked at one by one
 _READ_AGAIN = 2.0  # rows passed per match, more than in a sorted array
@@ -41,7 +41,7 @@ _UNKNOWN = "the spread of keys is not known yet"
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class Expected:
     """What a subwindow has to expect."""
 
     size: float
@@ -89,14 +89,14 @@ class Decision:
         return shown if "rap-table" in shown else {**shown, "rap-table": _UNKNOWN}
 
 
-def decide(traffic: Traffic, prices: Prices) -> Decision:
+def decide(traffic: Expected, prices: Prices) -> Decision:
     """The cheapest structure for this traffic.
 
-    >>> decide(Traffic(size=1 << 14, batch=1 << 12), Prices()).kind
+    >>> decide(Expected(size=1 << 14, batch=1 << 12), Prices()).kind
     'bi-sort'
-    >>> decide(Traffic(size=1 << 14, batch=16, crowd=64), Prices()).kind
+    >>> decide(Expected(size=1 << 14, batch=16, crowd=64), Prices()).kind
     'rap-table'
-    >>> decide(Traffic(size=1 << 18, batch=1 << 10, boxes=0.01, crowd=1e5), Prices()).kind
+    >>> decide(Expected(size=1 << 18, batch=1 << 10, boxes=0.01, crowd=1e5), Prices()).kind
     'wib-tree'
     """
     bills = {kind: _whole(kind, traffic) for kind in ("bi-sort", "rap-table", "wib-tree")}
@@ -116,7 +116,7 @@ def decide(traffic: Traffic, prices: Prices) -> Decision:
     return Decision(best, why, costs)
 
 
-def _seen(traffic: Traffic) -> str:
+def _seen(traffic: Expected) -> str:
     spread = _UNKNOWN if traffic.crowd is None else f"rows per partition {traffic.crowd:,.0f}"
     return (
         f"rows per insert {traffic.batch:,.0f}, boxes per row {traffic.boxes:.3g}, "
@@ -140,7 +140,7 @@ def storing(kind: str, size: float, batch: float) -> Bill:
     return {"merge": 1 + 2 * math.log2(1 + moved), "move": moved + waiting}
 
 
-def _whole(kind: str, traffic: Traffic) -> Bill:
+def _whole(kind: str, traffic: Expected) -> Bill:
     """A stored row, the boxes asked of its subwindow as long as it lives, and their matches."""
     asked = {step: traffic.boxes * count for step, count in _asking(kind, traffic).items()}
     views = traffic.held * traffic.probes
@@ -152,7 +152,7 @@ def _whole(kind: str, traffic: Traffic) -> Bill:
     return bill
 
 
-def _asking(kind: str, traffic: Traffic) -> Bill:
+def _asking(kind: str, traffic: Expected) -> Bill:
     """One box in all subwindows."""
     held, matches = traffic.held, traffic.matches * traffic.subwindows
     far = held * traffic.apart

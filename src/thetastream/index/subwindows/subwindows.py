@@ -31,7 +31,7 @@ from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.llat import SIGMA
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.index.subwindows.rap_table import Adjusted
-from thetastream.index.subwindows.rule import Decision, Traffic, crowded, crowding, decide
+from thetastream.index.subwindows.rule import Decision, Expected, crowded, crowding, decide
 from thetastream.index.subwindows.scanned import Scanned
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
 from thetastream.index.subwindows.wib_tree import FANOUT
@@ -90,11 +90,11 @@ class Subwindows(Chain):
         made.why = self._decision.why
         return made
 
-    def _traffic(self, size: int, keys: Array) -> Traffic:
+    def _traffic(self, size: int, keys: Array) -> Expected:
         seen, crowd = self.observed, self._crowd
         if crowd is not None and self._known is not None and keys.size >= _TELLING:
             crowd = max(crowd, crowding(keys, self._known, size))
-        return Traffic(
+        return Expected(
             size, seen.batch, seen.boxes_per_row, seen.boxes_per_probe, seen.selectivity, crowd,
             self.subwindows,
         )  # fmt: skip
