@@ -98,7 +98,7 @@ class Binding:
                 masks.append(valid)
         null_keys = rows - int(np.count_nonzero(reduce(np.logical_and, masks))) if masks else 0
         nan_keys = self._count_nan(keys, masks)
-        times, timed = self._times(side, batch)
+        times, timed = self.times(side, batch)
         if timed is not None:
             masks.append(timed)
         for condition in self._filters[side]:
@@ -117,7 +117,8 @@ class Binding:
         found = reduce(np.logical_or, floats)
         return int(np.count_nonzero(reduce(np.logical_and, [found, *masks])))
 
-    def _times(self, side: Side, batch: pa.RecordBatch) -> tuple[Array | None, Mask | None]:
+    def times(self, side: Side, batch: pa.RecordBatch) -> tuple[Array | None, Mask | None]:
+        """Event times of rows, and which rows have one; None if no times are read, or all have."""
         if not self.time_columns:
             return None, None
         name = self.time_columns[side]

@@ -165,3 +165,54 @@ def test_a_scheme_says_what_it_does() -> None:
     assert plan("l.x < r.x", partitions=6).describe() == "matrix of 2 x 3 partitions"
     assert "left rows at home" in plan("l.x < r.x", "left").describe()
     assert plan("l.x < r.x", partitions=6).replication() == {Side.LEFT: 3.0, Side.RIGHT: 2.0}
+
+
+@pytest.mark.parametrize(
+    ("on", "options", "copied"),
+    [
+        ("l.x = r.x", {}, ()),
+        ("l.x = r.x", {"how": "full"}, ()),
+        ("l.x = r.x AND l.y < r.y", {"self_join": True}, ()),
+        ("l.x = r.x + 3", {"self_join": True}, tuple(Side)),
+        ("l.x = r.small", {"self_join": True}, tuple(Side)),
+        ("abs(l.x - r.x) <= 5", {}, (Side.RIGHT,)),
+        ("abs(l.x - r.x) <= 5", {"how": "right"}, (Side.LEFT,)),
+        ("abs(l.x - r.x) <= 5", {"how": "full"}, tuple(Side)),
+        ("abs(l.x - r.x) <= 5", {"self_join": True}, tuple(Side)),
+        ("l.x < r.x", {}, tuple(Side)),
+        ("l.x < r.x", {"partitions": 3}, (Side.LEFT,)),
+        ("l.x < r.x", {"how": "anti"}, (Side.RIGHT,)),
+        ("l.x < r.x", {"how": "full"}, tuple(Side)),
+        ("l.x < r.x", {"how": "full", "partitions": 1}, ()),
+        ("abs(l.x - r.x) <= 5", {"how": "full", "partitions": 1}, ()),
+    ],
+)
+def test_a_side_has_copies_or_no_marks(on: str, options: Any, copied: Any) -> None:
+    routing = plan(on, **options)
+    assert routing.copied == copied
+    keys = list(range(-300, 300))
+    batch = rows(x=keys, small=[key % 9 for key in keys], y=keys, t=list(range(600)))
+    roles = [tuple(Side)] if routing.plan.self_join else [(side,) for side in Side]
+    for played in roles:
+        fresh = {role: routing.plan.binding.keys(role, batch) for role in played}
+        deliveries = routing.route(fresh)
+        if played[0] in copied:
+            assert deliveries.copies is not None
+            assert deliveries.copies.any()
+        else:
+            assert deliveries.copies is None
+            assert sorted(deliveries.rows.tolist()) == list(range(600)), "every row once"
+
+
+@pytest.mark.parametrize("side", ["l", "r"])
+def test_rows_hashed_alike_in_both_roles_are_sent_once(side: str) -> None:
+    """Also those that can play one role only, or none: they have no other place to be met."""
+    routing = plan(f"l.x = r.x AND {side}.y IS NOT NULL", "full", self_join=True)
+    keys = [None, 1, 2, None, 1, 2]
+    batch = rows(x=keys, y=[0.0, None, 0.0, None, 0.0, None])
+    fresh = {role: routing.plan.binding.keys(role, batch) for role in Side}
+    deliveries = routing.route(fresh)
+    places = dict(zip(deliveries.rows.tolist(), deliveries.targets.tolist(), strict=True))
+    assert len(places) == deliveries.rows.size == 6
+    assert places[1] == places[4]
+    assert places[2] == places[5]

@@ -13,8 +13,8 @@
 
 Anchored is the side whose unmatched rows matter, both for a full join; the left one for an inner
 join, and for aggregates of the matches of left rows, which need all of them in one place. A row
-that is sent to several partitions is a *copy* in all but one. ``led`` names the side whose home
-gives a pair, where a pair may meet more than once.
+that is sent to several partitions is a *copy* in all but one; ``copied`` names the sides that can
+have copies. ``led`` names the side whose home gives a pair, where a pair may meet more than once.
 
 Targets follow from a row's values alone, never from its place in a batch: a task that is run again
 sends every row where it was sent before.
@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow.types as pat
@@ -35,80 +36,19 @@ from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.condition.term import swap
 from thetastream.data.kernels.hashing import mix_into
-from thetastream.engine.partition.kernels.routes import (
-    count_targets,
-    list_targets,
-    mark,
-    mark_cells,
-)
+from thetastream.engine.partition.deliveries import Deliveries, Marks
 from thetastream.errors import SchemaError, StateError, suggest
 from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.plan.layout import hashed
 from thetastream.schema import Kind
 from thetastream.side import How, Side
 
-__all__ = ["SCHEMES", "Cells", "Deliveries", "Everywhere", "Grid", "Hashed", "Routing", "choose"]
+__all__ = ["SCHEMES", "Cells", "Everywhere", "Grid", "Hashed", "Routing", "choose"]
 
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 SCHEMES = ("auto", "hash", "cells", "matrix")
 _BANDS_PER_CELL = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Deliveries:
-    """Partition ``p`` gets ``rows[edges[p]:edges[p + 1]]``; each is a copy there, or at home."""
-
-    rows: Array
-    copies: Mask
-    edges: Array
-
-    @property
-    def targets(self) -> Array:
-        """The partition of each delivery."""
-        return np.repeat(np.arange(self.edges.size - 1), np.diff(self.edges))
-
-
-class _Marks:
-    """Where rows go, being collected."""
-
-    def __init__(self, rows: int, partitions: int) -> None:
-        self._partitions = partitions
-        self._words = np.zeros((-(-partitions // 64), rows), np.uint64)
-        self._home = np.full(rows, -1)
-
-    def send(self, targets: Array, wanted: Mask | None = None, *, home: bool = False) -> None:
-        """Send rows to a partition each, which is their home or not."""
-        mark(np.ascontiguousarray(targets), self._or_all(wanted), self._words)
-        if home:
-            self._home = targets
-
-    def send_to_cells(self, first: Array, last: Array, wanted: Mask | None) -> None:
-        """Send rows to the partitions of the cells ``first .. last``."""
-        mark_cells(first, last, self._or_all(wanted), self._partitions, self._words)
-
-    def send_everywhere(self, wanted: Mask | None) -> None:
-        """Send rows to all partitions."""
-        zeros = np.zeros(self._home.size, np.int64)
-        last = np.full(self._home.size, self._partitions - 1)
-        mark_cells(zeros, last, self._or_all(wanted), self._partitions, self._words)
-
-    def unsent(self) -> Mask:
-        """Rows that go nowhere yet."""
-        return np.asarray((self._words == 0).all(axis=0))
-
-    def deliveries(self) -> Deliveries:
-        """Everything that was marked, by partition."""
-        counts = np.zeros(64 * self._words.shape[0], np.int64)
-        count_targets(self._words, counts)
-        edges = np.concatenate([[0], np.cumsum(counts)])
-        rows, copies = np.empty(edges[-1], np.int64), np.empty(edges[-1], np.bool_)
-        home = np.ascontiguousarray(self._home)
-        list_targets(self._words, home, edges[:-1].copy(), rows, copies)
-        return Deliveries(rows, copies, edges[: self._partitions + 1])
-
-    def _or_all(self, wanted: Mask | None) -> Mask:
-        return np.ones(self._home.size, np.bool_) if wanted is None else wanted
 
 
 @dataclass(frozen=True)
@@ -140,15 +80,30 @@ class Routing(ABC):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    @abstractmethod
     def route(self, fresh: dict[Side, Keys]) -> Deliveries:
         """Where rows go. ``fresh`` holds one batch under the roles its rows can play."""
+        if self.plan.partitions == 1:
+            return Deliveries.undivided(_count(fresh))
+        return self._route(fresh)
+
+    @abstractmethod
+    def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
+        """``route``, with several partitions."""
+
+    @cached_property
+    def copied(self) -> tuple[Side, ...]:
+        """The sides that can have copies; in a self-join all or none."""
+        return () if self.plan.partitions == 1 else self._copied()
+
+    def _copied(self) -> tuple[Side, ...]:
+        """``copied``, with several partitions: the partners of anchored rows."""
+        met = tuple(side for side in Side if side.other in self.plan.anchored)
+        return tuple(Side) if self.plan.self_join else met
 
     @property
     def led(self) -> Side | None:
         """The side whose home gives a pair; None where every pair meets once anyway."""
-        both = self.plan.self_join or len(self.plan.anchored) > 1
-        return self.plan.lead if both else None
+        return self.plan.lead if self.plan.lead in self.copied else None
 
     @abstractmethod
     def replication(self) -> dict[Side, float]:
@@ -215,15 +170,18 @@ class Hashed(Routing):
         self._terms = terms
         self._fields = [Field(plan.binding, Side.LEFT, (i,)) for i in terms]
 
-    @property
-    def led(self) -> Side | None:
-        return self.plan.lead if self.plan.self_join else None
+    def _copied(self) -> tuple[Side, ...]:
+        """Rows of a self-join, unless they are hashed by the same values in both roles."""
+        alike = (_same(self.plan, i) and self._is_equality(i) for i in self._terms)
+        return tuple(Side) if self.plan.self_join and not all(alike) else ()
 
-    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
-        marks = _Marks(_count(fresh), self.plan.partitions)
+    def _is_equality(self, term: int) -> bool:
+        return self.plan.binding.terms[term].term.is_equality
+
+    def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         leads, met = self._roles(fresh)
-        marks.send(self._homes(leads, met), home=True)
-        if met is not None:
+        marks = Marks(_count(fresh), self.plan.partitions, self._homes(leads, met))
+        if met is not None and self.copied:
             marks.send(self._places(met), met.valid)
         return marks.deliveries()
 
@@ -255,11 +213,10 @@ class Cells(Routing):
         self._fields = {side: Field(plan.binding, side, (term,)) for side in Side}
         self._float = plan.binding.terms[term].domain.kind is Kind.FLOAT
 
-    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
-        marks = _Marks(_count(fresh), self.plan.partitions)
+    def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         leads, met = self._roles(fresh)
-        if leads.side in self.plan.anchored:
-            marks.send(self._homes(leads, met), home=True)
+        home = self._homes(leads, met) if leads.side in self.plan.anchored else None
+        marks = Marks(_count(fresh), self.plan.partitions, home)
         for role, rows in fresh.items():
             if role.other in self.plan.anchored:
                 self._send_to_partners(marks, rows)
@@ -273,7 +230,7 @@ class Cells(Routing):
     def _places(self, rows: Keys) -> Array:
         return self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
 
-    def _send_to_partners(self, marks: _Marks, rows: Keys) -> None:
+    def _send_to_partners(self, marks: Marks, rows: Keys) -> None:
         """To every partition with a cell that the partners of rows can lie in."""
         for low, high in self._fields[rows.side.other].pieces(rows):
             wanted = low <= high
@@ -314,18 +271,20 @@ class Grid(Routing):
             down -= 1
         self.shape = (down, plan.partitions // down)
 
+    def _copied(self) -> tuple[Side, ...]:
+        return tuple(side for side, places in self.replication().items() if places > 1)
+
     @property
     def led(self) -> Side | None:
         return None
 
-    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
+    def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         ((role, rows),) = fresh.items()
         down, across = self.shape
         spread = self._spread(rows)
         first = spread % down * across if role is Side.LEFT else spread % across
         step, places = (1, across) if role is Side.LEFT else (across, down)
-        marks = _Marks(len(rows), self.plan.partitions)
-        marks.send(first, home=True)
+        marks = Marks(len(rows), self.plan.partitions, first)
         for place in range(1, places):
             marks.send(first + place * step, rows.valid)
         return marks.deliveries()
@@ -342,10 +301,9 @@ class Everywhere(Routing):
 
     name = "matrix"
 
-    def route(self, fresh: dict[Side, Keys]) -> Deliveries:
+    def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         rows = next(iter(fresh.values()))
-        marks = _Marks(len(rows), self.plan.partitions)
-        marks.send(self._spread(rows), home=True)
+        marks = Marks(len(rows), self.plan.partitions, self._spread(rows))
         for role, played in fresh.items():
             if role.other in self.plan.anchored:
                 marks.send_everywhere(played.valid)

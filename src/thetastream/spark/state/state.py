@@ -40,7 +40,8 @@ from thetastream.spark.theta.spec import JoinSpec
 
 __all__ = ["FORMAT", "Held", "Meta", "Run", "Store", "open_partition"]
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)  # in format 1 all rows have a copy mark, also where there are no copies
 RUN_BYTES = 8 << 20
 TIER = 8
 _FLAGS, _RANKS, _WAITING = "flags", "ranks", "waiting"
@@ -102,13 +103,17 @@ class Meta:
 
     @classmethod
     def of(cls, text: str, where: str) -> Meta:
-        """Read a record; a format of another version is refused."""
+        """Read a record; a format that this version does not know is refused.
+
+        The next record is of this format. Runs are not written again: a reader selects columns.
+        """
         facts: dict[str, Any] = json.loads(text)
-        if facts.get("format") != FORMAT:
+        number = facts.pop("format", None)
+        if number not in READABLE:
             raise StateError(
-                f"{where}: the checkpoint holds state of format {facts.get('format')}, and this "
-                f"version reads format {FORMAT}; restart with the version that wrote it, or with a "
-                "new checkpoint location"
+                f"{where}: the checkpoint holds state of format {number}, and this version reads "
+                f"formats {' and '.join(map(str, READABLE))}; restart with the version that wrote "
+                "it, or with a new checkpoint location"
             )
         runs = [Run(**run) for run in facts.pop("runs")]
         graves = [(name, commit) for name, commit in facts.pop("graves")]
@@ -149,7 +154,7 @@ class Held:
                 first += piece.num_rows
         for side in spec.streams:
             self._drop_expired(store, side)
-            self._compact(store, side)
+            self._compact(store, side, spec.stored(side))
         if self._tracked:
             self._put(store, _FLAGS, self._packed_flags())
         if spec.ranked:
@@ -203,7 +208,7 @@ class Held:
         if horizon is not None:
             self._drop(store, [run for run in self.runs(side) if run.last < horizon])
 
-    def _compact(self, store: Store, side: Side) -> None:
+    def _compact(self, store: Store, side: Side, columns: list[str]) -> None:
         """Make one run of the newest ``TIER`` that are of one size class and neighbours by id.
 
         A row is written once more per class, of which there are few.
@@ -215,7 +220,7 @@ class Held:
                 return
             if sum(run.bytes for run in tail) > RUN_BYTES or not self._neighbours(tail):
                 return
-            batch = joined([self._batch(store, run) for run in tail])
+            batch = joined([self._batch(store, run).select(columns) for run in tail])
             first, last = self.firsts[tail[0].id], max(run.last for run in tail)
             self._drop(store, tail)
             self._add(store, side, batch, last, first)
@@ -291,7 +296,7 @@ def open_partition(
                 files.write(run.id, blob)
                 buffer = pa.py_buffer(blob)
                 fetched += 1
-            batches[side].append(read_blob(buffer))
+            batches[side].append(read_blob(buffer).select(spec.stored(side)))
             held.firsts[run.id] = first
             first += run.rows
     if not held.mapped:  # else they are the state itself, and another attempt may be writing
@@ -303,7 +308,7 @@ def open_partition(
         side: meta.tops[side.value] for side in spec.streams if side.value in meta.tops
     }
     if spec.ranked:
-        _restore_ranks(store, held, where)
+        _restore_ranks(store, held, spec, where)
     return held, fetched
 
 
@@ -368,7 +373,7 @@ def _read_flags(store: Store, held: Held, where: str) -> dict[Side, dict[Side, N
     return flags
 
 
-def _restore_ranks(store: Store, held: Held, where: str) -> None:
+def _restore_ranks(store: Store, held: Held, spec: JoinSpec, where: str) -> None:
     census: dict[Side, Census] = {}
     for side in Side:
         facts, blob = held.meta.ranks[side.value], store.get(f"{_RANKS}-{side.value}")
@@ -383,7 +388,7 @@ def _restore_ranks(store: Store, held: Held, where: str) -> None:
     for side in Side:
         blob = store.get(f"{_WAITING}-{side.value}")
         if blob:
-            waiting[side] = read_blob(pa.py_buffer(blob))
+            waiting[side] = read_blob(pa.py_buffer(blob)).select(spec.stored(side))
     held.partition.restore_ranks(census, waiting)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from thetastream.aggregate import Aggregate, result_type
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
-from thetastream.engine.partition.partition import Partition
+from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition
 from thetastream.engine.partition.routing import Routing, choose
 from thetastream.engine.query import Query
 from thetastream.plan.tactic import Tactic
@@ -136,6 +136,12 @@ class JoinSpec:
             workers=self.workers,
             aggregates=self.aggregates,
         )
+
+    def stored(self, side: Side) -> list[str]:
+        """The columns of a side's rows in a partition and its state, system columns last."""
+        copy = [COPY] if side in self.routing.copied else []
+        rank = [RANK, POSITION] if self.ranked else []
+        return [*self.schemas[side].names, *copy, *rank]
 
     def partition(self) -> Partition:
         """An empty partition."""

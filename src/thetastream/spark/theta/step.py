@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thetastream.data.batch import joined
-from thetastream.engine.partition.partition import COPY, POSITION, Partition, Ranks
+from thetastream.engine.partition.partition import POSITION, Partition, Ranks
 from thetastream.metrics import Metrics
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob
@@ -176,20 +176,12 @@ def arranged(
         if packet.kind != ROWS:
             continue
         batch = read_blob(packet.blob)
-        if COPY not in batch.schema.names:
-            batch = batch.append_column(COPY, pa.array(np.zeros(batch.num_rows, np.bool_)))
         if spec.ranked:
             at = batch.column(AT).to_numpy()
             places = positions[packet.side][packet.sender][at]
-            batch = batch.drop_columns([AT]).append_column(POSITION, pa.array(places))
-        tables.setdefault(packet.side, []).append(_ordered_columns(batch))
+            batch = batch.append_column(POSITION, pa.array(places))
+        tables.setdefault(packet.side, []).append(batch.select(spec.stored(packet.side)))
     return {side: _whole(spec, batches) for side, batches in tables.items()}
-
-
-def _ordered_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """System columns in one order, whichever of them came with the blob."""
-    names = [name for name in batch.schema.names if name != COPY]
-    return batch.select([*names, COPY])
 
 
 def _whole(spec: JoinSpec, batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -1,7 +1,8 @@
 """What travels to Spark's Python workers: small objects that load the engine when they are called.
 
-The join itself travels as pickled bytes, read once per process. A worker that lacks thetastream's
-packages is told so in plain words, not by an error of the unpickler.
+The join itself travels as pickled bytes, read once per process; its condition was parsed and bound
+by the driver. A worker that lacks thetastream's packages is told so in plain words, not by an error
+of the unpickler.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _SPECS: dict[bytes, JoinSpec] = {}
 
 
 def pickled(spec: JoinSpec) -> bytes:
-    """A join as bytes."""
+    """A join as bytes, parsed, bound and planned: what a ``JoinSpec`` remembers travels with it."""
+    _ = spec.query, spec.routing, spec.output, spec.fingerprint
     return pickle.dumps(spec)
 
 

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream.engine.partition.kernels.routes import (
+    count_homes,
     count_targets,
+    list_homes,
     list_targets,
     mark,
     mark_cells,
@@ -66,3 +68,15 @@ def test_a_mark_twice_is_one_place(count: int, asked: list[tuple[int, bool]]) ->
     assert sorted((row, target) for row, target, _ in found) == expected
     assert not any(copy for _, _, copy in found)
     assert [target for _, target, _ in found] == sorted(target for _, target, _ in found)
+
+
+@given(st.integers(1, 130), st.lists(st.integers(0, 200), max_size=20))
+def test_rows_that_stay_at_home_are_listed_in_order(count: int, asked: list[int]) -> None:
+    homes = np.array([home % count for home in asked], np.int64)
+    counts, rows = np.zeros(count, np.int64), np.empty(homes.size, np.int64)
+    count_homes(homes, counts)
+    edges = np.concatenate([[0], np.cumsum(counts)])
+    list_homes(homes, edges[:-1].copy(), rows)
+    for home in range(count):
+        found = rows[edges[home] : edges[home + 1]].tolist()
+        assert found == np.flatnonzero(homes == home).tolist()

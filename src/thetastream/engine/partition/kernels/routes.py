@@ -1,7 +1,8 @@
 """Rows to partitions: mark where each row goes, then list rows by partition.
 
 A row's targets are bits: word ``t // 64`` of the row has bit ``t % 64`` set when the row goes to
-partition ``t``. Marking a target twice changes nothing, so every place is listed once.
+partition ``t``. Marking a target twice changes nothing, so every place is listed once. Rows that go
+to one partition each need no bits: they are counted and listed by that partition.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from thetastream._jit.compiling import kernel
 
-__all__ = ["count_targets", "list_targets", "mark", "mark_cells"]
+__all__ = ["count_homes", "count_targets", "list_homes", "list_targets", "mark", "mark_cells"]
 
 Array = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -75,3 +76,18 @@ def list_targets(words: Words, home: Array, places: Array, rows: Array, copies: 
                     places[target] += 1
                 bits >>= np.uint64(1)
                 target += 1
+
+
+@kernel("void(i8[::1], i8[::1])")
+def count_homes(homes: Array, counts: Array) -> None:
+    """How many rows go to each partition, if every row goes to its home alone."""
+    for i in range(homes.size):
+        counts[homes[i]] += 1
+
+
+@kernel("void(i8[::1], i8[::1], i8[::1])")
+def list_homes(homes: Array, places: Array, rows: Array) -> None:
+    """Rows by home; ``places`` holds the next free place of each partition and is moved on."""
+    for i in range(homes.size):
+        rows[places[homes[i]]] = i
+        places[homes[i]] += 1
