@@ -30,7 +30,7 @@ from thetastream.plan.selectivity import ZONE, Selectivity
 from thetastream.prices.batches import Bill, Prices
 from thetastream.prices.constants import Constants
 
-__all__ = ["Estimate", "Expected", "estimate", "tree_estimate"]
+__all__ = ["Estimate", "Traffic", "estimate", "tree_estimate"]
 
 CACHED = 1 << 14  # rows of a window that fits the first caches
 DENSE = 32.0  # rows per box below which neighbouring boxes share what they fetch
@@ -47,7 +47,7 @@ PERMUTED_STEPS = 4.0  # the ratio of the sizes of neighbouring structures
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Traffic:
     """What passes through an index: ``rows`` in the window, which come ``batch`` at a time.
 
     ``constants`` say what a step costs on this machine.
@@ -114,7 +114,7 @@ class _Work:
     layout: Layout
     known: Selectivity
     reach: Reach
-    traffic: Expected
+    traffic: Traffic
 
     @property
     def rows(self) -> float:
@@ -201,7 +201,7 @@ def _sum(*bills: Bill) -> Bill:
     return whole
 
 
-def estimate(layout: Layout, known: Selectivity, traffic: Expected, lost: float = 0.0) -> Estimate:
+def estimate(layout: Layout, known: Selectivity, traffic: Traffic, lost: float = 0.0) -> Estimate:
     """What a layout costs; a share ``lost`` of the rows cannot be told apart by it."""
     return _price(layout)(_Work(layout, known, layout.reach(known, lost), traffic))
 
@@ -288,7 +288,7 @@ _BY_COLUMNS: dict[str, Callable[[_Work], Estimate]] = {
 """Structures that look at several key columns at once, where a layout has them."""
 
 
-def tree_estimate(layout: Layout, known: Selectivity, traffic: Expected) -> Estimate:
+def tree_estimate(layout: Layout, known: Selectivity, traffic: Traffic) -> Estimate:
     """A tree of the index-based window join: by the equations, every box being a search.
 
     Equations 5 and 6 also choose when to merge and how deep, unless that was given.
