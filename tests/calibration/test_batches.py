@@ -56,8 +56,8 @@ def test_no_price_falls_to_nothing() -> None:
     assert found.merge < Prices().merge
 
 
-def test_every_price_is_on_a_bill() -> None:
-    """So that none is guessed: over the trials and sizes of a full calibration."""
+def test_prices_that_auto_goes_by_are_on_a_bill() -> None:
+    """So that none is guessed. Those of the rule of subwindows follow the machine as a whole."""
     seen: set[str] = set()
     for trial in batches._TRIALS:
         for window, batch in ((11, 4), (11, 11)):
@@ -71,8 +71,9 @@ def test_every_price_is_on_a_bill() -> None:
                 batches._push(join, rng, 1 << window, 1 << 9)
             for side in batches.Side:
                 seen |= {step for step, count in join.bill(side, 1 << batch).items() if count}
-    # what larger windows ask for, and what only some traffic does
-    assert set(Prices().as_dict()) - seen <= {"miss", "far", "ranks_apart", "bit", "word"}
+    larger = {"miss", "far", "ranks_apart", "bit", "word"}  # only in windows that are too slow here
+    rule = {"subwindow_far", "leaf_far", "view", "view_tree", "cut"}
+    assert set(Prices().as_dict()) - seen <= larger | rule
 
 
 def test_measuring_gives_prices_that_can_be_used() -> None:

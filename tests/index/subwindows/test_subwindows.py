@@ -141,6 +141,32 @@ def test_a_rap_table_takes_no_more_rows_once_keys_crowd() -> None:
     assert len(index) == 2 * SIZE
 
 
+def test_rows_by_time_stay_exact_when_a_subwindow_closes_early() -> None:
+    """Late rows, rows that expire by time, and a RaP-Table that keys begin to crowd into."""
+    rng, index, now, older = np.random.default_rng(1), chain(), 0, -1
+    keys, times = np.empty(0, np.int64), np.empty(0, np.int64)
+    for push in range(900):
+        rising = push > 650
+        fresh = rng.integers(0, DOMAIN, 16) // (1000 if rising else 1) + push * 2000 * rising
+        at = now + rng.integers(-900 if push % 5 == 0 else 0, 30, 16)
+        since = max(0, keys.size - 4 * SIZE)
+        met = np.abs(keys[since:] - fresh[:, None]) <= 99
+        found = [np.stack(part, axis=1) for part in index.probe(fresh - 99, fresh + 99)]
+        got = {tuple(pair) for part in found for pair in part.tolist()}
+        must = np.argwhere(met & (times[since:] >= older)) + [0, since]
+        assert {tuple(pair) for pair in must.tolist()} <= got
+        assert got <= {tuple(pair) for pair in (np.argwhere(met) + [0, since]).tolist()}
+        index.insert(fresh, np.arange(keys.size, keys.size + 16), times=at)
+        keys, times, now = np.append(keys, fresh), np.append(times, at), now + 16
+        if push % 4 == 0:
+            older = now - 2 * SIZE
+            index.expire_older(older)
+        if push % 30 == 0:
+            index.check()
+    closed = {part["structure"]: part["rows"] for part in index.details["subwindows"][:-1]}
+    assert closed["rap-table"] < SIZE
+
+
 def test_the_costs_of_all_structures_are_shown() -> None:
     index = chain()
     assert "expected ns per row" not in index.details
