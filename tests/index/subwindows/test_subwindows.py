@@ -150,12 +150,13 @@ def test_rows_by_time_stay_exact_when_a_subwindow_closes_early() -> None:
         fresh = rng.integers(0, DOMAIN, 16) // (1000 if rising else 1) + push * 2000 * rising
         at = now + rng.integers(-900 if push % 5 == 0 else 0, 30, 16)
         since = max(0, keys.size - 4 * SIZE)
+        shift = np.array([0, since])
         met = np.abs(keys[since:] - fresh[:, None]) <= 99
         found = [np.stack(part, axis=1) for part in index.probe(fresh - 99, fresh + 99)]
         got = {tuple(pair) for part in found for pair in part.tolist()}
-        must = np.argwhere(met & (times[since:] >= older)) + [0, since]
+        must = np.argwhere(met & (times[since:] >= older)) + shift
         assert {tuple(pair) for pair in must.tolist()} <= got
-        assert got <= {tuple(pair) for pair in (np.argwhere(met) + [0, since]).tolist()}
+        assert got <= {tuple(pair) for pair in (np.argwhere(met) + shift).tolist()}
         index.insert(fresh, np.arange(keys.size, keys.size + 16), times=at)
         keys, times, now = np.append(keys, fresh), np.append(times, at), now + 16
         if push % 4 == 0:
