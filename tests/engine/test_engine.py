@@ -45,7 +45,7 @@ def test_a_warm_push_goes_straight() -> None:
         )
 
     join = ts.StreamJoin("abs(l.x - r.x) <= 5", window=ts.CountWindow(1 << 14))
-    for _ in range(20):
+    for _ in range(25):  # and no look at the plan at the next one
         list(join.push(left=rows(), right=rows()))
     left, right = rows(), rows()
     calls = crossings(lambda: list(join.push(left=left, right=right)))

@@ -21,7 +21,8 @@ from thetastream.side import Side
 __all__ = ["Planner"]
 
 _OFTEN = 16
-_ROWS = 1 << 14  # that must have asked, before the next look at the plan
+_ROWS = 1 << 14  # that must have come or asked, before the next look at a plan
+_ASKED, _SECONDS = 1 << 10, 0.02  # rows and processor time from which measured costs tell something
 _FAR = 2.0  # how far apart estimate and measured cost are, for a plan to be made anew at once
 
 
@@ -29,7 +30,8 @@ class Planner:
     """Chooses layouts, first by the kind of terms, then by observed keys and measured costs.
 
     Keys are looked at before the first push that asks an index, and then whenever four times as
-    many rows have asked it, ``_ROWS`` at least; or when what is measured is far from the estimate.
+    many rows were stored in it or have asked it, ``_ROWS`` at least; or when what is measured is
+    far from the estimate.
     """
 
     def __init__(self, query: Query, binding: Binding, counters: Counters) -> None:
@@ -42,7 +44,7 @@ class Planner:
         self._batches: dict[Side, float] = {}  # rows of a push, on average of late
         self._learned = {role: Learned() for role in Side}
         self._pushes = dict.fromkeys(Side, 0)
-        self._asked = dict.fromkeys(Side, 0)  # rows that have asked the index of a role
+        self._passed = dict.fromkeys(Side, 0)  # rows stored in the index of a role, or asking it
         self._due = dict.fromkeys(Side, 1)
 
     def first(self, role: Side) -> Stored:
@@ -69,7 +71,8 @@ class Planner:
                 known = self._batches.get(role, float(count))
                 self._batches[role] = known + (count - known) / _OFTEN
                 asked = Side.RIGHT if role is Side.LEFT else Side.LEFT
-                self._asked[asked] += count
+                self._passed[role] += count
+                self._passed[asked] += count
                 if asked in streams[asked].stored and self._is_due(asked, streams[asked]):
                     due.append(asked)
         if due and len(self._samples) == len(Side):
@@ -84,7 +87,7 @@ class Planner:
         return appraise(self._binding, stream.stored[role].choice, traffic, *samples)
 
     def _is_due(self, role: Side, stream: Stream) -> bool:
-        if self._asked[role] >= self._due[role]:
+        if self._passed[role] >= self._due[role]:
             return True
         if self._pushes[role.other] % _OFTEN:
             return False
@@ -96,13 +99,15 @@ class Planner:
     def _measured(self, stream: Stream, stored: Stored) -> float | None:
         """Nanoseconds per row since the plan was made.
 
-        None if few rows have asked, if the window was still filling, or if a pool of threads works.
+        None if that was little work, if the window was still filling, or if a pool of threads asks.
         """
-        full = 2 * len(stream.rows) >= stored.choice.rows and self._query.threads == 1
-        return stored.spent.per_row if full and stored.spent.asked >= _ROWS else None
+        spent = stored.spent
+        much = spent.asked >= _ASKED and spent.probe + spent.insert >= _SECONDS
+        full = 2 * len(stream.rows) >= stored.choice.rows
+        return spent.per_row if much and full and self._query.threads == 1 else None
 
     def _review(self, role: Side, stream: Stream, arriving: int) -> None:
-        self._due[role] = max(4 * self._asked[role], _ROWS)
+        self._due[role] = max(4 * self._passed[role], _ROWS)
         stored, learned = stream.stored[role], self._learned[role]
         measured = self._measured(stream, stored)
         if measured is not None:

@@ -226,7 +226,7 @@ def test_right_rows_that_are_ahead_do_not_mislead_the_planner() -> None:
     join = ts.StreamJoin(
         "abs(l.x - r.x) <= 10", window=ts.TimeWindow(1000, time="t"), aggregate={"n": "count"}
     )
-    for step in range(30):
+    for step in range(40):
         list(join.push(left=table(10 * step, 50), right=table(10 * step + 100)))
     (plan,) = join.explain().as_dict()["plan"]
     assert not plan["chosen"]["first column"].startswith("order of event time")

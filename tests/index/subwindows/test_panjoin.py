@@ -327,13 +327,13 @@ def test_an_index_that_moves_keeps_event_times() -> None:
     )
     random = np.random.default_rng(1)
     for start in range(0, 2400, 100):
-        narrow, wide = ("x", "y") if start < 1000 else ("y", "x")
+        narrow, wide = ("x", "y") if start < 600 else ("y", "x")
         rows = [
             pa.record_batch(
                 {
-                    narrow: random.integers(0, 10**4, 400),
-                    wide: random.integers(0, 3, 400),
-                    "t": start + random.integers(0, 140, 400),
+                    narrow: random.integers(0, 10**4, 1000),
+                    wide: random.integers(0, 3, 1000),
+                    "t": start + random.integers(0, 140, 1000),
                 }
             ).select(["x", "y", "t"])
             for _ in Side
