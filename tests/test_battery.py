@@ -19,7 +19,7 @@ TACTICS = [
 ]
 # They share their loops with others, so fewer examples do.
 ALIKE = [tactic for tactic in TACTICS if "/" in tactic and tactic != "ibwj/pim-tree"]
-FAST, LONG = 0.5 * SHARE, 10.0
+FAST, LONG = 0.5 * SHARE, 4.0  # at length: what two processes try in an hour
 
 
 @pytest.mark.battery
