@@ -22,7 +22,7 @@ __all__ = ["Planner"]
 
 _OFTEN = 16
 _ROWS = 1 << 14  # that must have come or asked, before the next look at a plan
-_ASKED, _SECONDS = 1 << 10, 0.02  # rows and processor time from which measured costs tell something
+_ASKED, _SECONDS = 1 << 10, 0.2  # rows and processor time from which measured costs tell something
 _FAR = 2.0  # how far apart estimate and measured cost are, for a plan to be made anew at once
 
 
