@@ -250,8 +250,9 @@ def collect(
     nothing. Otherwise up to ``eager`` pairs are computed at once and kept; of a larger answer the
     pairs are shown, forgotten, and computed again as they are read.
 
-    Rows and their order do not depend on the threads: they share out slices of the boxes, which are
-    the same for any number, and slices are joined in order.
+    Rows do not depend on the number of threads, nor does their order: threads share out slices of
+    the boxes, which are the same for any number, and slices are joined in order. One thread reads
+    later than several, when a WiB⁺-Tree may have cut its leaves and so moved rows.
     """
     boxes = probe.boxes()
     counters = probe.counters

@@ -350,9 +350,11 @@ def long_streams(trial: Trial) -> None:
         scenario = _drifting(on, how, np.random.default_rng(seed), timed)
         outcome = trial.agrees(scenario, check=True, batch_rows=100)
         if outcome is not None:
-            several = trial.engine(scenario, threads=3, batch_rows=100)
-            assert several is not None
-            assert several.pairs == outcome.pairs
+            two, three = (trial.engine(scenario, threads=n, batch_rows=100) for n in (2, 3))
+            assert two is not None
+            assert three is not None
+            same(scenario, three.pairs, outcome.pairs)
+            assert two.pairs == three.pairs, "several threads: the order is always the same"
 
 
 def _drifting(on: str, how: str, random: Any, timed: bool) -> Scenario:
