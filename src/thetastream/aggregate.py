@@ -35,18 +35,6 @@ from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.schema import Kind, kind_of, value_type
 from thetastream.side import Side
 
-__all__ = [
-    "Aggregate",
-    "Folded",
-    "Summary",
-    "answer",
-    "check_aggregates",
-    "of_right",
-    "read_aggregates",
-    "result_fields",
-    "result_type",
-]
-
 _NUMERIC = (Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
 _BIAS = 1 << 63
 

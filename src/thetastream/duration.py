@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 
-__all__ = ["Interval"]
-
 _UNITS: dict[str, int] = {
     "nanosecond": 1,
     "microsecond": 10**3,

@@ -19,18 +19,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "DataError",
-    "PredicateError",
-    "RegistryError",
-    "RelationError",
-    "SchemaError",
-    "StateError",
-    "ThetastreamError",
-    "WindowError",
-    "suggest",
-]
-
 
 class ThetastreamError(Exception):
     """The root: catch this to catch everything thetastream raises on purpose."""

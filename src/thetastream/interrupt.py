@@ -6,8 +6,6 @@ import _signal  # type: ignore[import-not-found]
 import threading
 from types import FrameType
 
-__all__ = ["uninterrupted"]
-
 # The functions behind ``signal.signal`` and ``signal.getsignal``, which wrap numbers into enums at
 # ten times the cost; this runs in every push.
 _set, _get, _INTERRUPT = _signal.signal, _signal.getsignal, _signal.SIGINT

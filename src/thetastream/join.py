@@ -43,8 +43,6 @@ from thetastream.shape import NUMBERS, Shape
 from thetastream.side import How, Side
 from thetastream.window import Window
 
-__all__ = ["StreamJoin"]
-
 
 class StreamJoin:
     """Join two streams on any conjunction of comparisons, exactly.

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import Any
 
-__all__ = ["Counters", "Items", "Metrics", "SideMetrics"]
-
 
 class Items:
     """Read fields as attributes or as items."""

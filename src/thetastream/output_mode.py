@@ -16,8 +16,6 @@ from enum import Enum
 from thetastream.errors import StateError, suggest
 from thetastream.side import How
 
-__all__ = ["Output"]
-
 
 class Output(Enum):
     """What is given for matches.

@@ -17,8 +17,6 @@ import pyarrow.types as pat
 from thetastream.duration import Interval
 from thetastream.errors import SchemaError
 
-__all__ = ["Domain", "Kind", "common_domain", "tick"]
-
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86400 * 10**9
 

@@ -17,8 +17,6 @@ from thetastream.errors import SchemaError, suggest
 from thetastream.output_mode import Output
 from thetastream.side import How, Side
 
-__all__ = ["COUNTS", "NUMBERS", "RANGES", "Shape", "fixed_shape"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:

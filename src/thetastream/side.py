@@ -6,8 +6,6 @@ from enum import Enum
 
 from thetastream.errors import StateError, suggest
 
-__all__ = ["How", "Side"]
-
 
 class Side(Enum):
     """A side is a value: code takes ``side`` and says ``side.other``; it has no twins.

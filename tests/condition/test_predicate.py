@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream.condition.expression import Function, left, right
-from thetastream.condition.predicate import Bound, Compare, Difference, Predicate, Term
+from thetastream.condition.predicate import Predicate
+from thetastream.condition.term import Bound, Compare, Difference, Term
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError
 from thetastream.side import Side

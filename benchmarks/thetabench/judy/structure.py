@@ -41,7 +41,7 @@ from thetabench.judy.kernels.rows import (
     take_out_rows,
 )
 from thetabench.judy.libjudy import load
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 

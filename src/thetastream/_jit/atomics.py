@@ -21,11 +21,6 @@ from numba.extending import intrinsic
 
 from thetastream._jit.compiling import ENABLED, inlined
 
-__all__ = [
-    "add", "compare_swap", "fence", "give_way", "load", "lock", "now", "publish", "store",
-    "swap", "try_lock", "unlock",
-]  # fmt: skip
-
 _ORDER = "seq_cst"
 _SPINS = 64
 

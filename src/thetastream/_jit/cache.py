@@ -19,8 +19,6 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["cache_folder", "cache_root", "locked"]
-
 LIBRARY = Path(__file__).resolve().parent.parent
 
 

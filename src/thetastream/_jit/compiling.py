@@ -31,11 +31,6 @@ from numba.extending import overload
 
 from thetastream._jit.cache import cache_folder, cache_root, locked
 
-__all__ = [
-    "COMPILE_ERROR", "ENABLED", "NUMBER", "by_type", "compiled", "device", "inlined", "kernel",
-    "named", "prepare", "vector", "warm",
-]  # fmt: skip
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}

@@ -16,10 +16,6 @@ from numba.extending import intrinsic
 
 from thetastream._jit.compiling import ENABLED
 
-__all__ = [
-    "call_address", "count_bits", "load_word", "lowest_bit", "prefetch", "shift", "store_word",
-]  # fmt: skip
-
 
 def _prefetch(typing: Any, array: Any, position: Any) -> Any:
     """Code that asks the processor to load ``array[position]`` into its cache, without waiting."""

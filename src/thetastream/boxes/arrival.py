@@ -13,17 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.fresh import Fresh, concatenated
 from thetastream.data.batch import to_keys
 from thetastream.errors import DataError, SchemaError
 from thetastream.schema import Domain, common_domain
 from thetastream.side import Side
-
-__all__ = ["Census", "Waiting", "order_domain", "read_ranks", "ready"]
-
-Array = NDArray[np.int64]
 
 
 def ready(ranks: Array, side: Side, other: int | None) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.field import BoundTerm, Field
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Call, Column, Expression
@@ -27,11 +28,6 @@ from thetastream.errors import PredicateError, SchemaError, suggest
 from thetastream.schema import Domain, Kind, common_domain, kind_of, tick, value_type
 from thetastream.side import Side
 from thetastream.window import BoundTime, EventTime, Window
-
-__all__ = ["Binding", "bind", "check_time_type"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array, Floats
 from thetastream.boxes.kernels.arms import make_disjoint
 from thetastream.condition.expression import Function
 from thetastream.condition.term import (
@@ -41,12 +41,7 @@ from thetastream.schema import Domain, Kind
 from thetastream.side import Side
 from thetastream.window import saturating_add
 
-__all__ = ["Pieces", "band_interval", "band_width", "intervals", "plain_band"]
-
-Array = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Pieces = list[tuple[Array, Array]]
-MIN, MAX = -(2**63), 2**63 - 1
 
 
 def intervals(term: Term, domain: Domain, fresh: Side, keys: Array) -> Pieces:
@@ -92,11 +87,11 @@ def _intersection(parts: tuple[tuple[Array, Array], ...]) -> tuple[Array, Array]
 
 
 def _all_from(low: Array) -> tuple[Array, Array]:
-    return low, np.full_like(low, MAX)
+    return low, np.full_like(low, MOST)
 
 
 def _all_to(high: Array) -> tuple[Array, Array]:
-    return np.full_like(high, MIN), high
+    return np.full_like(high, LEAST), high
 
 
 # --- Whole numbers, decimals, times --------------------------------------------------------------
@@ -124,8 +119,8 @@ def _exact_band(steps: tuple[int, int], keys: Array) -> tuple[Array, Array]:
     """A band with both edges: two additions, unless an edge leaves int64."""
     first, last = steps
     low, high = (int(keys.min()), int(keys.max())) if keys.size else (0, 0)
-    edges_fit = low + first >= MIN and low + last >= MIN and high + first <= MAX
-    if edges_fit and high + last <= MAX and first >= MIN and last <= MAX:
+    edges_fit = low + first >= LEAST and low + last >= LEAST and high + first <= MOST
+    if edges_fit and high + last <= MOST and first >= LEAST and last <= MOST:
         return keys + np.int64(first), keys + np.int64(last)
     piece = saturating_add(keys, first), saturating_add(keys, last)
     return _empty_if_below(_empty_if_above(piece, keys, first), keys, last)
@@ -148,7 +143,7 @@ def plain_band(term: Term, domain: Domain, fresh: Side) -> tuple[int, int] | Non
     if not isinstance(condition, Difference) or condition.low is None or condition.high is None:
         return None
     steps = _steps(condition, domain, fresh)
-    return steps if all(MIN <= step <= MAX for step in steps) else None
+    return steps if all(LEAST <= step <= MOST for step in steps) else None
 
 
 def band_interval(steps: tuple[int, int], keys: Array) -> Pieces:
@@ -188,9 +183,9 @@ def _empty_if_below(piece: tuple[Array, Array], keys: Array, step: int) -> tuple
     """An upper edge that falls out of int64 at the bottom leaves nothing."""
     low, high = piece
     if step < 0:
-        gone = high == MIN
+        gone = high == LEAST
         if gone.any():
-            out = gone & (keys.astype(object) + step < MIN)
+            out = gone & (keys.astype(object) + step < LEAST)
             low = np.where(out, np.int64(1), low)
             high = np.where(out, np.int64(0), high)
     return low, high
@@ -200,9 +195,9 @@ def _empty_if_above(piece: tuple[Array, Array], keys: Array, step: int) -> tuple
     """A lower edge that leaves int64 at the top leaves nothing."""
     low, high = piece
     if step > 0:
-        gone = low == MAX
+        gone = low == MOST
         if gone.any():
-            out = gone & (keys.astype(object) + step > MAX)
+            out = gone & (keys.astype(object) + step > MOST)
             low = np.where(out, np.int64(1), low)
             high = np.where(out, np.int64(0), high)
     return low, high
@@ -267,7 +262,7 @@ def _float_difference_stored(condition: Difference, values: Floats) -> Pieces:
     """``low <= fl(u - v) <= high`` for the stored ``u``: rising in ``u``, with NaN at the top."""
     regular = np.isfinite(values)
     shifts = np.where(regular, -values, 0.0)
-    low, high = np.full(len(values), MIN), np.full(len(values), MAX)
+    low, high = np.full(len(values), LEAST), np.full(len(values), MOST)
     if condition.low is not None:
         edge = np.full_like(values, float(condition.low.value))  # type: ignore[arg-type]
         low = _last(shifts, edge, strict=not condition.low.strict) + 1
@@ -280,10 +275,10 @@ def _float_difference_stored(condition: Difference, values: Floats) -> Pieces:
     plus = values == np.inf
     rest = ~regular & ~plus
     capped = condition.high is not None
-    low = np.where(plus, MIN if condition.low is None else POSITIVE_INFINITY_KEY, low)
-    high = np.where(plus, POSITIVE_INFINITY_KEY - 1 if capped else MAX, high)
-    low = np.where(rest, 1 if capped else MIN, low)
-    high = np.where(rest, 0 if capped else MAX, high)
+    low = np.where(plus, LEAST if condition.low is None else POSITIVE_INFINITY_KEY, low)
+    high = np.where(plus, POSITIVE_INFINITY_KEY - 1 if capped else MOST, high)
+    low = np.where(rest, 1 if capped else LEAST, low)
+    high = np.where(rest, 0 if capped else MOST, high)
     return [(low, high)]
 
 
@@ -295,7 +290,7 @@ def _float_difference_fresh(condition: Difference, values: Floats) -> Pieces:
     """
     regular = np.isfinite(values)
     shifts = np.where(regular, -values, 0.0)
-    low, high = np.full(len(values), MIN), np.full(len(values), POSITIVE_INFINITY_KEY)
+    low, high = np.full(len(values), LEAST), np.full(len(values), POSITIVE_INFINITY_KEY)
     if condition.high is not None:
         edge = np.full_like(values, -float(condition.high.value))  # type: ignore[arg-type]
         low = _last(shifts, edge, strict=not condition.high.strict) + 1
@@ -307,9 +302,9 @@ def _float_difference_fresh(condition: Difference, values: Floats) -> Pieces:
         # v = +inf or NaN: +inf or NaN throughout.  v = -inf: -inf, but NaN for u = -inf or NaN.
         minus = values == -np.inf
         rest = ~regular & ~minus
-        low = np.where(rest, 1 if capped else MIN, low)
-        high = np.where(rest, 0 if capped else MAX, high)
-        low = np.where(minus, NEGATIVE_INFINITY_KEY + 1 if capped else MIN, low)
+        low = np.where(rest, 1 if capped else LEAST, low)
+        high = np.where(rest, 0 if capped else MOST, high)
+        low = np.where(minus, NEGATIVE_INFINITY_KEY + 1 if capped else LEAST, low)
         only_nan = NEGATIVE_INFINITY_KEY if condition.low is not None else POSITIVE_INFINITY_KEY
         high = np.where(minus, POSITIVE_INFINITY_KEY if capped else only_nan, high)
         if capped and condition.low is not None:

@@ -13,8 +13,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.box import Pieces, band_interval, band_width, intervals, plain_band
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Function
@@ -24,10 +24,6 @@ from thetastream.side import Side
 
 if TYPE_CHECKING:
     from thetastream.boxes.binding import Binding
-
-__all__ = ["BoundTerm", "Field"]
-
-Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

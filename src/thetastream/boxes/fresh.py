@@ -8,15 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.keys import Keys
 from thetastream.side import Side
-
-__all__ = ["NOWHERE", "Fresh", "Places", "concatenated"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,15 +6,10 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.data.order import argsorted
 from thetastream.side import Side
-
-__all__ = ["Keys"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(slots=True, eq=False)

@@ -27,8 +27,6 @@ from thetastream.prices.batches import Bill, Prices
 from thetastream.side import Side
 from thetastream.window.count import CountWindow
 
-__all__ = ["FULL", "QUICK", "Timed", "fitted", "measure"]
-
 Notice = Callable[[str], None]
 
 QUICK = ((11, 8), (11, 12), (14, 8), (14, 12))  # log2 of the rows of windows and of pushes

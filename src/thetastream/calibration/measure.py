@@ -10,8 +10,6 @@ from typing import Any
 from thetastream.calibration import batches, trees
 from thetastream.prices.constants import Constants
 
-__all__ = ["calibrate"]
-
 
 def calibrate(
     *,

@@ -29,15 +29,12 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.plan.cost import Tree, immutable_tree, mutable_tree
 from thetastream.prices.constants import CALIBRATED, Constants, Table, at
 from thetastream.tuplewise.ibwj import IndexJoin
 
-__all__ = ["FULL", "QUICK", "SECONDS", "measure"]
-
-Array = NDArray[np.int64]
 Notice = Callable[[str], None]
 
 QUICK = (8, 11, 14, 17)  # log2 of window sizes

@@ -16,8 +16,6 @@ from thetastream.cli import bench, demo, explain, index, join
 from thetastream.cli.relation import verbs as relation
 from thetastream.errors import ThetastreamError
 
-__all__ = ["app", "main"]
-
 EPILOG = """\
 Examples:
 

@@ -9,8 +9,6 @@ import typer
 
 from thetastream.errors import StateError
 
-__all__ = ["register"]
-
 LABORATORY = "thetabench"
 
 

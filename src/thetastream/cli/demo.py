@@ -11,8 +11,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["demo", "register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from thetastream import TimeWindow
 
-__all__ = ["ROWS", "run_embedded"]
 
 ON = "l.symbol = r.symbol AND abs(l.price - r.ask) <= 0.05 AND l.size <= r.ask_size"
 COLUMNS = ["symbol", "t", "price", "size", "t_right", "ask", "ask_size", "id", "id_right"]

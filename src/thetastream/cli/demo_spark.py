@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from thetastream.spark.demo import Demo, Totals
 
-__all__ = ["ROWS", "run_on_spark"]
 
 ROWS = 400_000
 SHOWN_ROWS = 5

@@ -23,7 +23,6 @@ from thetastream.cli.windows import WindowOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["explain", "register"]
 
 EPILOG = """\
 Examples:

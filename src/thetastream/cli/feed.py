@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 
 from thetastream.side import Side
 
-__all__ = ["Push", "Streams", "alternate", "in_step"]
-
 Push = dict[str, pa.RecordBatch]
 Streams = Mapping[Side, Iterable[pa.RecordBatch]]
 

@@ -23,8 +23,6 @@ import pyarrow as pa
 from thetastream.data.batch import in_python
 from thetastream.errors import DataError, suggest
 
-__all__ = ["Format", "JsonLines", "Source", "Target"]
-
 
 class Format(Enum):
     """A file format; its value is the endings that name it."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from thetastream.prices.batches import Prices
     from thetastream.prices.constants import Constants
 
-__all__ = ["calibrate", "index", "register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from thetastream.cli.files import Source
     from thetastream.side import Side
 
-__all__ = ["join", "register"]
 
 EPILOG = """\
 Examples:

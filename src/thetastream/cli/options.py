@@ -10,17 +10,6 @@ import typer
 
 from thetastream.errors import SchemaError
 
-__all__ = [
-    "By",
-    "Collect",
-    "CollectTime",
-    "Session",
-    "TacticText",
-    "Unbounded",
-    "Workers",
-    "read_aggregates",
-]
-
 Session = Annotated[
     str | None, typer.Option(help='Sessions that end with a pause longer than this: "30 s".')
 ]

@@ -21,7 +21,6 @@ from rich.progress import (
 if TYPE_CHECKING:
     from thetastream import Metrics
 
-__all__ = ["ProgressLine", "count", "counted"]
 
 PLAIN_SECONDS = 2.0
 T = TypeVar("T")

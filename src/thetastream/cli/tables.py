@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from thetastream import Metrics
 
-__all__ = ["bytes_text", "preview", "summary"]
-
 
 def preview(rows: pa.Table | pa.RecordBatch, title: str | None = None) -> Table:
     """A table of a few rows."""

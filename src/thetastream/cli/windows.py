@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from thetastream import CountWindow
     from thetastream.window import Window
 
-__all__ = ["WindowOptions"]
-
 
 @dataclass(frozen=True)
 class WindowOptions:

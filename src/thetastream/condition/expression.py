@@ -24,8 +24,6 @@ from thetastream.duration import Interval
 from thetastream.errors import PredicateError
 from thetastream.side import Side
 
-__all__ = ["Call", "Column", "Columns", "Expression", "Function", "Literal", "left", "right"]
-
 Value = int | Decimal | str | bool | Interval | None
 
 

@@ -18,8 +18,6 @@ from thetastream.duration import Interval
 from thetastream.errors import PredicateError
 from thetastream.side import Side
 
-__all__ = ["as_term", "both", "conjuncts", "push_not", "refuse_empty"]
-
 
 def conjuncts(node: Expression) -> list[Expression]:
     """The parts of a conjunction."""

@@ -26,11 +26,9 @@ from functools import cached_property
 from thetastream.condition.expression import Expression, Function
 from thetastream.condition.normalize import as_term, both, conjuncts, push_not, refuse_empty
 from thetastream.condition.sql import parse
-from thetastream.condition.term import Arm, Bound, Compare, Condition, Difference, Term, swap
+from thetastream.condition.term import Arm, Compare, Term, swap
 from thetastream.errors import PredicateError
 from thetastream.side import Side
-
-__all__ = ["Arm", "Bound", "Compare", "Condition", "Difference", "Predicate", "Term"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,6 @@ from thetastream.duration import Interval
 from thetastream.errors import PredicateError
 from thetastream.side import Side
 
-__all__ = ["SIDES", "parse", "parse_tree"]
-
 SIDES = {"l": Side.LEFT, "left": Side.LEFT, "r": Side.RIGHT, "right": Side.RIGHT}
 
 _BINARY: dict[type[exp.Expression], Function] = {

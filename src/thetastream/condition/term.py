@@ -16,19 +16,6 @@ from thetastream.condition.expression import Call, Column, Expression, Function,
 from thetastream.duration import Interval
 from thetastream.side import Side
 
-__all__ = [
-    "Arm",
-    "Bound",
-    "Compare",
-    "Condition",
-    "Constant",
-    "Difference",
-    "Term",
-    "edges",
-    "exact",
-    "swap",
-]
-
 Constant = int | Decimal | Interval
 
 

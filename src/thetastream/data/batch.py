@@ -15,15 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array, Mask
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.data.kernels.hashing import hash_bytes
 from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.schema import Domain, Kind, tick
 
-__all__ = ["conform", "float_keys", "in_python", "joined", "keys_to_floats", "plain", "to_keys"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _BIAS = np.int64(-(2**63))
 
 
@@ -64,7 +61,7 @@ def _numpy(values: pa.Array, dtype: str) -> NDArray[np.generic]:
 def _from_integers(values: pa.Array, domain: Domain, what: str) -> Array:
     if pat.is_uint64(values.type):
         largest = pc.max(values).as_py()
-        if largest is not None and largest > 2**63 - 1:
+        if largest is not None and largest > MOST:
             raise DataError(
                 f"{what}: {largest} does not fit a signed 64-bit integer, with which it is "
                 "compared; cast the other side to uint64"
@@ -148,7 +145,7 @@ def _from_temporal(values: pa.Array, domain: Domain, what: str) -> Array:
 def _scaled(keys: Array, factor: int, what: str, values: pa.Array) -> Array:
     if factor == 1:
         return keys
-    limit = (2**63 - 1) // factor
+    limit = MOST // factor
     wide = (keys > limit) | (keys < -limit)
     if wide.any():
         value = _shown(values, int(np.argmax(wide)))

@@ -26,8 +26,6 @@ from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.schema import Kind, common_domain, kind_of, tick
 
-__all__ = ["evaluate", "true_mask", "type_of"]
-
 Lookup = Callable[[Column], pa.Array]
 
 

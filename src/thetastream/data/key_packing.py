@@ -25,16 +25,12 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array, Mask
 from thetastream.data.batch import to_keys
 from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.schema import Domain, Kind, common_domain, kind_of, value_type
 
-__all__ = ["Key", "KeyPacker"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Key = str | Sequence[str] | Mapping[str, tuple[int, int] | None]
-_LEAST, _MOST = -(2**63), 2**63 - 1
 _WORD = 64
 _FEW = 16
 _WHOLE = (Kind.INTEGER, Kind.UNSIGNED, Kind.BOOLEAN, Kind.DATE)
@@ -85,7 +81,7 @@ class KeyPacker:
                     f"key column {self.names[0]!r} is of type {kind}, which becomes no number in "
                     "its order; use a number, a time, a date or a decimal"
                 )
-            self._parts.append(_Part(self.names[0], value_type(kind), domain, _LEAST, _MOST))
+            self._parts.append(_Part(self.names[0], value_type(kind), domain, LEAST, MOST))
         else:
             self._parts = [_part(schema.field(n), ranges[n]) for n in self.names]
         self.bits = sum(part.bits for part in self._parts)
@@ -172,7 +168,7 @@ class KeyPacker:
         if low.size != high.size:
             raise DataError(f"lows and highs must be as many; got {low.size} and {high.size}")
         nothing = no_low | no_high
-        return np.where(nothing, _MOST, low), np.where(nothing, _LEAST, high)
+        return np.where(nothing, MOST, low), np.where(nothing, LEAST, high)
 
     def _bounds(self, values: Any, *, upper: bool) -> tuple[Array, Mask]:
         """One bound of each interval, and where it lies beyond all keys, or is NULL."""
@@ -235,7 +231,7 @@ class KeyPacker:
         for at, (low, high) in enumerate(zip(lows, highs, strict=True)):
             first, last = self._edge(low, upper=False), self._edge(high, upper=True)
             if first is None or last is None:
-                first, last = _MOST, _LEAST
+                first, last = MOST, LEAST
             found[:, at] = first, last
         return found[0], found[1]
 
@@ -352,7 +348,7 @@ def _part(column: pa.Field, span: tuple[int, int] | None) -> _Part:
     low, high = _span(kind, family)
     if span is not None:
         if pat.is_uint64(kind):  # its keys are moved down by 2^63
-            span = span[0] + _LEAST, span[1] + _LEAST
+            span = span[0] + LEAST, span[1] + LEAST
         low, high = max(low, span[0]), min(high, span[1])
         if low > high:
             raise SchemaError(f"no {kind} lies in the range {span} of key column {column.name!r}")

@@ -23,14 +23,12 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Mask
 from thetastream.data.batch import plain, to_floats, to_keys
 from thetastream.data.rows import Ring
 from thetastream.data.values import Values
 from thetastream.schema import Domain, Kind, kind_of, tick, value_type
 
-__all__ = ["Measured", "number_dtype", "numbers"]
-
-Mask = NDArray[np.bool_]
 ALL_VALID = np.empty(0, np.uint8)
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["argsorted"]
-
-Array = NDArray[np.int64]
+from thetastream._jit.arrays import Array
 
 
 def argsorted(keys: Array) -> tuple[Array, Array]:

@@ -20,16 +20,11 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.data.kernels.pairs import gather
 from thetastream.errors import SchemaError
 from thetastream.side import Side
 
-__all__ = [
-    "BatchView", "ChunkView", "ColumnView", "FixedView", "NumberView", "Ring", "Rows", "RowsView",
-    "check_gatherable", "gatherable", "gathered", "is_fixed", "raw_values",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 _LEAST = 1024
 _CHUNK_RATIO = 4
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError
 
-__all__ = ["Values"]
-
 
 @dataclass(frozen=True, slots=True)
 class Values:

@@ -10,8 +10,6 @@ import pyarrow as pa
 from thetastream.errors import DataError
 from thetastream.side import Side
 
-__all__ = ["cut", "interleave"]
-
 
 def cut(table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table in order, ``batch_rows`` per record batch; the last may be shorter.

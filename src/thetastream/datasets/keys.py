@@ -33,21 +33,6 @@ from numpy.typing import NDArray
 from thetastream.datasets.rates import Keys
 from thetastream.errors import DataError
 
-__all__ = [
-    "DISTRIBUTIONS",
-    "DOMAIN",
-    "Distribution",
-    "KeyType",
-    "Seed",
-    "correlated",
-    "drifting_gaussian",
-    "gamma",
-    "gaussian",
-    "increasing",
-    "uniform",
-    "zipf",
-]
-
 DOMAIN = 1 << 31
 """Default scale: 31-bit keys, as in the benchmarks of the papers."""
 

@@ -30,16 +30,6 @@ from thetastream.datasets.real import load_lrb
 from thetastream.datasets.traffic import FEET, ROUND, VIDS, Reports, Traffic
 from thetastream.errors import DataError, suggest
 
-__all__ = [
-    "COLUMNS",
-    "linear_road_batches",
-    "linear_road_keys",
-    "linear_road_table",
-    "lrb_keys",
-    "random_keys",
-    "road_key",
-]
-
 COLUMNS = (
     *("type", "time", "vid", "speed", "xway", "lane", "dir", "seg", "pos"),
     *("qid", "sinit", "send", "dow", "tod", "day", "id"),

@@ -31,8 +31,6 @@ from thetastream.datasets.real import load_taxi_debs2015, load_taxi_yellow_2019
 from thetastream.datasets.workloads import Workload, numbered, seeded, w2
 from thetastream.errors import DataError
 
-__all__ = ["QUERIES", "q1", "q1_equal", "q2", "q3", "taxi_q2", "taxi_q3"]
-
 CITY = 1 << 24
 """Width and height of the city of Q2 in ten-millionths of a degree: about 1.7 degrees."""
 TAXI_BAND = 0.03

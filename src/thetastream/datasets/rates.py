@@ -31,18 +31,6 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError
 
-__all__ = [
-    "Columns",
-    "Keys",
-    "Shape",
-    "band_width",
-    "gaussian_band_width",
-    "inequality_offset",
-    "measured_match_rate",
-    "pair_chance",
-    "uniform_band_width",
-]
-
 Keys: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 Columns: TypeAlias = Keys | tuple[Keys, ...]
 

@@ -27,18 +27,6 @@ import pyarrow.csv
 
 from thetastream.errors import DataError, suggest
 
-__all__ = [
-    "VARIABLE",
-    "data_folder",
-    "load_ais",
-    "load_lrb",
-    "load_quotes",
-    "load_taxi_debs2015",
-    "load_taxi_yellow_2019",
-    "load_taxi_zones",
-    "load_trades",
-]
-
 VARIABLE = "THETASTREAM_DATA"
 """The environment variable that names the data folder."""
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from thetastream.datasets.keys import Seed, zipf
 from thetastream.errors import DataError
 
-__all__ = ["ROW_BYTES", "keyed_batches", "keyed_rows", "local_zipf", "repeated", "spread"]
-
 ROW_BYTES = 128
 """Bytes of a row of the table and of the stream, key and number included."""
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError
 
-__all__ = ["power_cooling", "trades_quotes", "trips"]
-
 _SECOND = 1_000_000  # event times are counted in microseconds
 _NO_DELAY = timedelta(0)
 _TRADING = datetime(2024, 3, 4, 14, 30, tzinfo=UTC)

@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 
 from thetastream.errors import DataError
 
-__all__ = ["TPCH_TABLES", "tpch_table"]
-
 TPCH_TABLES = {
     "customer": 150_000,
     "lineitem": 6_001_215,

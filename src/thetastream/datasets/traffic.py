@@ -32,8 +32,6 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError
 
-__all__ = ["FEET", "ROUND", "SEGMENTS", "VIDS", "Reports", "Traffic"]
-
 FEET = 5_280
 """Length of a segment."""
 SEGMENTS = 100

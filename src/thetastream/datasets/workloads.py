@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from thetastream.datasets.rates import pair_chance, uniform_band_width
 from thetastream.errors import DataError
 
-__all__ = ["WORKLOADS", "Workload", "numbered", "seeded", "w1", "w2", "w3"]
-
 DOMAIN = 1 << 31
 
 

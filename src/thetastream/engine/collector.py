@@ -31,8 +31,6 @@ from thetastream.boxes.fresh import Fresh, concatenated
 from thetastream.engine.query import Query
 from thetastream.side import Side
 
-__all__ = ["Buffer", "Collector"]
-
 
 @dataclass
 class Buffer:

@@ -43,8 +43,6 @@ from thetastream.output_mode import Output
 from thetastream.shape import Shape, fixed_shape
 from thetastream.side import Side
 
-__all__ = ["Engine", "Meeting", "Pushed", "shape_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pushed:

@@ -6,15 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.side import Side
-
-__all__ = ["Outside", "Tops"]
-
-Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ from thetastream.plan.estimate import Estimate, Traffic
 from thetastream.plan.learned import Learned
 from thetastream.side import Side
 
-__all__ = ["Planner"]
-
 _OFTEN = 16
 _ROWS = 1 << 14  # that must have come or asked, before the next look at a plan
 _ASKED, _SECONDS = 1 << 10, 0.2  # rows and processor time from which measured costs tell something

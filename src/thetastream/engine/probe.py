@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.condition.expression import Column
@@ -27,9 +28,6 @@ from thetastream.metrics import Counters
 from thetastream.plan.layout import Boxes
 from thetastream.side import Side
 
-__all__ = ["Matches", "Probe", "collect"]
-
-Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
 _SORT_FROM = 64
 _SLICE = 8192

@@ -16,8 +16,6 @@ from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
 from thetastream.window import Window
 
-__all__ = ["Query", "Traits", "patience"]
-
 
 @dataclass(frozen=True)
 class Query:

@@ -14,8 +14,6 @@ from thetastream.metrics import Counters, Metrics, SideCounters, SideMetrics
 from thetastream.plan.choice import Choice, Explanation
 from thetastream.side import Side
 
-__all__ = ["explanation", "snapshot"]
-
 
 def snapshot(
     counters: Counters,

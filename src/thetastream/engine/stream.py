@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.boxes.keys import Keys
 from thetastream.data.measure import Measured
@@ -24,11 +25,7 @@ from thetastream.metrics import Spent
 from thetastream.plan.choice import Choice
 from thetastream.side import Side
 
-__all__ = ["Stored", "Stream"]
-
-Array = NDArray[np.int64]
 N = TypeVar("N", int, NDArray[np.int64])
-_MIN = -(2**63)
 _SWEEP = 4096
 
 
@@ -166,7 +163,7 @@ class Stream:
         if self.times is not None:
             keys = rows.keys
             assert keys.times is not None
-            times = keys.times if keys.timed is None else np.where(keys.timed, keys.times, _MIN)
+            times = keys.times if keys.timed is None else np.where(keys.timed, keys.times, LEAST)
             self.times.append(times)
         if self.positions is not None:
             assert places.positions is not None

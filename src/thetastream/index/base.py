@@ -33,17 +33,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import DataError, RegistryError
 from thetastream.index.folding import Fold
 from thetastream.index.kernels.ranges import record
 from thetastream.index.mapper import map_boxes, rows_in_order
 from thetastream.index.registry import names, structure
 
-__all__ = ["CHUNK", "Answer", "Array", "Index", "Ranges", "folds_itself"]
-
-Array = NDArray[np.int64]
 CHUNK = 65_536
 
 

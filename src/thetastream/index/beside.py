@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thetastream.index.base import Array
-
-__all__ = ["Beside"]
+from thetastream._jit.arrays import Array
 
 
 class Beside:

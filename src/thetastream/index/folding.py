@@ -13,17 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import prepare
 from thetastream.data.values import Values
 from thetastream.errors import DataError, suggest
 from thetastream.index.kernels import fold as kernels
 from thetastream.index.kernels.fold import fold_pairs
 
-__all__ = ["MAPPINGS", "Fold"]
-
-Array = NDArray[np.int64]
 MAPPINGS = ("count", "sum", "min", "max", "mean")
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 
 class Fold:
@@ -40,8 +37,8 @@ class Fold:
         real = kind == np.float64
         self.counts = np.zeros(boxes, np.int64)
         self.totals, self.carries = np.zeros(boxes, kind), np.zeros(boxes, kind)
-        self.least = np.full(boxes, np.nan if real else _GREATEST, kind)
-        self.greatest = np.full(boxes, -np.inf if real else _LEAST, kind)
+        self.least = np.full(boxes, np.nan if real else MOST, kind)
+        self.greatest = np.full(boxes, -np.inf if real else LEAST, kind)
 
     @property
     def real(self) -> bool:
@@ -57,7 +54,7 @@ class Fold:
             self.counts, self.totals, self.carries, self.least, self.greatest,
         )  # fmt: skip
 
-    def add(self, positions: Array, ids: Array, before: int = _LEAST) -> None:
+    def add(self, positions: Array, ids: Array, before: int = LEAST) -> None:
         """Add pairs of box and row; rows below ``before`` are left out."""
         fold_pairs(positions, ids, before, *self.arrays)
 

@@ -20,9 +20,9 @@ from thetastream.index.folding import Fold
 from thetastream.index.kernels.mapping import Mapping, applied
 
 if TYPE_CHECKING:
-    from thetastream.index.base import Array, Index
+    from thetastream._jit.arrays import Array
+    from thetastream.index.base import Index
 
-__all__ = ["map_boxes", "rows_in_order"]
 
 _BUFFER = 4096  # rows that the user's mapping is given at a time
 

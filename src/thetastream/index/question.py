@@ -16,10 +16,9 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream.data.kernels.pairs import keep_inside
-from thetastream.index.base import Answer, Array
-
-__all__ = ["KEPT", "Kept", "Question", "Questions", "View"]
+from thetastream.index.base import Answer
 
 S = TypeVar("S")
 KEPT = 1 << 18  # pairs of an open question that are computed and kept; above, rows are copied

@@ -20,10 +20,6 @@ from thetastream.errors import RegistryError, suggest
 if TYPE_CHECKING:
     from thetastream.index.base import Index
 
-__all__ = [
-    "Parameter", "check_parameters", "checked", "create", "defaults", "listed", "names",
-    "parameters", "refused", "register", "structure",
-]  # fmt: skip
 
 S = TypeVar("S", bound="type[Index]")
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from thetastream.index.base import Array
-
-__all__ = ["Found", "pool"]
+from thetastream._jit.arrays import Array
 
 Pair = tuple[Array, Array]
 _KEPT = 1 << 20  # pairs that a probe may compute ahead of its reader

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.binding import check_time_type
 from thetastream.data.batch import to_keys
 from thetastream.duration import Interval
@@ -28,10 +28,6 @@ from thetastream.schema import Domain, Kind, common_domain, tick, value_type
 from thetastream.side import Side
 from thetastream.window import CountWindow, TimeWindow, Window
 
-__all__ = ["Clock", "Length", "clock_of"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Length = str | timedelta | Interval | int
 
 

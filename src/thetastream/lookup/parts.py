@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.index.base import Index
 from thetastream.index.registry import create
 from thetastream.index.slotted.ptwi import Ptwi
 
-__all__ = ["Part", "Parts", "parts_of"]
-
-Array = NDArray[np.int64]
 _BLOCK = 4096  # rows looked at together to find the first that is still wanted
 
 
@@ -47,7 +44,7 @@ class Parts(ABC):
     index: Index
 
     def __init__(self) -> None:
-        self._latest = -(2**63)
+        self._latest = LEAST
         self._disorder = -1  # rows above this id came in the order of their moments
 
     def insert(self, keys: Array, ids: Array, moments: Array, good: Any) -> None:
@@ -107,7 +104,7 @@ class _Whole(Parts):
     def __init__(self, index: Index) -> None:
         super().__init__()
         self.index = index
-        self._least, self._greatest = 2**63 - 1, -(2**63)
+        self._least, self._greatest = MOST, LEAST
         self._first = 0
 
     def _insert(self, keys: Array, ids: Array, moments: Array) -> None:
@@ -127,7 +124,7 @@ class _Whole(Parts):
         self._first = first + at
         self.index.expire(self._first)
         if at == moments.size:
-            self._least, self._greatest = 2**63 - 1, -(2**63)
+            self._least, self._greatest = MOST, LEAST
         elif self._first > self._disorder:
             self._least = int(moments[at])
         return self._first

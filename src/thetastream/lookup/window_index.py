@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, Array
 from thetastream.aggregate import (
     Folded,
     answer,
@@ -43,9 +43,6 @@ from thetastream.lookup.parts import Part, Parts, parts_of
 from thetastream.plan.tactic import Tactic
 from thetastream.window import Window
 
-__all__ = ["WindowIndex", "WindowMetrics"]
-
-Array = NDArray[np.int64]
 _AUTO = "ptwi/radix-trie"
 _WHY = (
     "partial indexes by time are dropped whole, and a compact trie finds a key in a number of "
@@ -387,7 +384,7 @@ class _State:
         if find is not None and part.inside(since, until) and self.parts.in_order(part):
             newest: Array = find(keys)
             return newest
-        found, best = np.full(keys.size, -1, np.int64), np.full(keys.size, -(2**63), np.int64)
+        found, best = np.full(keys.size, -1, np.int64), np.full(keys.size, LEAST, np.int64)
         for positions, ids in part.index.probe(keys, keys):
             moments = self._moments.values[ids - self._moments.first]
             inside = (since <= moments) & (moments <= until)

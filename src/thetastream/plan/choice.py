@@ -21,8 +21,6 @@ from thetastream.plan.tactics.family import Options
 from thetastream.plan.tactics.registry import family
 from thetastream.side import Side
 
-__all__ = ["Choice", "Estimate", "Explanation", "appraise", "choose", "sample"]
-
 SAMPLE = 2048
 BATCH = 4096.0  # rows of an insert, before any is seen
 STAY = 0.6  # a layout in use counts for less, as moving away from it costs something

@@ -30,8 +30,6 @@ from thetastream.plan.selectivity import ZONE, Selectivity
 from thetastream.prices.batches import Bill, Prices
 from thetastream.prices.constants import Constants
 
-__all__ = ["Estimate", "Traffic", "estimate", "tree_estimate"]
-
 CACHED = 1 << 14  # rows of a window that fits the first caches
 DENSE = 32.0  # rows per box below which neighbouring boxes share what they fetch
 SPARSE = 1024.0  # rows per box above which each box starts anew

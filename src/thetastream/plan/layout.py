@@ -19,16 +19,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.data.kernels.hashing import mix, mix_into
 from thetastream.plan.selectivity import Selectivity
 
-__all__ = ["NO_PARAMETERS", "Array", "Boxes", "Layout", "Ordered", "Reach", "hashed"]
-
-Array = NDArray[np.int64]
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
 _EDGES = ("lows", "highs")
 

@@ -8,8 +8,6 @@ from typing import Any
 from thetastream.plan.estimate import Estimate
 from thetastream.plan.layout import Layout
 
-__all__ = ["Learned"]
-
 TRUSTED = 1.5  # how far apart estimate and measured cost may be, before the estimate is corrected
 MOST = 16.0  # no correction is larger: a machine that stood still for a while teaches nothing
 

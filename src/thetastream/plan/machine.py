@@ -8,8 +8,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Machine"]
-
 
 @dataclass(frozen=True)
 class Machine:

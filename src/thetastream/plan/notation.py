@@ -22,8 +22,6 @@ from typing import Any
 
 from thetastream.errors import RegistryError
 
-__all__ = ["plain", "read", "written"]
-
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<word>[^\s,()='"]+)|(?P<mark>[,()=]))""",
     re.DOTALL,

@@ -31,13 +31,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.plan.kernels.sampling import count_inside, count_met, shares_inside
 
-__all__ = ["ZONE", "Selectivity"]
-
-Array = NDArray[np.int64]
 ASKED = 512  # fresh rows whose boxes are looked at
 BOXES = 128  # of the fresh sample, where all are compared with all
 SHORT, LONG = 2, 8  # sample rows in a block

@@ -24,8 +24,6 @@ from thetastream.plan.tactics.registry import families, family, tactics
 if TYPE_CHECKING:
     from thetastream.plan.tactics.family import Family
 
-__all__ = ["Tactic"]
-
 
 class Tactic:
     """A tactic by name, with parameters of its structure: a value, equal to others of equal text.

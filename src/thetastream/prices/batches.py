@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["WORDS", "Bill", "Prices"]
-
 Bill = Mapping[str, float]
 """How often each step is taken per fresh row, by the name of its price."""
 

@@ -22,8 +22,6 @@ from thetastream._jit.cache import cache_root
 from thetastream.errors import DataError
 from thetastream.prices.batches import Prices
 
-__all__ = ["CALIBRATED", "TREES_ONLY", "Constants", "Table", "at", "calibration_file"]
-
 CALIBRATED = "calibrated on this machine"
 TREES_ONLY = "calibrated on this machine for trees only; calibrate again for the others"
 _FORMAT = 2

@@ -41,8 +41,6 @@ from thetastream.relation.files.opened import DeviceFactory, Opened, device_fact
 from thetastream.relation.files.scan import check_leaves, scan
 from thetastream.relation.files.snapshot import Snapshot, State, read_state
 
-__all__ = ["Relation"]
-
 _TRIES = 20
 
 

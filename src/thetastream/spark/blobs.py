@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-__all__ = ["pieces", "read_blob", "write_blob"]
-
 
 def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """A batch cut evenly into pieces of about ``limit`` bytes at most; nothing for no rows."""

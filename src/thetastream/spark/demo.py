@@ -46,8 +46,6 @@ from thetastream.spark.theta.operator import theta_join
 from thetastream.truth import oracle
 from thetastream.window import TimeWindow
 
-__all__ = ["ON", "WINDOW", "Demo", "Interrupt", "Streams", "Totals", "check_java", "session"]
-
 BAND = 0.02
 ON = f"abs(l.price - r.ask) <= {BAND} AND l.size <= r.ask_size"
 COLUMNS = ["id", "symbol", "t", "price", "size", "id_right", "symbol_right", "t_right", "ask"]

@@ -21,8 +21,6 @@ from thetastream.condition.sql import SIDES, parse_tree
 from thetastream.errors import PredicateError
 from thetastream.side import Side
 
-__all__ = ["Split", "Splitter", "is_plain", "sides_of", "split"]
-
 _RANDOM = {
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle",
     "monotonically_increasing_id",

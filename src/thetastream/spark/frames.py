@@ -13,8 +13,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-__all__ = ["METRICS", "as_frame", "report_frame"]
-
 METRICS = "__metrics"
 
 

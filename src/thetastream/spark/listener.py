@@ -25,8 +25,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from thetastream.spark.metrics import JoinMetrics, read_reports
 from thetastream.spark.theta.operator import OBSERVED
 
-__all__ = ["MetricsListener", "query_metrics"]
-
 
 def query_metrics(query: StreamingQuery) -> list[JoinMetrics]:
     """The metrics of a query's recent micro-batches, oldest first; one entry per join in each.

@@ -14,8 +14,6 @@ from typing import Any
 from thetastream.metrics import Items
 from thetastream.side import Side
 
-__all__ = ["JoinMetrics", "read_reports"]
-
 _PHASES = ("keys", "sort", "probe", "insert", "merge", "expire", "gather", "save")
 
 

@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 
 from thetastream.errors import StateError
 
-__all__ = ["configure"]
-
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"

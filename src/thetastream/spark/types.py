@@ -13,8 +13,6 @@ from pyspark.sql.types import (
 
 from thetastream.errors import SchemaError
 
-__all__ = ["arrow_schema", "check_names", "known_types"]
-
 _REFUSED = {"variant", "calendarinterval", "void", "interval", "geometry", "geography"}
 
 

@@ -18,8 +18,6 @@ from thetastream.testing.kinds import KINDS
 from thetastream.testing.streams import Scenario, count_scenarios, scenarios
 from thetastream.truth import aggregate_oracle, oracle
 
-__all__ = ["agree_on_aggregates", "all_aggregates", "run_aggregates"]
-
 Rows = dict[int, Mapping[str, Any]]
 _WIDE = (-(2**63), 2**64 - 1)  # values whose sums may leave 64 bits
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from thetastream.truth.oracle import read
 
-__all__ = ["assert_same_pairs"]
-
 Pair = tuple[int | None, int | None]
 _SHOWN = 10
 

@@ -13,8 +13,6 @@ import thetastream as ts
 from thetastream.testing.streams import Scenario
 from thetastream.truth import oracle
 
-__all__ = ["JoinFactory", "Outcome", "make_join", "numbered", "run_engine", "run_oracle"]
-
 Pair = tuple[int | None, int | None]
 JoinFactory = Callable[..., Any]
 ROW = "row number"

@@ -22,15 +22,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thetastream import index as structures
+from thetastream._jit.arrays import LEAST, MOST
 from thetastream.errors import RegistryError
 from thetastream.index import Index
 
-__all__ = ["INDEX_CHECKS", "IndexCheck", "IndexFactory", "tiny"]
-
 IndexFactory = Callable[[int], Index]
-_LOW, _HIGH = -(2**63), 2**63 - 1
 _SMALL = st.integers(-4, 4)
-_EXTREME = st.sampled_from([_LOW, _LOW + 1, -(2**62), -1, 0, 1, 2**62, _HIGH - 1, _HIGH])
+_EXTREME = st.sampled_from([LEAST, LEAST + 1, -(2**62), -1, 0, 1, 2**62, MOST - 1, MOST])
 Step = tuple[str, Any]
 Found = Counter[tuple[int, int]]
 Box = tuple[tuple[int, int], ...]
@@ -155,7 +153,7 @@ def _steps(
 
 
 def _everything(columns: int) -> list[Box]:
-    return [((_LOW, _HIGH),) * columns]
+    return [((LEAST, MOST),) * columns]
 
 
 def _apply(index: Index, model: _Model, step: Step) -> None:
@@ -300,7 +298,7 @@ def empty(make: IndexFactory, scale: float) -> None:
         model.expire(5)
         _insert(index, model, [(1,) * columns], 0, 0)
         assert not list(_ask(index, []))
-        assert not list(_ask(index, [((1, 0),) * columns, ((_HIGH, _LOW),) * columns]))
+        assert not list(_ask(index, [((1, 0),) * columns, ((MOST, LEAST),) * columns]))
         _agree(index, model)
 
 

@@ -35,8 +35,6 @@ from thetastream.testing.streams import (
 )
 from thetastream.window import CountWindow, TimeWindow
 
-__all__ = ["JOIN_CHECKS", "JoinCheck", "Trial", "check"]
-
 
 @dataclass(frozen=True)
 class Trial:

@@ -12,9 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["KINDS", "PAIRINGS", "Kind"]
+from thetastream._jit.arrays import LEAST, MOST
 
-_LOW, _HIGH = -(2**63), 2**63 - 1
 _INF, _NAN = float("inf"), float("nan")
 
 
@@ -51,15 +50,15 @@ KINDS: dict[str, Kind] = {
         Kind(
             "extreme",
             pa.int64(),
-            (None, _LOW, _LOW + 1, -1, 0, 1, _HIGH - 1, _HIGH),
-            ("0", "1", "0.5", str(_HIGH), str(2 * _HIGH), str(4 * _HIGH)),
+            (None, LEAST, LEAST + 1, -1, 0, 1, MOST - 1, MOST),
+            ("0", "1", "0.5", str(MOST), str(2 * MOST), str(4 * MOST)),
         ),
         Kind("small", pa.int8(), (None, -128, -1, 0, 1, 2, 127), ("0", "1", "2"), arithmetic=True),
         Kind(
             "unsigned",
             pa.uint64(),
             (None, 0, 1, 2**63, 2**64 - 1),
-            ("0", "1", str(_HIGH)),
+            ("0", "1", str(MOST)),
             "unsigned",
         ),
         Kind("bool", pa.bool_(), (None, False, True), ("0", "1"), "bool"),

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from thetastream.index.registry import parameters
 
-__all__ = ["drawable", "parameters_of"]
-
 Values = st.SearchStrategy[Any]
 
 

@@ -14,8 +14,6 @@ from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError
 from thetastream.testing.kinds import Kind
 
-__all__ = ["conjunctions", "conjuncts", "filters", "predicates", "residuals", "terms"]
-
 Kinds = Mapping[str, tuple[Kind, Kind]]
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")

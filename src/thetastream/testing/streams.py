@@ -19,8 +19,6 @@ from thetastream.testing.kinds import PAIRINGS, Kind
 from thetastream.testing.predicates import predicates
 from thetastream.window import CountWindow, SessionWindow, TimeWindow, Unbounded, Window
 
-__all__ = ["MODES", "Scenario", "count_scenarios", "keys", "recut", "scenarios", "time_scenarios"]
-
 MODES = ("inner", "left", "right", "full", "semi", "anti")
 Kinds = Mapping[str, tuple[Kind, Kind]]
 On = str | Callable[[Kinds], st.SearchStrategy[str]]

@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from thetastream.condition.expression import Call, Column, Expression, Function, Literal
-from thetastream.condition.predicate import Compare, Condition, Predicate
+from thetastream.condition.predicate import Predicate
+from thetastream.condition.term import Compare, Condition
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.side import How, Side

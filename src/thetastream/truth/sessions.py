@@ -9,8 +9,6 @@ from thetastream.duration import Interval
 from thetastream.side import Side
 from thetastream.window import SessionWindow
 
-__all__ = ["assign_sessions"]
-
 
 class Row(Protocol):
     """What is read and written of a row that arrived."""

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import RegistryError
 from thetastream.index.trees.kernels import forest
@@ -23,9 +23,6 @@ from thetastream.tuplewise.kernels import crew as shared
 from thetastream.tuplewise.kernels.crew import Team, finish, work
 from thetastream.tuplewise.kernels.ibwj import Feed
 
-__all__ = ["Crew", "Merge"]
-
-Array = NDArray[np.int64]
 Pairs = tuple[Array, Array]
 _MOST_THREADS = 64
 _OUT = 1 << 20

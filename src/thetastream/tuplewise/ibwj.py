@@ -22,8 +22,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import DataError, RegistryError, suggest
 from thetastream.index.registry import check_parameters, names
@@ -39,7 +39,6 @@ from thetastream.tuplewise.kernels.ibwj import Feed, join_alone
 
 __all__ = ["STEPS", "IndexJoin", "joinable"]
 
-Array = NDArray[np.int64]
 Pairs = tuple[Array, Array]
 _STEP = 1 << 20  # tuples that are queued at a time
 _CHUNK = 1 << 16

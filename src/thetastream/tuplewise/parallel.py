@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.field import Field
 from thetastream.boxes.fresh import Fresh
@@ -48,7 +49,6 @@ from thetastream.window import Window
 
 __all__ = ["ParallelJoin"]
 
-Array = NDArray[np.int64]
 _UNKNOWN = 1 << 16  # rows that a time window is first made for; indexes grow
 _FAMILY, _STRUCTURE = "ibwj", "pim-tree"
 

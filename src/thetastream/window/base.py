@@ -10,8 +10,6 @@ from thetastream.errors import WindowError
 from thetastream.side import Side
 from thetastream.window.lengths import Length, pair, plain, read_length
 
-__all__ = ["EventTime", "Window"]
-
 
 class Window(ABC):
     """Which rows of the other stream a row meets.

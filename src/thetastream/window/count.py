@@ -21,8 +21,6 @@ from thetastream.side import Side
 from thetastream.window.base import Window
 from thetastream.window.lengths import multiple, pair, refuse, text, whole
 
-__all__ = ["CountWindow"]
-
 N = TypeVar("N", int, NDArray[np.int64])
 
 

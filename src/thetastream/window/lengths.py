@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from thetastream.duration import Interval
 from thetastream.errors import WindowError
 
-__all__ = ["MAX", "MIN", "Length", "pair", "plain", "read_length", "refuse", "whole"]
-
 Length = str | timedelta | Interval | int
 T = TypeVar("T")
 

@@ -19,8 +19,6 @@ from thetastream.side import Side
 from thetastream.window.base import EventTime
 from thetastream.window.lengths import MIN, Length, pair, read_length, refuse
 
-__all__ = ["BoundSession", "SessionWindow"]
-
 
 @dataclass(frozen=True, init=False)
 class SessionWindow(EventTime):

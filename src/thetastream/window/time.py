@@ -32,8 +32,6 @@ from thetastream.window.lengths import (
     text,
 )
 
-__all__ = ["BoundTime", "TimeWindow"]
-
 
 @dataclass(frozen=True, init=False)
 class TimeWindow(EventTime):

@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from thetastream.window.base import Window
 
-__all__ = ["Unbounded"]
-
 
 @dataclass(frozen=True)
 class Unbounded(Window):

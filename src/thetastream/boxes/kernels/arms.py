@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import kernel
-
-__all__ = ["make_disjoint"]
-
-Array = NDArray[np.int64]
-_MAX = np.int64(2**63 - 1)
 
 
 @kernel("void(i8[:,::1], i8[:,::1])")
@@ -38,7 +33,7 @@ def make_disjoint(lows: Array, highs: Array) -> None:
             if low > high:
                 continue
             if reached and low <= top:
-                if top == _MAX or high <= top:
+                if top == MOST or high <= top:
                     lows[a, i] = 1
                     highs[a, i] = 0
                     continue

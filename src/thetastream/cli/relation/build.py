@@ -14,7 +14,6 @@ from thetastream.cli.relation.line import WorkLine
 if TYPE_CHECKING:
     from thetastream.relation.files.build import Progress
 
-__all__ = ["EPILOG", "build", "read_key"]
 
 EPILOG = """\
 Examples:

@@ -15,7 +15,6 @@ from thetastream.cli.relation.line import WorkLine
 if TYPE_CHECKING:
     from thetastream.relation.disk.calibrate import Calibration
 
-__all__ = ["EPILOG", "calibrate"]
 
 EPILOG = """\
 Examples:

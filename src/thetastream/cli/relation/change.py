@@ -10,7 +10,6 @@ import typer
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["delete", "insert", "update"]
 
 Target = Annotated[Path, typer.Argument(help="The relation.")]
 Rows = Annotated[Path, typer.Argument(help="Parquet, CSV, JSON lines or Arrow file.")]

@@ -17,8 +17,6 @@ from thetastream.cli.tables import bytes_text
 if TYPE_CHECKING:
     from thetastream.relation.store import Relation
 
-__all__ = ["check", "compact", "facts", "facts_table", "info"]
-
 
 def info(
     path: Annotated[Path, typer.Argument(help="The relation.")],

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from thetastream.relation.join.metrics import RelationMetrics
     from thetastream.relation.store import Relation
 
-__all__ = ["EPILOG", "join"]
 
 EPILOG = """\
 Examples:

@@ -8,8 +8,6 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-__all__ = ["WorkLine"]
-
 PLAIN_SECONDS = 2.0
 
 

@@ -20,8 +20,6 @@ import pyarrow as pa
 from thetastream.cli.files import JsonLines
 from thetastream.errors import DataError
 
-__all__ = ["Pipe", "PipeFormat", "PipeTarget"]
-
 PIECE = 1 << 20  # bytes that are read, at most, before they are pushed
 
 

@@ -10,8 +10,6 @@ from thetastream.cli.relation import change as relation_change
 from thetastream.cli.relation import info as relation_info
 from thetastream.cli.relation import join as relation_join
 
-__all__ = ["register"]
-
 EPILOG = """\
 Examples:
 

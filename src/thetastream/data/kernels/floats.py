@@ -12,14 +12,9 @@ arithmetic puts it, not where algebra would.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Floats
 from thetastream._jit.compiling import device, kernel
-
-__all__ = ["NAN_KEY", "NEGATIVE_INFINITY_KEY", "POSITIVE_INFINITY_KEY", "last_sum_at_most"]
-
-Array = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 POSITIVE_INFINITY_KEY = 0x7FF0000000000000
 NEGATIVE_INFINITY_KEY = -0x7FF0000000000001

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import device, kernel
-
-__all__ = ["hash_bytes", "mix", "mix_into", "unmix"]
-
-Array = NDArray[np.int64]
 
 
 @device

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel
-
-__all__ = ["gather", "keep_inside", "keep_within"]
-
-Array = NDArray[np.int64]
 
 
 @kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1])")

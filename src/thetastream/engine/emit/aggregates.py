@@ -17,10 +17,9 @@ order of arrival within the lateness.
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.engine.emit.base import Emitter, Task
 from thetastream.engine.emit.summarizer import Summarizer
@@ -28,9 +27,6 @@ from thetastream.engine.output.batches import Part
 from thetastream.engine.probe import Probe
 from thetastream.side import Side
 
-__all__ = ["Aggregates"]
-
-Array = NDArray[np.int64]
 _ASKED = 1 << 16  # waiting rows that ask at a time
 
 

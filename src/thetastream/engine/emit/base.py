@@ -8,9 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import NumberView
@@ -22,9 +20,6 @@ from thetastream.metrics import Counters
 from thetastream.shape import Shape
 from thetastream.side import Side
 
-__all__ = ["EAGER_PAIRS", "Emitter", "Task", "fresh_numbers"]
-
-Array = NDArray[np.int64]
 EAGER_PAIRS = 1 << 20
 
 

@@ -15,8 +15,6 @@ from thetastream.engine.output.batches import Flow, Part, counted
 from thetastream.engine.probe import Probe, collect
 from thetastream.side import Side
 
-__all__ = ["Counts"]
-
 
 class Counts(Emitter):
     """Counts from ranges at once, where one key column decides; else from pairs, when read."""

@@ -12,8 +12,8 @@ from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import RowsView, gathered
 from thetastream.engine.emit import base
@@ -21,10 +21,6 @@ from thetastream.engine.emit.base import Emitter, Task, fresh_numbers
 from thetastream.engine.output.batches import Flow, Part, Pieces, rechunked
 from thetastream.engine.probe import Matches, Probe, collect
 from thetastream.side import How, Side
-
-__all__ = ["Pairs"]
-
-Array = NDArray[np.int64]
 
 
 class Pairs(Emitter):

@@ -8,8 +8,6 @@ from thetastream.engine.output.batches import Part
 from thetastream.engine.output.records import Records
 from thetastream.engine.probe import Probe
 
-__all__ = ["RangeRecords"]
-
 
 class RangeRecords(Emitter):
     """Records ⟨start, end⟩ into the sorted arrays of an index."""

@@ -9,8 +9,6 @@ from thetastream.engine.emit.pairs import Pairs
 from thetastream.engine.emit.ranges import RangeRecords
 from thetastream.output_mode import Output
 
-__all__ = ["emitter_of"]
-
 _BOUNDED: dict[Output, type[Emitter]] = {Output.COUNT: Counts, Output.RANGES: RangeRecords}
 
 

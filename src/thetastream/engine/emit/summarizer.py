@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.aggregate import Aggregate, Folded, Summary, answer
 from thetastream.data.values import Values
 from thetastream.engine.output.batches import Flow, Part
@@ -28,9 +29,6 @@ from thetastream.index.folding import Fold
 from thetastream.metrics import Counters
 from thetastream.plan.layout import Boxes
 
-__all__ = ["Summarizer", "combined"]
-
-Array = NDArray[np.int64]
 ROWS = ""  # the fold that counts rows, in the place of a column's name
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.engine.collector import Collector
@@ -32,9 +32,6 @@ from thetastream.engine.stream import Stream
 from thetastream.metrics import SideCounters
 from thetastream.side import Side
 
-__all__ = ["Interval", "Lifetime", "Setting"]
-
-Array = NDArray[np.int64]
 Interval = tuple[Array, Array]
 
 

@@ -30,18 +30,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.arrival import Census, Waiting, order_domain, read_ranks, ready
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import Ring
 from thetastream.engine.lifetime.base import Interval, Lifetime, Setting
 from thetastream.engine.outside import Outside
 from thetastream.side import Side
-
-__all__ = ["ByArrival", "ByPlace", "ByRank", "Collected", "by_count"]
-
-Array = NDArray[np.int64]
 
 
 def by_count(facts: Setting) -> Lifetime:

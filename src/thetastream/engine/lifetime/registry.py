@@ -6,8 +6,6 @@ from importlib import import_module
 
 from thetastream.engine.lifetime.base import Lifetime, Setting
 
-__all__ = ["lifetime_of"]
-
 
 def lifetime_of(facts: Setting) -> Lifetime:
     """The lifetime of a join's window."""

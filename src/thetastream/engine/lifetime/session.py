@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.arrival import Waiting
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.batch import plain, to_keys
@@ -30,10 +30,6 @@ from thetastream.schema import Kind, common_domain
 from thetastream.side import Side
 from thetastream.window.lengths import MAX, saturating_add
 
-__all__ = ["BySession"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _NONE = -1  # the session of rows that have none: no event time, or no key
 
 

@@ -11,17 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.engine.lifetime.base import Lifetime, Setting
 from thetastream.engine.outside import Outside
 from thetastream.metrics import SideCounters
 from thetastream.side import Side
-
-__all__ = ["ByTime", "without_late"]
-
-Array = NDArray[np.int64]
 
 
 class ByTime(Lifetime):
@@ -71,7 +67,7 @@ class ByTime(Lifetime):
 
     def last(self, rows: Fresh) -> int:
         times = rows.keys.known_times()
-        return int(times.max()) if times.size else -(2**63)
+        return int(times.max()) if times.size else LEAST
 
     def check(self) -> None:
         query, frontier = self._facts.query, self._frontier

@@ -9,8 +9,6 @@ from thetastream.engine.lifetime.base import Interval, Lifetime, Setting
 from thetastream.engine.lifetime.count import CollectedBack
 from thetastream.side import Side
 
-__all__ = ["Forever", "forever"]
-
 
 def forever(facts: Setting) -> Lifetime:
     """The lifetime of a join without a window."""

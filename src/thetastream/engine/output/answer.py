@@ -13,8 +13,6 @@ from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 from thetastream.window import Window
 
-__all__ = ["check_ranges", "opposite", "refuse_ranges", "settled"]
-
 _INSTEAD = "use output='count' or output='pairs'"
 
 

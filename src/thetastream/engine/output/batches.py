@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.engine.output.records import Records
 from thetastream.errors import DataError, StateError
 from thetastream.metrics import Counters
@@ -17,16 +17,6 @@ from thetastream.output_mode import Output
 from thetastream.shape import COUNTS
 from thetastream.side import Side
 
-__all__ = [
-    "Batches",
-    "Flow",
-    "Part",
-    "Pieces",
-    "counted",
-    "rechunked",
-]
-
-Array = NDArray[np.int64]
 Pair = tuple[Array, Array]
 
 

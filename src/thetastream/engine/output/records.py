@@ -19,15 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.index.base import Ranges
 from thetastream.shape import RANGES
 from thetastream.side import Side
-
-__all__ = ["Records"]
-
-Array = NDArray[np.int64]
 
 
 @dataclass

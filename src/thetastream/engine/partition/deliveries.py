@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask, Words
 from thetastream.engine.partition.kernels.routes import (
     count_homes,
     count_targets,
@@ -24,12 +24,6 @@ from thetastream.engine.partition.kernels.routes import (
     mark,
     mark_cells,
 )
-
-__all__ = ["Deliveries", "Marks"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.arrival import Census
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh, Places
@@ -38,11 +38,6 @@ from thetastream.errors import DataError
 from thetastream.metrics import Counters, Metrics, SideCounters
 from thetastream.plan.choice import Choice
 from thetastream.side import Side
-
-__all__ = ["COPY", "POSITION", "RANK", "Partition", "Ranks", "Stretch"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 COPY = "__copy"
 POSITION = "__position"

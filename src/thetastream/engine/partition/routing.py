@@ -29,8 +29,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow.types as pat
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
@@ -43,10 +43,6 @@ from thetastream.plan.layout import hashed
 from thetastream.schema import Kind
 from thetastream.side import How, Side
 
-__all__ = ["SCHEMES", "Cells", "Everywhere", "Grid", "Hashed", "Routing", "choose"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 SCHEMES = ("auto", "hash", "cells", "matrix")
 _BANDS_PER_CELL = 8
 

@@ -24,11 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import by_type, inlined, kernel
 
-__all__ = ["FOLD", "fold_held", "fold_live", "fold_pairs", "fold_ranges", "fold_rows", "fold_span"]
-
-Array = NDArray[np.int64]
 Values = NDArray[Any]
 FOLD = tuple(
     f"{unit}[::1], i8, u1[::1], i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1]"

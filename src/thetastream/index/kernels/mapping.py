@@ -10,14 +10,9 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import compiled
 
-__all__ = ["Mapping", "applied", "driver"]
-
-Array = NDArray[np.int64]
 Mapping = Callable[[Any, Any, Any], None]
 _drivers: WeakKeyDictionary[Mapping, Any] = WeakKeyDictionary()
 

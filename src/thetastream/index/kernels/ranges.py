@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel, vector
 
-__all__ = ["record"]
-
-Array = NDArray[np.int64]
 V, M = vector(1), vector(2)
 
 

@@ -30,7 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import btree as kernels
 from thetastream.index.ordered.kernels.btree import nodes as btree
@@ -42,14 +42,11 @@ from thetastream.index.ordered.kernels.btree.rows import (
     insert_rows,
     read_rows,
 )
-from thetastream.index.ordered.kernels.lines import DEEPEST, LEAD, MOST, RUN
+from thetastream.index.ordered.kernels.lines import DEEPEST, LEAD, RUN
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.registry import checked
 
-__all__ = ["BTree", "check_btree"]
-
 _TOGETHER = 32  # rows of a batch that go down together
-_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class BTree(OrderedIndex):
@@ -133,8 +130,8 @@ class BTree(OrderedIndex):
 
     def _rows(self) -> tuple[Array, Array]:
         boxes, keys, ids = np.empty((3, self._held), np.int64)
-        every = np.array([_LEAST]), np.array([_MOST])
-        self._read(*every, _LEAST, np.array([0, 0, -1]), boxes, keys, ids)
+        every = np.array([LEAST]), np.array([MOST])
+        self._read(*every, LEAST, np.array([0, 0, -1]), boxes, keys, ids)
         return keys, ids
 
     # --- Facts ----------------------------------------------------------------------------------

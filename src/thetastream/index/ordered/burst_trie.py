@@ -46,7 +46,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import burst as kernels
 from thetastream.index.ordered.kernels.burst import nodes as layout
@@ -61,8 +61,6 @@ from thetastream.index.ordered.kernels.burst.rows import (
 )
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.registry import checked
-
-__all__ = ["BurstTrie"]
 
 _WORDS, _TABLES = 64, 2  # of an empty trie
 _SPARE = 1.2  # words of a new pool for each that is in use

@@ -29,7 +29,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import csb as kernels
 from thetastream.index.ordered.kernels.csb import nodes as csb
@@ -41,14 +41,11 @@ from thetastream.index.ordered.kernels.csb.rows import (
     insert_rows,
     read_rows,
 )
-from thetastream.index.ordered.kernels.lines import DEEPEST, LEAD, MOST, RUN
+from thetastream.index.ordered.kernels.lines import DEEPEST, LEAD, RUN
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.registry import checked, refused
 
-__all__ = ["CsbTree", "check_csb"]
-
 _TOGETHER = 32  # rows of a batch that go down together
-_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class CsbTree(OrderedIndex):
@@ -154,8 +151,8 @@ class CsbTree(OrderedIndex):
 
     def _rows(self) -> tuple[Array, Array]:
         boxes, keys, ids = np.empty((3, self._held), np.int64)
-        every = np.array([_LEAST]), np.array([_MOST])
-        self._read(*every, _LEAST, np.array([0, 0, -1]), boxes, keys, ids)
+        every = np.array([LEAST]), np.array([MOST])
+        self._read(*every, LEAST, np.array([0, 0, -1]), boxes, keys, ids)
         return keys, ids
 
     # --- Facts ----------------------------------------------------------------------------------
@@ -186,7 +183,7 @@ def check_csb(inners: Array, leaves: Array, facts: Array) -> None:
     groups: tuple[list[int], list[int]] = ([], [])  # of leaves, of inner nodes
     root, height = int(facts[csb.ROOT]), int(facts[csb.HEIGHT])
     groups[height > 0].append(root)
-    rows = _check_node(inners, leaves, facts, root, 0, (_LEAST, _MOST), groups)
+    rows = _check_node(inners, leaves, facts, root, 0, (LEAST, MOST), groups)
     assert rows == facts[csb.ROWS], "rows are counted"
     if height:
         assert inners[root] % csb.MANY >= 1, "a root that is not a leaf has two children"

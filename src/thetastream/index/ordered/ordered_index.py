@@ -19,15 +19,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.data.order import argsorted
 from thetastream.errors import RegistryError, StateError
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.question import Questions
-
-__all__ = ["OrderedIndex"]
 
 _BUFFER = 1024  # rows that are folded at a time where a structure has no mapper of its own
 _NOTHING = np.empty(0, np.int64)

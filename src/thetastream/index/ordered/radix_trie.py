@@ -29,8 +29,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.errors import StateError
-from thetastream.index.base import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import trie as kernels
 from thetastream.index.ordered.kernels.trie import arena
@@ -43,8 +43,6 @@ from thetastream.index.ordered.kernels.trie.read import WALK, fold_boxes, fold_b
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.ordered.trie_invariants import check_trie
 from thetastream.index.registry import checked, refused
-
-__all__ = ["RadixTrie"]
 
 _SIGN = np.uint64(1 << 63)
 _TOGETHER = 32  # keys that are looked up at a time
@@ -175,7 +173,7 @@ class RadixTrie(OrderedIndex):
 
     def _rows(self) -> tuple[Array, Array]:
         keys, ids = np.empty(self._held, np.int64), np.empty(self._held, np.int64)
-        ends = np.array([-(2**63)]), np.array([2**63 - 1])
+        ends = np.array([LEAST]), np.array([MOST])
         cursor = np.array([0, 0, -1])
         filled = self._read(*ends, 0, cursor, np.empty_like(ids), keys, ids)
         assert filled == ids.size, (filled, ids.size)

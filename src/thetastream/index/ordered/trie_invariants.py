@@ -14,8 +14,6 @@ from thetastream.index.ordered.kernels.trie import arena, nodes
 from thetastream.index.ordered.kernels.trie.arena import Trie
 from thetastream.index.ordered.kernels.trie.build import BITS_BACK, FULL_BACK, LINEAR_BACK
 
-__all__ = ["check_trie"]
-
 
 def check_trie(trie: Trie) -> None:
     """Assert every invariant. O(arena), slow."""

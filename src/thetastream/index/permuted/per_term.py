@@ -35,9 +35,10 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import suggest
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.permuted.kernels import term_rows, term_sets
 from thetastream.index.permuted.kernels.term_rows import least_id, parts_of
 from thetastream.index.permuted.kernels.term_sets import FILLED, HASHED, SCANNED
@@ -50,8 +51,6 @@ from thetastream.index.trees.css_tree import CssTree
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import dump_rows
 from thetastream.index.trees.tree_index import TreeIndex
-
-__all__ = ["PerTerm", "check_way"]
 
 _ROOM = 2048  # pairs of the first chunk, at least
 _WAYS = ("bits", "prefixes", "hash")
@@ -288,7 +287,7 @@ def _stored(inner: Index) -> bool:
 
 def _oldest(inners: Sequence[Index]) -> int:
     """The least id that an inner structure holds; expired rows count where they stay."""
-    least = 2**63 - 1
+    least = MOST
     for inner in inners:
         if isinstance(inner, TreeIndex) and _stored(inner) and not inner.deletes:
             least = min(least, int(least_id(*parts_of(inner._pool.store))))

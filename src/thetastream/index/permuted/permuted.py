@@ -40,7 +40,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.permuted.kernels.permute import BLOCK, invert, merge_first, merge_term, zone
 from thetastream.index.permuted.kernels.pojoin import (
     AT,
@@ -53,8 +53,6 @@ from thetastream.index.permuted.kernels.pojoin import (
     survey,
 )
 from thetastream.index.permuted.kernels.sweeping import sweep, travel
-
-__all__ = ["PROBING", "Chunk", "Permuted", "Tally"]
 
 Places = NDArray[np.int32]
 Pair = tuple[Array, Array]

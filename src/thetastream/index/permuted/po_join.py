@@ -36,15 +36,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import suggest
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.permuted.kernels import permute, pojoin, sweeping
 from thetastream.index.permuted.permuted import PROBING, Chunk, Permuted, Tally
 from thetastream.index.registry import checked, refused
 from thetastream.index.threads import Found, pool
-
-__all__ = ["PoJoin"]
 
 Pair = tuple[Array, Array]
 Structures = tuple[Permuted, ...]

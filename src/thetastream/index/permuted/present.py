@@ -16,11 +16,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import DataError
-from thetastream.index.base import Array
 from thetastream.index.permuted.kernels.term_sets import add_ids
-
-__all__ = ["Present"]
 
 _WIDEST = 2**32  # ids between the first and the last row
 

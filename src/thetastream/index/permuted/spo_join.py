@@ -37,13 +37,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import CHUNK, Answer, Array
+from thetastream._jit.arrays import Array
+from thetastream.index.base import CHUNK, Answer
 from thetastream.index.permuted.per_term import PerTerm, check_way
 from thetastream.index.permuted.permuted import Permuted
 from thetastream.index.permuted.po_join import PoJoin, Structures
 from thetastream.index.registry import checked
-
-__all__ = ["SpoJoin"]
 
 Pair = tuple[Array, Array]
 _AT_ONCE = 4  # a batch of δ / 4 rows needs no trees

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.permuted.kernels.term_sets import emit_lists, extract, meet_lists, open_boxes
 from thetastream.index.permuted.terms import View
-
-__all__ = ["Bits", "Lists", "Reader", "Scratch"]
 
 _SLICE_WORDS = 1 << 14  # words of the sets of a slice of boxes: 128 KB
 _SLICE_IDS = 1 << 17  # ids in the lists of a slice, at most, if it has several boxes

@@ -21,7 +21,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream.index.base import Array, Index
+from thetastream._jit.arrays import LEAST, MOST, Array, Words
+from thetastream.index.base import Index
 from thetastream.index.permuted.kernels.term_rows import collect_term, meet_term, parts_of
 from thetastream.index.permuted.kernels.term_sets import (
     AND,
@@ -35,10 +36,6 @@ from thetastream.index.permuted.kernels.term_sets import (
 )
 from thetastream.index.trees.kernels.store import Store
 
-__all__ = ["PrefixTerm", "ProbedTerm", "Sample", "StoredTerm", "Term", "View"]
-
-Words = NDArray[np.uint64]
-_LOW, _HIGH = -(2**63), 2**63 - 1
 _PREFIXES = 64
 _SAMPLE = 1024
 
@@ -101,7 +98,7 @@ class StoredTerm(Term):
         self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
         room: Array,
     ) -> Array:  # fmt: skip
-        before = _LOW if self._live else view.before
+        before = LEAST if self._live else view.before
         count = self._collect(*edges, first, before, opened, ends, room)
         return room[:count]
 
@@ -148,12 +145,12 @@ class ProbedTerm(Term):
     ) -> int:  # fmt: skip
         lows, highs = (edge[first : first + opened.size] for edge in edges)
         how = np.where(self._mostly_inside(lows, highs), AND_NOT, AND)
-        how[(lows == _LOW) & (highs == _HIGH)] = SKIP
+        how[(lows == LEAST) & (highs == MOST)] = SKIP
         inside = np.flatnonzero((opened != 0) & (how == AND))
         beside = np.flatnonzero((opened != 0) & (how == AND_NOT))
-        below, above = beside[lows[beside] > _LOW], beside[highs[beside] < _HIGH]
-        starts = [lows[inside], np.full(below.size, _LOW), highs[above] + 1]
-        stops = [highs[inside], lows[below] - 1, np.full(above.size, _HIGH)]
+        below, above = beside[lows[beside] > LEAST], beside[highs[beside] < MOST]
+        starts = [lows[inside], np.full(below.size, LEAST), highs[above] + 1]
+        stops = [highs[inside], lows[below] - 1, np.full(above.size, MOST)]
         owners, sets = np.concatenate([inside, below, above]), np.zeros_like(bits)
         for positions, ids in self._inner.probe(np.concatenate(starts), np.concatenate(stops)):
             set_pairs(positions, ids, owners, view.base, sets)

@@ -17,14 +17,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.data.kernels.pairs import gather
 from thetastream.index.folding import Fold
 from thetastream.index.kernels.fold import fold_held, fold_live, fold_ranges
 from thetastream.index.runs.run import Run
-
-__all__ = ["HeldValues"]
-
-Array = NDArray[np.int64]
 
 
 class _Known:

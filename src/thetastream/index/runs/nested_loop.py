@@ -16,12 +16,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.runs.kernels import scan as scans
 from thetastream.index.runs.kernels.scan import scan
-
-__all__ = ["NestedLoop"]
 
 
 class NestedLoop(Index):

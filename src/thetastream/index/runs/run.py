@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.data.order import argsorted
-from thetastream.index.base import Array
 from thetastream.index.runs.kernels.ranges import count_live
 from thetastream.index.runs.kernels.search import build_router
 from thetastream.index.runs.kernels.zones import build_zones, zone_counts
-
-__all__ = ["Live", "Run", "Zones", "count_matches", "sorted_rows"]
 
 _NO_ROUTER = np.empty(0, np.int32)
 

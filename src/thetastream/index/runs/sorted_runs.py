@@ -50,8 +50,9 @@ from weakref import WeakSet
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges
+from thetastream.index.base import CHUNK, Answer, Index, Ranges
 from thetastream.index.folding import Fold
 from thetastream.index.registry import checked
 from thetastream.index.runs.held import HeldValues
@@ -60,8 +61,6 @@ from thetastream.index.runs.kernels.merge import merge_columns, merge_to_back, m
 from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.kernels.search import probe_boxes, probe_run
 from thetastream.index.runs.run import Live, Run, count_matches, sorted_rows
-
-__all__ = ["SortedRuns"]
 
 _STEP = 64  # keys between two that a search of ranges looks at first
 

@@ -27,14 +27,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.registry import checked
 from thetastream.index.runs.kernels import scan as scans
 from thetastream.index.runs.kernels.scan import scan
 from thetastream.index.threads import pool
-
-__all__ = ["SplitJoin"]
 
 _SHARE = 16  # the large block is written anew when a share of its rows has changed
 _LEAST = 1024  # and not for fewer rows than that

@@ -29,12 +29,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.runs.kernels.zones import BLOCK, CURSOR, probe_zones, zone_counts
 from thetastream.index.runs.run import Run
 from thetastream.index.runs.sorted_runs import SortedRuns
-
-__all__ = ["ZonedRuns"]
 
 
 class ZonedRuns(SortedRuns):

@@ -22,12 +22,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thetastream.index.base import Array, Index
-
-__all__ = ["Calendar", "CircularArray", "Slot", "ends"]
+from thetastream._jit.arrays import LEAST, MOST, Array
+from thetastream.index.base import Index
 
 _FAR = 2**62  # from T0; what lies farther off is taken to lie there
-_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(eq=False, slots=True)
@@ -39,13 +37,13 @@ class Slot:
     """The time at which it begins."""
     index: Index
     rows: int = 0
-    first: int = _MOST
+    first: int = MOST
     """The least id."""
     last: int = -1
     """The largest id."""
-    least: int = _MOST
+    least: int = MOST
     """The least event time."""
-    greatest: int = _LEAST
+    greatest: int = LEAST
     """The largest event time."""
     expired: int = 0
     """Rows with an id below this have left the partial index."""
@@ -86,7 +84,7 @@ class Calendar:
     @property
     def _near(self) -> tuple[int, int]:
         """The first and the last time that are told apart."""
-        return max(self.origin - _FAR, _LEAST), min(self.origin + _FAR, _MOST)
+        return max(self.origin - _FAR, LEAST), min(self.origin + _FAR, MOST)
 
     @property
     def widest(self) -> bool:

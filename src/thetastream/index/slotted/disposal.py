@@ -23,8 +23,6 @@ from collections import deque
 from threading import Condition, Thread
 from typing import Any
 
-__all__ = ["begin", "discard", "settle"]
-
 _WAITING = 64  # lists that may wait to be emptied
 _PAUSE = 0.1  # seconds between two looks into the queue
 _PATIENCE = 5.0  # seconds that the end of the process waits for the thread

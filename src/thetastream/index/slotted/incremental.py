@@ -26,13 +26,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream._jit.arrays import MOST, Array
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.registry import check_parameters, create, names, refused, structure
-
-__all__ = ["Incremental"]
 
 
 class Incremental(Index):
@@ -136,7 +135,7 @@ class Incremental(Index):
     def check(self) -> None:
         self._index.check()
         keys, ids = self.dump()
-        in_ring = self._ring.leaving(2**63 - 1)
+        in_ring = self._ring.leaving(MOST)
         assert np.array_equal(in_ring[1], ids), "the ring must hold the rows of the structure"
         assert np.array_equal(in_ring[0], keys[0]), "the ring must hold their keys"
         assert len(self) == ids.size and (not ids.size or ids[0] >= self._before)

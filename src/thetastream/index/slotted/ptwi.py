@@ -43,16 +43,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.errors import DataError
-from thetastream.index.base import Array, Index
+from thetastream.index.base import Index
 from thetastream.index.registry import check_parameters, checked, create, refused
 from thetastream.index.slotted.circular import Calendar, CircularArray, Slot, ends
 from thetastream.index.slotted.disposal import begin, discard
 from thetastream.index.slotted.slotted import Between, Slotted
 
-__all__ = ["Ptwi"]
-
-_NO_TIME = -(2**63)  # of rows without an event time
+_NO_TIME = LEAST  # of rows without an event time
 
 
 class Ptwi(Slotted):
@@ -102,7 +101,7 @@ class Ptwi(Slotted):
         self._with_times: bool | None = None
         self._before = 0
         self._now = _NO_TIME  # a time among the rows of the last insert
-        self._least = 2**63 - 1  # the least time in the first subwindow
+        self._least = MOST  # the least time in the first subwindow
         self._newest: Slot | None = None
         self._since_change = 0  # rows inserted since the stride changed
         self._touched = self._dropped = self._late = 0

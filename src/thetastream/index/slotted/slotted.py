@@ -16,13 +16,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import RegistryError, StateError
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.slotted.circular import Slot
-
-__all__ = ["Between", "Slotted"]
 
 Pairs = Iterator[tuple[Array, Array]]
 

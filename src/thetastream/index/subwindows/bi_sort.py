@@ -32,15 +32,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import Array, Ranges
+from thetastream._jit.arrays import Array
+from thetastream.index.base import Ranges
 from thetastream.index.registry import checked, refused
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
 from thetastream.index.threads import pool
-
-__all__ = ["BUFFER", "BiSort", "check_partitions"]
 
 BUFFER = 1024
 

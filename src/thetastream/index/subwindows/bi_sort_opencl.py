@@ -29,13 +29,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.subwindows.bi_sort import BUFFER, BiSort
 from thetastream.index.subwindows.bi_sorted import BiSorted, SortedView
 from thetastream.index.subwindows.opencl import Device, MainArray, find
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
-
-__all__ = ["BiSortOpenCL"]
 
 
 class OnDevice(BiSorted):

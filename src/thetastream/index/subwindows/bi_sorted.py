@@ -15,13 +15,11 @@ from weakref import WeakSet
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import MOST, Array
 from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.run import Live, count_matches
 from thetastream.index.subwindows.kernels import bisort
 from thetastream.index.subwindows.subwindow import Subwindow, View, chunks
-
-__all__ = ["BiSorted", "SortedView"]
 
 _NOTHING = np.empty(0, np.int64)
 _ALL = -1  # below all ids: no row has expired
@@ -49,7 +47,7 @@ class BiSorted(Subwindow):
         self._keys = self._ids = _NOTHING
         self._spare: tuple[Array, Array] | None = None
         self._count = 0
-        self._least = 2**63 - 1  # the least id
+        self._least = MOST  # the least id
         self._samples = _NOTHING
         self._waiting = (_NOTHING, _NOTHING)
         self._views: WeakSet[SortedView] = WeakSet()

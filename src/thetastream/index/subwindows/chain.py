@@ -36,8 +36,9 @@ from weakref import WeakSet
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index, Ranges
+from thetastream.index.base import CHUNK, Answer, Index, Ranges
 from thetastream.index.registry import checked
 from thetastream.index.runs.kernels import ranges
 from thetastream.index.subwindows import kernels
@@ -54,8 +55,6 @@ from thetastream.index.subwindows.procedure import (
 )
 from thetastream.index.subwindows.subwindow import Subwindow
 from thetastream.index.threads import Found, pool
-
-__all__ = ["Chain", "Observed"]
 
 _LATE_ROWS = 1024  # of a subwindow's late buffer at first; it grows
 _LATE_STEP = 32

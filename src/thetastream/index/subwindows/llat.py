@@ -28,14 +28,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.registry import refused
 from thetastream.index.subwindows.bi_sort import check_partitions
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART, Partitioned
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
-
-__all__ = ["SIGMA", "LlatIndex"]
 
 SIGMA = 1.25
 

@@ -15,11 +15,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream.data.kernels.pairs import keep_inside
-from thetastream.index.base import Array
 from thetastream.index.subwindows.subwindow import Subwindow, View
-
-__all__ = ["Part", "PartView"]
 
 _EVERY = -1  # a mask that lets all bits of a slot pass
 
@@ -29,7 +27,7 @@ class Part:
 
     def __init__(self, inside: Subwindow, columns: int) -> None:
         self.inside = inside
-        self.first = 2**63 - 1  # the least id
+        self.first = MOST  # the least id
         self.last = -1  # the largest one
         self._columns = columns
         self._ids = np.empty(0, np.int64)

@@ -12,16 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, rap
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.subwindow import Subwindow, View, chunks
-
-__all__ = [
-    "ROWS_PER_PART", "Histograms", "Partitioned", "adjusted", "check_table", "new_table",
-    "table_bytes",
-]  # fmt: skip
 
 Histograms = tuple[Array, Array, Array]
 """Rows, least and largest key of every partition."""

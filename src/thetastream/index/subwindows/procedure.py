@@ -26,11 +26,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.subwindows.part import Part, PartView
 from thetastream.index.threads import Found
-
-__all__ = ["Create", "Expire", "Insert", "Probe", "Status", "Worker", "workers"]
 
 T = TypeVar("T")
 Pair = tuple[Array, Array]

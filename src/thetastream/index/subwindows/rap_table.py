@@ -34,14 +34,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.registry import checked
 from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.llat import SIGMA, LlatIndex
 from thetastream.index.subwindows.partitioned import Histograms, Partitioned, adjusted
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
-
-__all__ = ["OUTSIDE", "Adjusted", "RapTable", "splitter_error"]
 
 OUTSIDE = 0.25
 """Share of rows outside their predecessor's range from which values count as running away."""

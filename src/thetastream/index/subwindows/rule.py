@@ -27,12 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.subwindows.bi_sort import BUFFER
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.prices.batches import WORDS, Bill, Prices
-
-__all__ = ["Decision", "Expected", "crowded", "crowding", "decide", "storing"]
 
 _EDGES = 32  # rows of the blocks at the edges of a box, which are looked at one by one
 _READ_AGAIN = 2.0  # rows passed per match, more than in a sorted array

@@ -10,13 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import Array
 from thetastream.index.runs.kernels import scan as scans
 from thetastream.index.runs.kernels.scan import scan
 from thetastream.index.subwindows.subwindow import Subwindow, View, sampled_splitters
-
-__all__ = ["Scanned"]
 
 
 class Scanned(Subwindow):

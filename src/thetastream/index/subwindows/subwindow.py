@@ -13,9 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream.index.base import Array
-
-__all__ = ["SUBWINDOWS", "Subwindow", "View", "chunks", "sampled_splitters"]
+from thetastream._jit.arrays import Array
 
 SUBWINDOWS = 4
 """Full subwindows that make up a window: a probe visits each, and rows expire with a whole one."""

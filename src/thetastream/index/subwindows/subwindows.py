@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import suggest
-from thetastream.index.base import Array
 from thetastream.index.registry import refused
 from thetastream.index.subwindows.bi_sort import BUFFER, check_partitions
 from thetastream.index.subwindows.bi_sorted import BiSorted
@@ -38,8 +38,6 @@ from thetastream.index.subwindows.wib_tree import FANOUT
 from thetastream.index.subwindows.wide_tree import WideTree
 from thetastream.index.threads import pool
 from thetastream.prices.constants import Constants
-
-__all__ = ["Subwindows"]
 
 _SAMPLE = 1024  # keys of a closed subwindow whose partitions are looked up
 _TELLING = 256  # first keys of a subwindow from which they tell of a drift too

@@ -25,15 +25,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import Array
 from thetastream.index.registry import checked
 from thetastream.index.subwindows.bi_sort import check_partitions
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
 from thetastream.index.subwindows.wide_tree import WideTree
-
-__all__ = ["FANOUT", "WibTree"]
 
 FANOUT = 64
 

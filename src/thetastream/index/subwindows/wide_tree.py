@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from thetastream.index.base import Array
+from thetastream._jit.arrays import MOST, Array
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, wib
 from thetastream.index.subwindows.kernels.llat import Llat
@@ -21,8 +21,6 @@ from thetastream.index.subwindows.subwindow import Subwindow, View, chunks, samp
 from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels.css import stride_of
 from thetastream.index.trees.kernels.forest import Forest
-
-__all__ = ["FILL", "WideTree"]
 
 FILL = 0.69
 """How full leaves are on average, when they are cut in halves: ln 2."""
@@ -105,7 +103,7 @@ class WideTree(Subwindow):
     def check(self) -> None:
         bounds, firsts = self.leaves()
         assert np.all(bounds[:-1] < bounds[1:]), "bounds ascend, none occurs twice"
-        assert bounds[-1] == 2**63 - 1, "the last leaf is open"
+        assert bounds[-1] == MOST, "the last leaf is open"
         assert self.table.facts[llat.ROWS] == self.rows
         for at, keys in enumerate(check_table(self.table, firsts)):
             assert np.all(keys <= bounds[at])

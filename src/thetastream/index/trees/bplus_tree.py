@@ -28,8 +28,6 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 
-__all__ = ["BPlusTree"]
-
 
 class BPlusTree(TreeIndex):
     """A B⁺-tree with ``slots`` rows per leaf and ``fanout`` children per inner node."""

@@ -27,8 +27,6 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 
-__all__ = ["Chained"]
-
 
 class Chained(TreeIndex):
     """A chain of ``length`` subindexes; archived ones are immutable or B⁺-trees."""

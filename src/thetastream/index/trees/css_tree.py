@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import Array
 from thetastream.index.registry import checked
 from thetastream.index.runs.kernels import merge as merging
 from thetastream.index.runs.kernels.merge import merge
@@ -32,8 +32,6 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import build_run
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
-
-__all__ = ["CssTree"]
 
 
 class CssTree(TreeIndex):

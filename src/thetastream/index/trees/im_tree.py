@@ -28,8 +28,6 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 
-__all__ = ["ImTree", "merged_recipe"]
-
 
 class ImTree(TreeIndex):
     """T_I and T_S, merged every ``merge_ratio · capacity`` inserts."""

@@ -6,13 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from thetastream._jit.arrays import LEAST, MOST
 from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool
-
-__all__ = ["check_pool"]
-
-_MIN, _MAX = -(2**63), 2**63 - 1
 
 
 def check_pool(pool: Pool, side: int) -> None:
@@ -26,7 +23,7 @@ def check_pool(pool: Pool, side: int) -> None:
     else:
         for number in range(facts[layout.TREES_LOW], facts[layout.TREES_HIGH]):
             tree = int(facts[layout.TREES_FIRST] + number % facts[layout.TREES_SLOTS])
-            leaves = _check_tree(pool, tree, _MIN, _MAX)
+            leaves = _check_tree(pool, tree, LEAST, MOST)
             assert facts[layout.MODE] == layout.OPTIMISTIC or _none_empty(pool, leaves)
             rows += sum(int(pool.store.forest.sizes[leaf]) for leaf in leaves)
             assert pool.store.forest.nexts[leaves[-1]] == -1, "the last leaf ends the chain"
@@ -57,7 +54,7 @@ def _check_run(pool: Pool, run: int) -> None:
             for j in range(stride):
                 child = node * fanout + j
                 last = j >= fanout - 1 or child + 1 >= below
-                expected = _MAX if last else keys[(child + 1) * step - 1]
+                expected = MOST if last else keys[(child + 1) * step - 1]
                 found = runs.directory[base + node * stride + j]
                 assert found == expected, "a separator is its child's last key"
     assert levels == 0 or facts[css.NODES] == 1
@@ -88,13 +85,13 @@ def _check_node(pool: Pool, node: int, height: int, low: int, high: int, leaves:
         keys = f.keys[node, :size]
         assert np.all(keys[:-1] <= keys[1:]) and (not size or low <= keys[0] <= keys[-1] <= high)
         if size:
-            assert np.all(f.keys[node, size:] == _MAX), "free slots hold the largest integer"
+            assert np.all(f.keys[node, size:] == MOST), "free slots hold the largest integer"
         leaves.append(node)
         return
     width = int(f.widths[node])
     assert f.ranks[node] == height - 1 and width >= 1
     seps = [int(sep) for sep in f.seps[node, : width - 1]]
-    assert seps == sorted(seps) and np.all(f.seps[node, width - 1 :] == _MAX)
+    assert seps == sorted(seps) and np.all(f.seps[node, width - 1 :] == MOST)
     edges = [low, *seps, high]
     for child in range(width):
         bounds = max(low, edges[child]), min(high, edges[child + 1])
@@ -111,10 +108,10 @@ def _check_parts(pool: Pool, side: int) -> int:
     first = int(facts[layout.TREES_FIRST])
     heads = int(pool.arena(pool.arenas_of(side)[0])[forest.LEAF_FIRST])
     chain: list[int] = []
-    low = _MIN
+    low = LEAST
     for part in range(parts):
         high = (
-            _MAX if part + 1 == parts else int(pool.store.runs.keys[start + (part + 1) * step - 1])
+            MOST if part + 1 == parts else int(pool.store.runs.keys[start + (part + 1) * step - 1])
         )
         leaves = _check_tree(pool, first + part, low, high)
         assert leaves[0] == heads + part, "the first leaf of a subindex is its head"

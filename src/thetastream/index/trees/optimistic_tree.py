@@ -30,8 +30,6 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 
-__all__ = ["OptimisticTree"]
-
 
 class OptimisticTree(TreeIndex):
     """A B⁺-tree that threads read without locks."""

@@ -35,8 +35,6 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 
-__all__ = ["PimTree"]
-
 
 class PimTree(TreeIndex):
     """An IM-Tree whose T_I is cut at ``depth`` of T_S."""

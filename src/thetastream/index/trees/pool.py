@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import (
@@ -24,9 +24,6 @@ from thetastream.index.trees.kernels.rows_in_trees import (
 )
 from thetastream.index.trees.kernels.store import Store
 
-__all__ = ["Pool", "Recipe"]
-
-Array = NDArray[np.int64]
 _SPARE = 8  # nodes beyond what is expected
 
 

@@ -20,8 +20,6 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 
-__all__ = ["RoundRobin"]
-
 
 class RoundRobin(TreeIndex):
     """``partitions`` B⁺-trees that take rows in turn."""

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Array, Index
+from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.beside import Beside
 from thetastream.index.question import Questions
 from thetastream.index.registry import refused
@@ -30,8 +31,6 @@ from thetastream.index.trees.kernels.rows_in_trees import (
 )
 from thetastream.index.trees.kernels.store import Store
 from thetastream.index.trees.pool import Pool, Recipe
-
-__all__ = ["TreeIndex"]
 
 
 class TreeIndex(Index):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import device, kernel
 
-__all__ = ["cell_ranges", "cells_of_floats", "cells_of_integers", "quantize"]
-
-Array = NDArray[np.int64]
 _LIMIT = 4.0e18
 
 

@@ -7,14 +7,9 @@ is not there has its low edge above its high one.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Floats
 from thetastream._jit.compiling import device, kernel
-
-__all__ = ["count_inside", "count_met", "shares_inside"]
-
-Array = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @device

@@ -12,8 +12,6 @@ from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 from thetastream.plan.tactics.registry import families
 
-__all__ = ["AutoFamily"]
-
 
 class AutoFamily(Family):
     """Asks all tactics that compete; those that win ties come first.

@@ -18,14 +18,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import LEAST, Array
 from thetastream.boxes.field import Field
 from thetastream.plan.kernels.cells import cell_ranges, cells_of_floats, cells_of_integers, quantize
-from thetastream.plan.layout import NO_PARAMETERS, Array, Boxes, Layout, Reach, hashed
+from thetastream.plan.layout import NO_PARAMETERS, Boxes, Layout, Reach, hashed
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 from thetastream.schema import Kind
-
-__all__ = ["SUFFIX_BITS", "Cells", "CellsFamily", "Quantizer"]
 
 PREFIX_BITS = 23
 SUFFIX_BITS = 40
@@ -51,7 +50,7 @@ class Quantizer:
             return cls(0, 16)
         low, high = int(keys.min()), int(keys.max())
         room = (high - low) // 2 + 1
-        base = max(low - room, -(2**63))
+        base = max(low - room, LEAST)
         span = high + room - base
         shift = max(0, span.bit_length() - SUFFIX_BITS)
         return cls(base, shift, (span >> shift) + 1)

@@ -13,8 +13,6 @@ from thetastream.plan.estimate import Estimate, Traffic, estimate
 from thetastream.plan.layout import Layout
 from thetastream.plan.selectivity import Selectivity
 
-__all__ = ["Family", "Options"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.field import Field
 from thetastream.data.kernels.hashing import unmix
-from thetastream.plan.layout import NO_PARAMETERS, Array, Boxes, Layout, Reach, hashed
+from thetastream.plan.layout import NO_PARAMETERS, Boxes, Layout, Reach, hashed
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
-
-__all__ = ["HashFamily", "Hashed"]
 
 
 class Hashed(Layout):

@@ -17,8 +17,6 @@ from thetastream.plan.layout import Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 
-__all__ = ["IbwjFamily", "Indexed"]
-
 _PREFERRED = "pim-tree"
 _CONCURRENT = "optimistic-tree"  # a baseline for threads; alone it is a B⁺-tree with extra work
 

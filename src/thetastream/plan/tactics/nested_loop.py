@@ -7,12 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream.boxes.field import Field
-from thetastream.plan.layout import Array, Boxes, Layout
+from thetastream.plan.layout import Boxes, Layout
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
-
-__all__ = ["NestedLoopFamily", "Scan"]
 
 
 class Scan(Layout):

@@ -10,8 +10,6 @@ from thetastream.plan.layout import Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 
-__all__ = ["OrderedFamily"]
-
 _BY_ZONES = "zoned-runs"  # with one key column it is sorted runs with extra work
 
 

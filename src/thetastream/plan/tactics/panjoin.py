@@ -10,8 +10,6 @@ from thetastream.plan.layout import Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 
-__all__ = ["PanJoin", "PanJoinFamily"]
-
 
 class PanJoin(Ordered):
     """One field drives a chain of subwindows."""

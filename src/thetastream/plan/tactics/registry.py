@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from thetastream.plan.tactics.family import Family
 
-__all__ = ["families", "family", "tactics"]
 
 _TACTICS = {
     "auto": "auto:AutoFamily",

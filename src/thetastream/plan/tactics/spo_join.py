@@ -12,8 +12,6 @@ from thetastream.plan.layout import NO_PARAMETERS, Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 
-__all__ = ["SpoJoin", "SpoJoinFamily"]
-
 PAIRED = 4  # fields of which two may be the columns of a permutation
 
 

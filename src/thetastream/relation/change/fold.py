@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream.errors import RelationError
-from thetastream.relation.files.build import stored_layout, write_generation
 from thetastream.relation.files.fences import Fences, write_index
 from thetastream.relation.files.folder import Current, Folder, digest
+from thetastream.relation.files.generation import stored_layout, write_generation
 from thetastream.relation.files.journal import Contents, Journal, Record
 from thetastream.relation.files.overlay import Overlay
 from thetastream.relation.files.scan import groups
@@ -39,18 +39,6 @@ from thetastream.relation.files.snapshot import Snapshot, State
 from thetastream.relation.files.sorting import Chunk
 from thetastream.relation.files.splices import Entries, apply, runs
 
-__all__ = [
-    "FOLD_BYTES",
-    "committed",
-    "compact",
-    "fold",
-    "follow",
-    "grow",
-    "journal_bytes",
-    "with_journal",
-]
-
-Array = NDArray[np.int64]
 _PIECE_BLOCKS = 256
 _GROWTH = 1 << 20
 FOLD_BYTES = 16 << 20

@@ -13,8 +13,6 @@ import numpy as np
 
 from thetastream.relation.files.splices import Entries, runs
 
-__all__ = ["FreeBlocks"]
-
 
 class FreeBlocks:
     """Numbers of free blocks, ascending, and the number of blocks there are.

@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.condition.expression import Expression
 from thetastream.condition.sql import parse
 from thetastream.data.batch import in_python, plain, to_keys
 from thetastream.data.evaluate import true_mask, type_of
 from thetastream.errors import PredicateError, RelationError, SchemaError, StateError, suggest
 from thetastream.relation.change.update import Doomed, Draft
-from thetastream.relation.files.build import stored_layout
+from thetastream.relation.files.generation import stored_layout
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.files.sorting import Chunk, stable_order
 from thetastream.relation.files.splices import Entries
@@ -33,10 +33,6 @@ from thetastream.relation.image.columns import codec_of
 from thetastream.schema import Kind
 from thetastream.side import Side
 
-__all__ = ["Transaction"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _SHOWN = 5
 
 

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.errors import RelationError
 from thetastream.relation.change.free_blocks import FreeBlocks
 from thetastream.relation.disk.device import aligned
@@ -43,13 +44,10 @@ from thetastream.relation.files.splices import (
     leaves_with,
     spliced,
 )
-from thetastream.relation.image.layout import Layout, Packed
+from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.packing import Packed
 
-__all__ = ["Doomed", "Draft"]
-
-Array = NDArray[np.int64]
 Image = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 Read = Callable[[Array, Array, Image], None]
 Doomed = Callable[[Chunk], Mask]
 """Which rows of a chunk shall go."""

@@ -32,8 +32,6 @@ from thetastream.relation.disk.clock import Costs
 from thetastream.relation.disk.device import BlockFile, Device, DirectRefused, aligned
 from thetastream.relation.disk.size import show_size
 
-__all__ = ["Calibration", "at_start", "calibrate", "measure"]
-
 Notice = Callable[[str], None]
 
 _LEAST = 16 << 20  # bytes of a file that is worth reading from

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-__all__ = ["PROFILES", "Clock", "Costs", "RealClock", "SimulatedClock"]
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:

@@ -30,15 +30,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes
 from thetastream._jit.compiling import prepare
 from thetastream.errors import RelationError, StateError, suggest
 from thetastream.relation.disk.clock import PROFILES, Costs, SimulatedClock
 from thetastream.relation.disk.kernels import blockread as kernels
 
-__all__ = ["BlockFile", "Device", "DirectRefused", "Simulated", "aligned", "costs_of", "release"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 _PROFILE_BYTES = 8192  # of a block in PROFILES
 _PIECE = 1 << 20
 _SECTOR = 512  # direct reads are of whole sectors, at least

@@ -24,16 +24,11 @@ from types import TracebackType
 from typing import Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import RelationError
 from thetastream.relation.disk.device import Device, aligned
 from thetastream.relation.disk.readplan import Plan
-
-__all__ = ["Buffers", "Group", "Reader", "Source"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 
 class Source(Protocol):

@@ -22,24 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import RelationError
 from thetastream.relation.disk.kernels import readplan as kernels
 
-__all__ = [
-    "PLANS",
-    "Plan",
-    "Planner",
-    "greedy_plan",
-    "plan",
-    "recurrence_plan",
-    "shortest_path_plan",
-    "single_plan",
-]
-
-Array = NDArray[np.int64]
 _UNBOUNDED = 1 << 62
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask
 from thetastream.data.batch import to_keys
 from thetastream.errors import RelationError, SchemaError, suggest
 from thetastream.relation.disk.size import read_size
@@ -34,19 +34,6 @@ from thetastream.relation.image.columns import codec_of
 from thetastream.relation.image.layout import Layout
 from thetastream.schema import common_domain
 
-__all__ = [
-    "BuildOptions",
-    "Progress",
-    "build",
-    "empty_intervals",
-    "make_layout",
-    "next_version",
-    "stored_layout",
-    "write_generation",
-]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 _PAGE = 4096
 _MOST_BLOCK = 1 << 26
 _LEAST_MEMORY = 1 << 16

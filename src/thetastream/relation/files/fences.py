@@ -30,12 +30,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError
 from thetastream.relation.files.folder import digest
 
-__all__ = ["Facts", "Fences", "read_index", "write_index"]
-
-Array = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 _MAGIC = b"TSINDEX1"
 

@@ -37,18 +37,6 @@ from typing import Any
 
 from thetastream.errors import RelationError
 
-__all__ = [
-    "CURRENT",
-    "FORMAT",
-    "Current",
-    "DamagedCurrent",
-    "Folder",
-    "SharedLock",
-    "digest",
-    "disk_errors",
-    "write_all",
-]
-
 FORMAT = 1
 """Number of the format on disk. A reader takes this one and refuses later ones."""
 

@@ -15,18 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.interrupt import uninterrupted
 from thetastream.relation.files.fences import Facts, Fences, write_index
 from thetastream.relation.files.folder import FORMAT, Current, Folder, digest, write_all
 from thetastream.relation.files.sorting import Chunk, joined_chunks
 from thetastream.relation.image.columns import codec_of
-from thetastream.relation.image.layout import Layout, Packed
+from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.packing import Packed
 
-__all__ = ["stored_layout", "write_generation"]
-
-Array = NDArray[np.int64]
 _PACK_BYTES = 8 << 20
 
 

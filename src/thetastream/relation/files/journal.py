@@ -38,12 +38,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError
 from thetastream.relation.files.splices import Entries, Splices
 
-__all__ = ["Contents", "Journal", "Record"]
-
-Array = NDArray[np.int64]
 Image = NDArray[np.uint8]
 
 _MAGIC = b"TSJRNL\x00\x01"

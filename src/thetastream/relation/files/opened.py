@@ -13,8 +13,6 @@ from thetastream.errors import RelationError, suggest
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock
 from thetastream.relation.disk.device import BlockFile, Device, Simulated, costs_of
 
-__all__ = ["DeviceFactory", "Opened", "device_factory"]
-
 DeviceFactory = Callable[[Path, int], Device]
 """Opens a block file, given its path and the size of a block."""
 

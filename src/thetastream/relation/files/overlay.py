@@ -16,12 +16,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.relation.files.journal import Journal, Record
 from thetastream.relation.files.splices import runs
-
-__all__ = ["Overlay"]
-
-Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

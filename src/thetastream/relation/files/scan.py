@@ -13,14 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import RelationError
 from thetastream.relation.disk.device import aligned
 from thetastream.relation.files.snapshot import Snapshot
 
-__all__ = ["check_leaves", "groups", "scan"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 _GROUP_BYTES = 8 << 20
 
 

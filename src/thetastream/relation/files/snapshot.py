@@ -13,20 +13,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import RelationError, StateError
 from thetastream.relation.disk.device import Device
 from thetastream.relation.files.fences import Facts, Fences, read_index
 from thetastream.relation.files.folder import Current, Folder
 from thetastream.relation.image.layout import Layout
-
-__all__ = ["Overlay", "Snapshot", "State", "read_state"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 
 class Overlay(Protocol):

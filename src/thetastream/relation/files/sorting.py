@@ -25,11 +25,9 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-__all__ = ["Chunk", "Sorter", "joined_chunks", "stable_order"]
+from thetastream._jit.arrays import Array
 
-Array = NDArray[np.int64]
 _RUN_LIMIT = 1 << 30
 """No run is larger: 32-bit offsets of strings must do."""
 _FAN_IN = 128

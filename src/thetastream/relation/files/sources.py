@@ -21,8 +21,6 @@ import pyarrow.dataset as ds
 
 from thetastream.errors import RelationError, SchemaError
 
-__all__ = ["Source", "open_source"]
-
 _FORMATS = {
     ".parquet": "parquet", ".pq": "parquet",
     ".csv": "csv", ".csv.gz": "csv",

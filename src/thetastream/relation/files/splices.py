@@ -20,11 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.relation.files.fences import Fences
-
-__all__ = ["Entries", "Splices", "apply", "difference", "leaves_with", "runs", "spliced"]
-
-Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from enum import Enum
 
 import pyarrow as pa
 
-__all__ = ["Codec", "Convert", "Form", "same"]
-
 Convert = Callable[[pa.Array], pa.Array]
 
 

@@ -17,8 +17,6 @@ from thetastream.errors import DataError, SchemaError
 from thetastream.relation.image.codec import Codec, Convert, Form, same
 from thetastream.relation.image.nesting import nested_codec
 
-__all__ = ["Codec", "Form", "codec_of"]
-
 _FAILURES = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 
 

@@ -21,8 +21,6 @@ from thetastream.relation.image.codec import Codec, Form
 from thetastream.relation.image.columns import codec_of
 from thetastream.relation.image.kernels.blocks import HEADER
 
-__all__ = ["Column", "Directory"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

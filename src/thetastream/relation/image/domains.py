@@ -13,14 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.data.batch import float_keys, keys_to_floats
 from thetastream.schema import Domain, Kind
 
-__all__ = ["stored_interval"]
-
-Array = NDArray[np.int64]
-_MIN, _MAX = -(2**63), 2**63 - 1
-_BIAS = np.int64(_MIN)
+_BIAS = np.int64(LEAST)
 _REACH = 1 << 14  # doubles near 2^64 stand 4,096 apart
 _INFINITE = tuple(int(key) for key in float_keys(np.array([-np.inf, np.inf])))
 
@@ -70,8 +67,8 @@ def _float_interval(stored: Domain, lows: Array, highs: Array) -> tuple[Array, A
     """Stored keys whose float lies between bounds that are keys of floats."""
     low, none = _first(stored, lows, np.greater_equal)
     after, all_below = _first(stored, highs, np.greater)
-    empty = none | (~all_below & (after == _MIN)) | (lows > highs)
-    high = np.where(all_below, np.int64(_MAX), after - ~all_below)
+    empty = none | (~all_below & (after == LEAST)) | (lows > highs)
+    high = np.where(all_below, np.int64(MOST), after - ~all_below)
     return np.where(empty, np.int64(1), low), np.where(empty, np.int64(0), high)
 
 
@@ -86,8 +83,8 @@ def _first(stored: Domain, bounds: Array, passes: np.ufunc) -> tuple[Array, NDAr
     if stored.kind is Kind.UNSIGNED:
         values = values - 2.0**63
     centre = np.clip(values, -(2.0**63), 2.0**63 - 1024).astype(np.int64)
-    low = np.maximum(centre, _MIN + _REACH) - _REACH
-    high = np.minimum(centre, _MAX - _REACH) + _REACH
+    low = np.maximum(centre, LEAST + _REACH) - _REACH
+    high = np.minimum(centre, MOST - _REACH) + _REACH
     while (open_ends := low < high).any():
         # The middle, rounded down; the halves are added apart so that nothing overflows.
         middle = (low >> 1) + (high >> 1) + (low & high & 1)

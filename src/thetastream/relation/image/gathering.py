@@ -11,15 +11,12 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import DataError
 from thetastream.relation.image.codec import Form
 from thetastream.relation.image.directory import Column, Directory
 from thetastream.relation.image.kernels import blocks as kernels
 
-__all__ = ["Gather", "writable"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 _BIAS = np.int64(-(2**63))
 
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes, Mask
 from thetastream._jit.compiling import prepare
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import to_keys
@@ -31,11 +31,6 @@ from thetastream.relation.image.kernels import blocks as kernels
 from thetastream.relation.image.packing import Packed, Packing
 from thetastream.schema import Domain, Kind, common_domain
 
-__all__ = ["Layout", "Packed"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 _GRAIN = 64
 
 

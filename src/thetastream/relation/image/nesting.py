@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from thetastream.relation.image.codec import Codec, Convert, Form, same
 
-__all__ = ["nested_codec"]
-
 CodecOf = Callable[[pa.DataType], Codec]
 
 

@@ -18,15 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import DataError
 from thetastream.relation.image.codec import Codec, Form
 from thetastream.relation.image.directory import Column, Directory
 from thetastream.relation.image.kernels import blocks as kernels
 
-__all__ = ["Packed", "Packing"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 _PAGE = 4096
 _LONGEST = 2**31 - 1
 _LARGEST = 2**32 - 1

@@ -16,16 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes
 from thetastream.relation.disk.clock import Clock
 from thetastream.relation.join.kernels.leaves import join_images
 from thetastream.relation.join.matching import Boxes, Matching
 from thetastream.relation.join.metrics import Counters
 from thetastream.side import How, Side
 
-__all__ = ["Answers", "Stream", "StreamRows", "value_bytes"]
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 _ROWS = 1024
 
 

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.data.batch import joined
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.join.waiting import Segment
-
-__all__ = ["Arrivals", "Arrived"]
-
-Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError, suggest
 from thetastream.relation.disk.device import aligned, release
 from thetastream.relation.join.kernels.leaves import split_by_cache, tally_uses
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.join.metrics import Counters
 
-__all__ = ["BlockCache", "Keeping", "Policy"]
-
-Array = NDArray[np.int64]
 _TALLY = 1024
 _PER_SLOT = 8 + 8 + 8 + 8  # leaf, uses, last use, place in the list of free slots
 

@@ -36,8 +36,6 @@ from thetastream.relation.join.workspace import Workspace
 from thetastream.relation.pacing.tuning import Tuner
 from thetastream.relation.store import Relation
 
-__all__ = ["Engine", "Settings"]
-
 Steps = Generator[pa.RecordBatch | None, None, None]
 
 

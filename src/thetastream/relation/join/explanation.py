@@ -12,8 +12,6 @@ from thetastream.relation.join.memory import Memory
 from thetastream.relation.store import Relation
 from thetastream.side import How
 
-__all__ = ["explained"]
-
 
 def explained(
     engine: Engine | None, memory: Memory, relation: Relation, on: Predicate, how: How

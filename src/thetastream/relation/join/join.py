@@ -44,8 +44,6 @@ from thetastream.relation.join.pace import read_deadline
 from thetastream.relation.store import Relation
 from thetastream.side import How
 
-__all__ = ["RelationJoin"]
-
 
 class RelationJoin:
     """Join a stream with a relation.

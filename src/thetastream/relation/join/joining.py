@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError
 from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.disk.reader import Reader
@@ -27,10 +28,6 @@ from thetastream.relation.join.leaf_index import LeafIndex
 from thetastream.relation.join.metrics import Counters
 from thetastream.relation.join.waiting import Waiting
 from thetastream.relation.join.workspace import Workspace
-
-__all__ = ["Reading", "join_phase"]
-
-Array = NDArray[np.int64]
 
 
 def join_phase(

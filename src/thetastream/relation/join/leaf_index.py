@@ -9,15 +9,12 @@ relation has another one.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.kernels.leaves import ZONE, ask, zones_of
 from thetastream.relation.join.matching import Boxes
 
-__all__ = ["LeafIndex"]
-
-Array = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 
 

@@ -19,8 +19,8 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array, Mask
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.box import Pieces
 from thetastream.boxes.field import BoundTerm, Field
@@ -42,12 +42,7 @@ from thetastream.schema import (
 from thetastream.shape import Shape
 from thetastream.side import How, Side
 
-__all__ = ["Boxes", "Matching", "Take", "always_fits"]
-
-Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Take = Callable[[str], pa.Array]
-_MIN, _MAX = -(2**63), 2**63 - 1
 _ALL_FIT = (Kind.INTEGER, Kind.UNSIGNED, Kind.BOOLEAN, Kind.BYTES)  # in their own domain
 _NONE = np.empty(0, np.int64)
 
@@ -177,7 +172,7 @@ class Matching:
         """What stream rows ask; DataError for a value that is no key. O(rows)."""
         fresh = self.binding.keys(Side.LEFT, batch)
         if self._key is None:
-            lows = [(np.full(batch.num_rows, _MIN), np.full(batch.num_rows, _MAX))]
+            lows = [(np.full(batch.num_rows, LEAST), np.full(batch.num_rows, MOST))]
         else:
             lows = _stored(self._key, self._key.pieces(fresh), self.layout.domain)
         ends: Pieces = []

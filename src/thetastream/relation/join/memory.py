@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from thetastream.errors import RelationError
 from thetastream.relation.disk.size import show_size
 
-__all__ = ["Memory"]
-
 _LEAST_BLOCKS = 8
 
 

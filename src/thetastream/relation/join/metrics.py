@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from thetastream.metrics import Items, Timer
 from thetastream.relation.pacing.latency import Latencies
 
-__all__ = ["Counters", "RelationMetrics"]
-
 
 @dataclass(frozen=True)
 class RelationMetrics(Items):

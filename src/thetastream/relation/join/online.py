@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.data.order import argsorted
 from thetastream.data.rows import BatchView
 from thetastream.relation.join.answer import Answers, StreamRows
@@ -22,9 +22,6 @@ from thetastream.relation.join.matching import Boxes
 from thetastream.relation.join.pace import Pace
 from thetastream.relation.join.waiting import Waiting
 
-__all__ = ["online_phase"]
-
-Array = NDArray[np.int64]
 _BOX = np.int64(0xFFFFFFFF)
 
 

@@ -24,8 +24,6 @@ from thetastream.relation.join.workspace import Workspace
 from thetastream.relation.pacing.deadlines import CostModel
 from thetastream.relation.pacing.tuning import Thresholds, Tuner
 
-__all__ = ["Pace", "read_deadline"]
-
 _SHORT = 0.001  # seconds before a deadline in which work is begun at the latest
 _SHARE = 0.4  # of a deadline, that one join phase may take
 _FADE = 0.9  # of what came during earlier join phases still counts

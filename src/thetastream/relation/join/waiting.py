@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.data.rows import (
     ChunkView,
     ColumnView,
@@ -30,9 +31,6 @@ from thetastream.relation.join.matching import Boxes, Matching
 from thetastream.relation.join.memory import Memory
 from thetastream.side import Side
 
-__all__ = ["Segment", "Waiting"]
-
-Array = NDArray[np.int64]
 _LEAST = 1 << 12
 
 

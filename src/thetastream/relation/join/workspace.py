@@ -13,8 +13,6 @@ from thetastream.relation.disk.reader import Buffers
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.pacing.tuning import Thresholds
 
-__all__ = ["Workspace"]
-
 _GROUP_BLOCKS = 256
 _LARGE = 32_000_000  # bytes: of smaller budgets less is room to work in
 _PER_QUESTION = 48  # three arrays of questions, and their boxes

@@ -22,8 +22,6 @@ from __future__ import annotations
 
 from math import isfinite
 
-__all__ = ["CostModel"]
-
 # 2**40 leaves are more than any relation has.
 _BUCKETS = 41
 

@@ -13,8 +13,6 @@ from math import ceil, exp, log
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Latencies"]
-
 _SHORTEST = 1e-7
 _LONGEST = 3.2e7
 _STEP = log(1.04)

@@ -25,8 +25,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PARTS", "Popularity", "Sample"]
-
 PARTS = 64
 """Equal parts of the relation whose densities are told apart."""
 

@@ -35,8 +35,6 @@ import numpy.typing as npt
 
 from thetastream.relation.pacing.popularity import Popularity, Sample
 
-__all__ = ["Thresholds", "Tuner"]
-
 # Table II of the paper. The smaller stream buffer is for a memory of 1 % of the relation.
 _INPUT_ROWS = 250_000
 _STREAM_ROWS = 1_000_000

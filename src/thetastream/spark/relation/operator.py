@@ -36,8 +36,6 @@ from thetastream.spark.relation.worker import REPORT, RelationSpec, RelationTask
 from thetastream.spark.theta.operator import computed_column, escaped
 from thetastream.spark.types import arrow_schema, check_names
 
-__all__ = ["relation_join"]
-
 _MODES = (How.INNER, How.LEFT, How.SEMI, How.ANTI)
 _numbers = count(1)
 _Answer = list[tuple[str, Side, str]]

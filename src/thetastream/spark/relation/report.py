@@ -16,8 +16,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.metrics import Items
 
-__all__ = ["OBSERVED", "RelationJoinMetrics", "relation_metrics"]
-
 OBSERVED = "relation_join"
 
 

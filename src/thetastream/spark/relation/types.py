@@ -14,8 +14,6 @@ from pyspark.sql.types import DataType
 
 from thetastream.errors import DataError, SchemaError
 
-__all__ = ["handed", "spark_type"]
-
 _WIDER = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),

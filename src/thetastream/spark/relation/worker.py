@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from thetastream.relation.join.join import RelationJoin
     from thetastream.relation.store import Relation
 
-__all__ = ["REPORT", "RelationSpec", "RelationTask"]
 
 REPORT = "__metrics"
 COUNTED = (

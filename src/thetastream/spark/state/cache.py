@@ -24,8 +24,6 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["Alive", "RunFiles"]
-
 _ROOT = "thetastream-runs"
 _SHARED = Path("/dev/shm")
 _FREE = 1 << 30

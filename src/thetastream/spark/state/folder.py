@@ -17,8 +17,6 @@ import pyarrow.fs as pafs
 
 from thetastream.errors import StateError
 
-__all__ = ["GRACE", "RunFolder", "read_location"]
-
 GRACE = 100  # micro-batches, the default of spark.sql.streaming.minBatchesToRetain
 
 

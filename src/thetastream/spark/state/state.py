@@ -38,8 +38,6 @@ from thetastream.spark.state.cache import RunFiles
 from thetastream.spark.state.folder import GRACE, RunFolder
 from thetastream.spark.theta.spec import JoinSpec
 
-__all__ = ["FORMAT", "Held", "Meta", "Run", "Store", "open_partition"]
-
 FORMAT = 2
 READABLE = (1, FORMAT)  # in format 1 all rows have a copy mark, also where there are no copies
 RUN_BYTES = 8 << 20

@@ -13,8 +13,6 @@ from thetastream.plan.choice import Explanation
 from thetastream.spark.state.state import FORMAT, RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
 
-__all__ = ["explain", "remember"]
-
 _JOINS: WeakKeyDictionary[DataFrame, tuple[JoinSpec, dict[str, Any]]] = WeakKeyDictionary()
 
 

@@ -58,8 +58,6 @@ from thetastream.spark.theta.worker import JoinProcessor, PackTask, join_task, p
 from thetastream.spark.types import arrow_schema, check_names, known_types
 from thetastream.window import EventTime, Window
 
-__all__ = ["OBSERVED", "computed_column", "escaped", "theta_join"]
-
 OBSERVED = "thetastream"
 _DELAY = "spark.watermarkDelayMs"
 _numbers = count(1)

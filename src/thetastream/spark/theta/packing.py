@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.boxes import kernels as box_kernels
 from thetastream.boxes.arrival import order_domain, read_ranks
@@ -35,16 +36,6 @@ from thetastream.side import Side
 from thetastream.spark.blobs import pieces, write_blob
 from thetastream.spark.theta.spec import JoinSpec
 
-__all__ = [
-    "AT",
-    "PACKED",
-    "RANKS",
-    "ROWS",
-    "Packer",
-    "frontier",
-]
-
-Array = NDArray[np.int64]
 AT = "__at"
 ROWS, RANKS, NOTHING = 0, 1, 2
 CHUNK_ROWS = 1 << 20

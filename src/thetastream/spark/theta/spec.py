@@ -18,8 +18,6 @@ from thetastream.shape import Shape
 from thetastream.side import How, Side
 from thetastream.window import Window
 
-__all__ = ["JoinSpec"]
-
 
 @dataclass(frozen=True)
 class JoinSpec:

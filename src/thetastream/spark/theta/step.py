@@ -27,8 +27,6 @@ from thetastream.spark.state.state import Held, Meta, Store, check_fingerprint, 
 from thetastream.spark.theta.packing import AT, RANKS, ROWS, frontier, in_milliseconds
 from thetastream.spark.theta.spec import JoinSpec
 
-__all__ = ["Packet", "Step", "join_whole", "packets_of"]
-
 ALIVE: Alive[Held] = Alive(limit=8)
 
 

@@ -23,7 +23,6 @@ from thetastream.errors import StateError
 if TYPE_CHECKING:
     from thetastream.spark.theta.spec import JoinSpec
 
-__all__ = ["JoinProcessor", "PackTask", "join_task", "pickled"]
 
 _SPECS: dict[bytes, JoinSpec] = {}
 

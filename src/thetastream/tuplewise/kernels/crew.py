@@ -34,8 +34,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.atomics import (
     add,
     compare_swap,
@@ -76,14 +76,6 @@ from thetastream.index.trees.kernels.store import (
 )
 from thetastream.tuplewise.kernels.ibwj import FEED, Feed, scan_ring
 
-__all__ = [
-    "BUFFER_SMALL", "CONTROL_SIZE", "DELETE_AT", "DONE_TO", "EDGE", "GATE", "HEAD", "IDLE",
-    "LEAVE", "LOGGED", "MERGER", "OUT_FILL", "PENDING", "PENDING_AT", "PENDING_END", "RESET",
-    "SEED", "SIDES", "SIDE_STEP", "SPARE", "STOP", "STOP_SIDE", "TASK_AT", "TASK_END", "TEAM",
-    "THREADS", "WORKER_SIZE", "Team", "finish", "work",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 BUFFER_SMALL = -11
 CLAIMED = 8  # rows that a thread deletes at a time
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.atomics import now
 from thetastream._jit.compiling import inlined, kernel, named
 from thetastream.index.runs.kernels.search import any_inside
@@ -49,10 +49,6 @@ from thetastream.index.trees.kernels.store import (
     roll,
 )
 
-__all__ = ["DELETING", "FEED", "INSERTING", "MERGING", "SEARCHING", "Feed", "join_alone",
-           "scan_ring"]  # fmt: skip
-
-Array = NDArray[np.int64]
 _BLOCK = 64
 SEARCHING, DELETING, INSERTING, MERGING = 0, 1, 2, 3
 

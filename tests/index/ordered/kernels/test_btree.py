@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.ordered.b_tree import BTree, check_btree
 from thetastream.index.ordered.kernels.btree import nodes as btree
-from thetastream.index.ordered.kernels.lines import LEAD, MOST
+from thetastream.index.ordered.kernels.lines import LEAD
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thetastream._jit.arrays import MOST
 from thetastream.index.ordered.kernels.lines import (
     BLOCK,
     COUNT,
     ID_AT,
     KEY_AT,
-    MOST,
     RUN,
     count_below,
     count_upto,

@@ -8,15 +8,9 @@ to one partition each need no bits: they are counted and listed by that partitio
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Mask, Words
 from thetastream._jit.compiling import kernel
-
-__all__ = ["count_homes", "count_targets", "list_homes", "list_targets", "mark", "mark_cells"]
-
-Array = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
 
 
 @kernel("void(i8[::1], b1[::1], u8[:, ::1])")

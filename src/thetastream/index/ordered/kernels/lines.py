@@ -13,34 +13,11 @@ What the b-tree and the csb+tree share lies here; how their nodes hang together 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import inlined
 from thetastream._jit.intrinsics import prefetch
 
-__all__ = [
-    "BLOCK",
-    "COUNT",
-    "DEEPEST",
-    "ID_AT",
-    "KEY_AT",
-    "LEAD",
-    "MORE",
-    "MOST",
-    "RUN",
-    "SPOT",
-    "advance",
-    "count_below",
-    "count_upto",
-    "fetch",
-    "fill",
-    "give",
-    "move_down",
-    "move_up",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
-MOST = np.int64(2**63 - 1)
 BLOCK = 8  # words of a cache line
 LEAD = 6  # words before the first node: large arrays begin 16 bytes behind a line
 DEEPEST = 64  # levels that a tree may have

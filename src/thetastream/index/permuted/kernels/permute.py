@@ -19,11 +19,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel
 
-__all__ = ["BLOCK", "invert", "merge_first", "merge_term", "zone"]
-
-Array = NDArray[np.int64]
 Places = NDArray[np.int32]
 BLOCK = 64  # rows of a zone
 

@@ -21,21 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array, Floats
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import lowest_bit
 from thetastream.index.permuted.kernels.permute import BLOCK
 
-__all__ = [
-    "AT", "BOX", "HELD", "HELD_2", "READ", "SET", "STATE", "Array", "Places", "empty", "inside",
-    "narrowest", "offsets", "scan_ranks", "survey",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 Places = NDArray[np.int32]
-Floats = NDArray[np.float64]
 LANES = 32
 SOME = 256  # boxes that a survey looks at
-_LEAST, _MOST = -(2**63), 2**63 - 1
 # State of a reader: the box, where in it (-1: not begun), the intervals whose bits are set (two
 # numbers each), how many were set, words that were read.
 BOX, AT, HELD, HELD_2, SET, READ, STATE = 0, 1, 2, 4, 6, 7, 8
@@ -96,7 +89,7 @@ def halve_together(
 @inlined
 def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
     """The offset of each edge: how many sorted keys lie before it. Open edges need no search."""
-    openness, far = _MOST if closed else _LEAST, keys.size if closed else 0
+    openness, far = MOST if closed else LEAST, keys.size if closed else 0
     begin = 0
     while begin < edges.size:
         count = min(LANES, edges.size - begin)

@@ -16,8 +16,8 @@ and are intersected word by word. Other columns are checked on the rows found.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Words
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import lowest_bit
 from thetastream.index.permuted.kernels.pojoin import (
@@ -27,16 +27,11 @@ from thetastream.index.permuted.kernels.pojoin import (
     HELD_2,
     READ,
     SET,
-    Array,
     Places,
     empty,
     inside,
     narrowest,
 )
-
-__all__ = ["sweep", "travel"]
-
-Words = NDArray[np.uint64]
 
 
 @inlined

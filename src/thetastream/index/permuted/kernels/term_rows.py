@@ -16,19 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array, Words
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import prefetch
-from thetastream.index.permuted.kernels.term_sets import (
-    FILLED,
-    LEAST,
-    MOST,
-    SETS,
-    meet,
-    put_bit,
-    put_live,
-)
+from thetastream.index.permuted.kernels.term_sets import FILLED, SETS, meet, put_bit, put_live
 from thetastream.index.trees.kernels.css import COUNT, RUN_SIZE, START, Runs, find_row
 from thetastream.index.trees.kernels.forest import (
     HEIGHT,
@@ -57,10 +49,6 @@ from thetastream.index.trees.kernels.store import (
     V,
 )
 
-__all__ = ["PARTS", "collect_term", "least_id", "meet_term", "parts_of"]
-
-Array = NDArray[np.int64]
-Words = NDArray[np.uint64]
 PARTS = (M, M, V, V, M, M, V, V, V, V, V, V, V, V)
 
 

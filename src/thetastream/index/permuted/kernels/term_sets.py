@@ -31,20 +31,12 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array, Words
 from thetastream._jit.compiling import NUMBER as N
 from thetastream._jit.compiling import inlined, kernel, vector
 from thetastream._jit.intrinsics import lowest_bit
 
-__all__ = [
-    "AND", "AND_NOT", "FILLED", "HASHED", "LEAST", "MOST", "SCANNED", "SETS", "SKIP",
-    "add_ids", "emit_lists", "extract", "meet", "meet_lists", "meet_prefixes", "meet_sets",
-    "open_boxes", "put_bit", "put_live", "set_pairs", "set_prefixes",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
-Words = NDArray[np.uint64]
 Places = NDArray[np.uint32]
-LEAST, MOST = np.int64(-(2**63)), np.int64(2**63 - 1)
 # What to do with a set that was filled.
 AND, AND_NOT, SKIP = 0, 1, 2
 # Counts of work done: bits set, words read for results, ids put into hash tables.

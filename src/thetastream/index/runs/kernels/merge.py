@@ -16,13 +16,10 @@ Positions are unsigned: numba then need not test for negative ones, which lets l
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined, kernel
 
-__all__ = ["merge", "merge_columns", "merge_to_back", "merge_to_front"]
-
-Array = NDArray[np.int64]
 Rows = tuple[Array, Array, Array, Array, Array]
 _FAR = 4
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)

@@ -14,18 +14,14 @@ partition.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import NUMBER as N
 from thetastream._jit.compiling import inlined, kernel, vector
 from thetastream._jit.intrinsics import prefetch
 
-__all__ = ["BLOCK", "count_live", "find_ranges", "rebound"]
-
-Array = NDArray[np.int64]
 V = vector(1)
 BLOCK = 64
-_MOST = 2**63 - 1
 
 
 @inlined
@@ -50,7 +46,7 @@ def rebound(values: Array, size: int, at: int, key: int) -> int:
 @inlined
 def rebound_below(values: Array, at: int, key: int) -> int:
     """How many of the ascending values are less than ``key``, searched from ``at`` on."""
-    if key == -_MOST - 1:
+    if key == -MOST - 1:
         return 0
     return rebound(values, values.size, at, key - 1)
 
@@ -124,7 +120,7 @@ def find_ranges(
             start = halve(keys, max(0, part - 1) * step, min(size, part * step), low)
             stop = start
             if low <= high:
-                if high == _MOST:
+                if high == MOST:
                     stop = size
                 elif last >= 0:
                     stop = halve(keys, (last - 1) * step, min(size, last * step), high + 1)

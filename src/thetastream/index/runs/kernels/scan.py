@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel
 from thetastream._jit.intrinsics import lowest_bit
 from thetastream.index.runs.kernels.search import rows_inside
 
-__all__ = ["scan"]
-
-Array = NDArray[np.int64]
 _VECTOR = 64
 
 

@@ -27,12 +27,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import device, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 
-__all__ = ["build_router", "probe_boxes", "probe_run"]
-
-Array = NDArray[np.int64]
 Router = NDArray[np.int32]
 _WALK = 24
 _BLOCK = 64

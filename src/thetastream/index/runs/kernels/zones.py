@@ -25,20 +25,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import lowest_bit, prefetch
 from thetastream.index.runs.kernels.search import lower_bound, rows_inside
 
-__all__ = ["BLOCK", "CURSOR", "build_zones", "probe_zones", "zone_counts"]
-
-Array = NDArray[np.int64]
 Router = NDArray[np.int32]
 BLOCK = 64
 _NOTED = 32
 CURSOR = 4 + 3 * _NOTED  # numbers in a cursor
 _THREE, _SIX, _TWELVE, _EIGHTEEN = np.uint64(3), np.uint64(6), np.uint64(12), np.uint64(18)
 _ONE, _SEVEN, _LAST, _ALL = np.uint64(1), np.uint64(7), np.uint64(63), np.uint64(2**64 - 1)
-_LEAST, _MOST = np.int64(-(2**63)), np.int64(2**63 - 1)
 _LONG = np.uint64(256)
 
 
@@ -70,9 +67,9 @@ def build_zones(keys: Array, start: int, stop: int, least: Array, most: Array) -
 
 
 @inlined
-def extremes(lows: Array, highs: Array) -> tuple[np.int64, np.int64]:
+def extremes(lows: Array, highs: Array) -> tuple[int, int]:
     """The least of one array and the greatest of another; an empty zone for empty ones."""
-    low, high = _MOST, _LEAST
+    low, high = MOST, LEAST
     for i in range(np.uint64(lows.size)):
         low = min(low, lows[i])
     for i in range(np.uint64(highs.size)):
@@ -102,10 +99,10 @@ def met(least: Array, most: Array, at: np.uint64, lows: Array, highs: Array, box
         low, high = lows[c + 1, box], highs[c + 1, box]
         under, over = least[c][at : at + np.uint64(64)], most[c][at : at + np.uint64(64)]
         bits = np.uint64(0)
-        if high == _MOST:
+        if high == MOST:
             for i in range(np.uint64(64)):
                 bits |= np.uint64(over[i] >= low) << np.uint64(i)
-        elif low == _LEAST:
+        elif low == LEAST:
             for i in range(np.uint64(64)):
                 bits |= np.uint64(under[i] <= high) << np.uint64(i)
         else:

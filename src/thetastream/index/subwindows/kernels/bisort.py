@@ -8,16 +8,12 @@ paper's Section III-E assumes descending ones).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.runs.kernels.ranges import rebound
 from thetastream.index.subwindows.kernels.llat import N, V
-
-__all__ = ["co_rank", "expand", "merge_in_place", "merge_piece"]
-
-Array = NDArray[np.int64]
 
 
 @kernel((V, V, N, V, V))

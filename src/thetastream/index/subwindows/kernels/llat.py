@@ -21,23 +21,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import NUMBER, inlined, kernel, named, vector
 from thetastream._jit.intrinsics import prefetch
 
-__all__ = [
-    "BLOCK", "FACTS", "LLAT", "ROWS", "TAKEN", "USED", "WIDTH", "Llat", "N", "V", "append",
-    "ask_for", "count_outside", "dump_table", "histogram", "read_part", "room_for", "take_entry",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 BLOCK = 32
 _FAR = 256  # keys that are asked for ahead
 _FEW = 4  # hits of a block up to which it is looked at row by row
 # Facts: rows of an entry, entries in use, entries there are, rows stored.
 WIDTH, USED, TAKEN, ROWS, FACTS = 0, 1, 2, 3, 4
-MOST = 2**63 - 1
 
 
 class Llat(NamedTuple):

@@ -10,8 +10,8 @@ they are read or written. So the cache misses of a block overlap.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.runs.kernels.ranges import BLOCK, rebound
@@ -27,9 +27,6 @@ from thetastream.index.subwindows.kernels.llat import (
     read_part,
 )
 
-__all__ = ["adjust", "find_parts", "insert_rows", "probe_rows"]
-
-Array = NDArray[np.int64]
 FEW = 16
 
 

@@ -23,14 +23,13 @@ ended: in the same node of bounds, or the next ones, before going down from the 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels.llat import (
     LLAT,
-    MOST,
     ROWS,
     WIDTH,
     Llat,
@@ -54,9 +53,6 @@ from thetastream.index.trees.kernels.forest import (
     plant,
 )
 
-__all__ = ["NO_ENTRIES", "NO_NODES", "insert_rows", "open_tree", "probe_rows"]
-
-Array = NDArray[np.int64]
 NO_ENTRIES, NO_NODES = -1, -2
 _NEAR = 4  # nodes of bounds that are walked along before going down from the root
 
@@ -94,6 +90,7 @@ def behind(f: Forest, node: int, key: int, last: int) -> int:
 
 @inlined
 def swap(keys: Array, ids: Array, a: int, b: int) -> None:
+    """Exchange two rows."""
     i, j = np.uint64(a), np.uint64(b)
     key, row = keys[i], ids[i]
     keys[i], ids[i] = keys[j], ids[j]

@@ -21,13 +21,10 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream.errors import RegistryError, StateError
 
-__all__ = ["VARIABLE", "Device", "find"]
-
-Array = NDArray[np.int64]
 VARIABLE = "THETASTREAM_OPENCL"
 _KERNELS = ("merger", "indexer", "partitioner", "prober")
 _GRAIN = 1024  # a unit has at least so much to do

@@ -23,9 +23,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from thetastream.index.subwindows.opencl.device import Array, Device
-
-__all__ = ["MainArray"]
+from thetastream._jit.arrays import Array
+from thetastream.index.subwindows.opencl.device import Device
 
 WIDTH = 64  # rows of a partition, when the number of partitions is left to us
 

@@ -17,30 +17,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import inlined
-from thetastream.index.trees.kernels.forest import LINE, MOST
-
-__all__ = [
-    "COUNT",
-    "DIRECTORY",
-    "LEVELS",
-    "NODES",
-    "OFFSETS",
-    "ROOM",
-    "RUN_SIZE",
-    "SPAN",
-    "START",
-    "Runs",
-    "bound_of",
-    "build",
-    "descend",
-    "directory_slots",
-    "find_row",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
+from thetastream.index.trees.kernels.forest import LINE
 
 # A row of ``runs``: where its rows lie, how many, how many fit; where its directory begins; its
 # levels, and per level the first slot (from the directory's beginning), the nodes, and the leaves

@@ -23,48 +23,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.atomics import add
 from thetastream._jit.compiling import inlined, named, vector
 
-__all__ = [
-    "ARENA",
-    "ARENA_SIZE",
-    "FOREST",
-    "HEIGHT",
-    "INNER_END",
-    "INNER_FIRST",
-    "INNER_FREE",
-    "INNER_TOP",
-    "LEAF_END",
-    "LEAF_FIRST",
-    "LEAF_FREE",
-    "LEAF_TOP",
-    "LINE",
-    "MOST_LEVELS",
-    "ROOT",
-    "TALLEST",
-    "TREE_SIZE",
-    "Forest",
-    "clear_leaf",
-    "count_below",
-    "count_upto",
-    "delete_row",
-    "find_leaf",
-    "first_leaf",
-    "has_nodes",
-    "insert_row",
-    "new_inner",
-    "plant",
-    "put_child",
-    "put_row",
-    "split_inner",
-    "split_leaf",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
-MOST = np.int64(2**63 - 1)
 MOST_LEVELS = 64
 LINE = 8  # words of a cache line; nodes are as long as some lines
 
@@ -160,6 +123,7 @@ def new_inner(f: Forest, arena: int, rank: int) -> int:
 
 @inlined
 def free_leaf(f: Forest, arena: int, leaf: int) -> None:
+    """Put a leaf on the free list of its arena."""
     f.nexts[leaf] = f.arenas[arena * ARENA_SIZE + LEAF_FREE]
     f.arenas[arena * ARENA_SIZE + LEAF_FREE] = leaf
     f.sizes[leaf] = 0
@@ -167,6 +131,7 @@ def free_leaf(f: Forest, arena: int, leaf: int) -> None:
 
 @inlined
 def free_inner(f: Forest, arena: int, node: int) -> None:
+    """Put an inner node on the free list of its arena."""
     f.children[node, 0] = f.arenas[arena * ARENA_SIZE + INNER_FREE]
     f.arenas[arena * ARENA_SIZE + INNER_FREE] = node
     f.ranks[node] = -1

@@ -19,16 +19,13 @@ the tree anew when nodes run out (``optimistic_tree.py``).
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.atomics import compare_swap, fence, give_way, load, publish
 from thetastream._jit.compiling import inlined
 from thetastream.index.trees.kernels.forest import (
     ARENA,
     ARENA_SIZE,
     HEIGHT,
-    MOST,
     ROOT,
     TALLEST,
     TREE_SIZE,
@@ -42,9 +39,6 @@ from thetastream.index.trees.kernels.forest import (
     split_leaf,
 )
 
-__all__ = ["collect_optimistic", "delete_optimistic", "insert_optimistic"]
-
-Array = NDArray[np.int64]
 FULL = -1
 
 
@@ -214,6 +208,7 @@ def parent_unchanged(f: Forest, locks: Array, tree: int, parent: int, seen: int)
 
 @inlined
 def claim_parent(f: Forest, locks: Array, tree: int, parent: int, seen: int) -> bool:
+    """Lock a parent, or the tree if the node is its root."""
     if parent < 0:
         return claim(locks, tree, seen)
     return claim(f.inner_locks, parent, seen)
@@ -223,6 +218,7 @@ def claim_parent(f: Forest, locks: Array, tree: int, parent: int, seen: int) -> 
 def release_parent(
     f: Forest, locks: Array, tree: int, parent: int, seen: int, changed: bool
 ) -> None:
+    """Unlock what `claim_parent` locked."""
     if parent < 0:
         release(locks, tree, seen, changed)
     else:

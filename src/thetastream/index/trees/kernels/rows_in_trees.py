@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import kernel
 from thetastream.index.trees.kernels.css import COUNT, RUN_SIZE, START, build
 from thetastream.index.trees.kernels.forest import ARENA, TREE_SIZE, first_leaf, plant
@@ -40,13 +38,6 @@ from thetastream.index.trees.kernels.store import (
     reset_young,
     roll,
 )
-
-__all__ = [
-    "archive", "build_run", "delete_rows", "dump_rows", "empty_trees", "forget_expired",
-    "insert_rows", "merge_side", "plant_tree", "probe_rows",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 
 
 @kernel((STORE, N, V, V, V, V))
@@ -92,7 +83,7 @@ def probe_rows(
     Full arrays end the call with ``cursor`` (part, place, slot, box) where to go on.
     """
     before = st.sides[side * SIDE_SIZE + BEFORE]
-    last = 2**63 - 1
+    last = MOST
     while cursor[3] < lows.size:
         box = cursor[3]
         if lows[box] <= highs[box]:

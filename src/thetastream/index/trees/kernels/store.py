@@ -23,8 +23,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.atomics import lock, unlock
 from thetastream._jit.compiling import NUMBER, inlined, named, vector
 from thetastream.index.trees.kernels.css import (
@@ -69,17 +69,6 @@ from thetastream.index.trees.kernels.optimistic import (
     delete_optimistic,
     insert_optimistic,
 )
-
-__all__ = [
-    "ACTIVE", "ASKED_DEPTH", "BEFORE", "CHAIN", "DELETED", "DEPTH", "DONE", "FULL", "IMMUTABLE",
-    "LIMIT", "LOCKS_FIRST", "MODE", "NO_HEADS", "NO_NODES", "NO_ROOM", "NO_SLOT", "OPTIMISTIC",
-    "PARTED", "ROBIN", "RUNS_FIRST", "RUNS_HIGH", "RUNS_LOW", "RUNS_SLOTS", "SCAN", "SIDE_SIZE",
-    "SINGLE", "STORE", "TREES_FIRST", "TREES_HIGH", "TREES_LOW", "TREES_SLOTS", "YOUNG",
-    "Store", "collect", "drop_expired", "merge_rows", "put", "put_parted", "ready",
-    "ready_parts", "remove", "reset_young", "roll", "settle", "tree_of",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 
 SINGLE, ROBIN, PARTED, CHAIN, SCAN, OPTIMISTIC = 0, 1, 2, 3, 4, 5
 

@@ -11,18 +11,13 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.atomics import add
 from thetastream._jit.compiling import ENABLED, kernel
-
-__all__ = ["PREAD", "read_pieces"]
-
-Array = NDArray[np.int64]
 
 PREAD = ctypes.cast(ctypes.CDLL(None).pread, ctypes.c_void_p).value or 0
 """Address of the system's function; an argument of the kernel, whose code is kept on disk."""

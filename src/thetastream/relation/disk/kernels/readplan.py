@@ -33,14 +33,9 @@ candidates leave when ``max_scan`` forbids them. Each leaf enters and leaves onc
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Floats
 from thetastream._jit.compiling import device, kernel
-
-__all__ = ["greedy", "optimal", "recurrence", "shortest_path"]
-
-Array = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @device

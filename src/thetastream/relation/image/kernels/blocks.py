@@ -17,20 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array, Bytes, Words
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import load_word, prefetch, store_word
 
-__all__ = [
-    "BITS", "BLOCK", "BYTES", "DIRECTORY", "FIXED", "HEADER", "OTHER", "ROWS", "SPAN", "USED",
-    "blank", "copy_bits", "copy_bytes", "copy_offsets", "copy_strings", "cut_leaf", "cut_leaves",
-    "find_strings", "find_wrong", "gather_bits", "gather_numbers", "gather_wide",
-    "place_buffers", "seal",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 Halves = NDArray[np.uint32]
-Words = NDArray[np.uint64]
 
 HEADER = 32
 AHEAD = 12

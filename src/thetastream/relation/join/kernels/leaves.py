@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel
 
-__all__ = ["ZONE", "ask", "join_images", "next_leaves", "split_by_cache", "tally_uses", "zones_of"]
-
-Array = NDArray[np.int64]
 Slots = NDArray[Any]
 ZONE = 64
 _HALF = np.int64(0xFFFFFFFF)

@@ -7,9 +7,7 @@ their rows over it.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import inlined
 from thetastream.index.ordered.kernels.btree.nodes import (
     HEIGHT,
@@ -28,17 +26,12 @@ from thetastream.index.ordered.kernels.btree.nodes import (
     room_of,
 )
 from thetastream.index.ordered.kernels.lines import (
-    MOST,
     count_below,
     count_upto,
     fill,
     move_down,
     move_up,
 )
-
-__all__ = ["delete_row", "insert_row", "put_row"]
-
-Array = NDArray[np.int64]
 
 # --- Insert --------------------------------------------------------------------------------------
 

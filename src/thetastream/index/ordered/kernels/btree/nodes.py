@@ -18,8 +18,8 @@ How rows get into it and out of it is in ``change.py``.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.ordered.kernels.lines import (
@@ -35,14 +35,6 @@ from thetastream.index.ordered.kernels.lines import (
     fetch,
     fill,
 )
-
-__all__ = [
-    "END", "FACTS", "FREE", "HEIGHT", "INNER", "INNER_AREA", "LEAF", "LEAF_AREA", "ROOT", "ROWS",
-    "STRIDE", "TOP", "area_of", "begin_run", "child_at", "child_of", "free_node", "go_down",
-    "has_nodes", "ids_at", "new_node", "next_run", "plant", "room_of", "shape_of",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 
 # Facts of a tree: its root and the levels above its leaves; rows held; words used, words there, the
 # first freed node (-1: none); words per node; rows of a leaf and words of its area, of an inner

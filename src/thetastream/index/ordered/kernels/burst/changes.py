@@ -6,9 +6,7 @@ byte over new containers.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined, kernel, vector
 from thetastream.index.ordered.kernels.burst.nodes import (
     BURST,
@@ -36,9 +34,6 @@ from thetastream.index.ordered.kernels.burst.nodes import (
     to_node,
 )
 
-__all__ = ["copy_trie", "put_rows", "take_out_rows"]
-
-Array = NDArray[np.int64]
 BURSTS = 3  # what ``put_run`` says, besides DONE and NO_ROOM
 _V = vector(1)
 
@@ -230,6 +225,7 @@ def take_out_rows(t: Burst, keys: Array, ids: Array, path: Array) -> int:
 
 @inlined
 def take_out(t: Burst, key: int, row: int, path: Array) -> int:
+    """Take one row out; returns 1 if it was there, else 0."""
     depth, slot, pool = 0, 0, t.pool
     pointer = pointer_at(t, 0)
     while pointer < 0:

@@ -31,17 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, Array
 from thetastream._jit.compiling import inlined, named, vector
-
-__all__ = [
-    "BURST", "DONE", "FACTS", "HEAD", "HELD", "LEAST", "LIMIT", "LIVE", "NODES", "NODE_FREE",
-    "NODE_TOP", "NO_NODES", "NO_ROOM", "PATH", "ROOMS", "TOP", "WANTED", "Burst", "above",
-    "advance", "begin", "byte_of", "class_for", "count_below", "count_upto", "free_block",
-    "highest", "pointer_at", "take_block", "take_node", "to_node", "words",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
-LEAST = -(2**63)
 
 # What a kernel says when it stops.
 DONE, NO_ROOM, NO_NODES = 0, 1, 2

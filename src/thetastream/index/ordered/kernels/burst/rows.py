@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, Array
 from thetastream._jit.compiling import NUMBER, inlined, kernel, vector
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.kernels.fold import FOLD, fold_rows
@@ -25,9 +26,6 @@ from thetastream.index.ordered.kernels.burst.nodes import (
     pointer_at,
 )
 
-__all__ = ["ABREAST", "dump_rows", "find_rows", "fold_boxes", "read_rows"]
-
-Array = NDArray[np.int64]
 Values = NDArray[Any]
 ABREAST = 16  # keys that are looked up side by side
 _V = vector(1)
@@ -177,7 +175,7 @@ def read_rows(
 def dump_rows(t: Burst, path: Array, keys: Array, ids: Array) -> int:
     """All rows in the order of (key, id); how many."""
     filled = 0
-    least, most = -(2**63), 2**63 - 1
+    least, most = LEAST, 2**63 - 1
     begin(path)
     at = advance(t, least, most, path)
     while at >= 0:

@@ -10,9 +10,7 @@ group only when it is empty, so that windows over ascending keys do not grow.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import inlined
 from thetastream.index.ordered.kernels.csb.nodes import (
     AREA,
@@ -36,17 +34,12 @@ from thetastream.index.ordered.kernels.lines import (
     ID_AT,
     KEY_AT,
     LEAD,
-    MOST,
     SPOT,
     count_upto,
     fill,
     move_down,
     move_up,
 )
-
-__all__ = ["delete_row", "insert_near", "insert_row"]
-
-Array = NDArray[np.int64]
 
 # --- Insert --------------------------------------------------------------------------------------
 

@@ -27,8 +27,8 @@ depth; none but the root is empty; groups are in the tree or in the list of free
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined
 from thetastream.index.ordered.kernels.lines import (
     BLOCK,
@@ -44,14 +44,6 @@ from thetastream.index.ordered.kernels.lines import (
     fill,
 )
 
-__all__ = [
-    "AREA", "FACTS", "HEIGHT", "INNER_END", "INNER_FREE", "INNER_TOP", "KEYS", "LEAF_END",
-    "LEAF_FREE", "LEAF_STRIDE", "LEAF_TOP", "MANY", "ROOT", "ROWS", "ask_leaves", "begin_run",
-    "child_of", "find_before", "free_group", "go_down", "group_of", "has_groups", "keys_in",
-    "new_group", "next_run", "plant", "shape_of",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 MANY = 256  # a header is the place of the group times this, plus the number of keys
 
 # Facts of a tree: its root and the levels above its leaves; rows held; words used, words there and

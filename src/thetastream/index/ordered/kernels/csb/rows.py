@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.kernels.fold import FOLD, fold_rows
@@ -28,9 +28,6 @@ from thetastream.index.ordered.kernels.csb.nodes import (
 )
 from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, give
 
-__all__ = ["clear", "delete_rows", "find_rows", "fold_boxes", "insert_rows", "read_rows"]
-
-Array = NDArray[np.int64]
 Values = NDArray[Any]
 _TREE = "i8[::1], i8[::1], i8[::1]"
 

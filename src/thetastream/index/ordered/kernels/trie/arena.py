@@ -25,34 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import NUMBER, inlined, kernel, named, vector
 from thetastream._jit.intrinsics import lowest_bit
 
-__all__ = [
-    "BINS",
-    "BRANCH_BACK",
-    "END",
-    "FACTS",
-    "FREE",
-    "FULL_FROM",
-    "KEYS",
-    "LINEAR_MOST",
-    "NEED",
-    "ROWS",
-    "RUN_MOST",
-    "TOP",
-    "TRIE",
-    "Trie",
-    "bin_of",
-    "give",
-    "i64",
-    "roomy",
-    "take",
-    "u64",
-    "units_of",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 Bits = NDArray[np.uint64]
 u64: Any = np.uint64  # calls of these are conversions in compiled code
 i64: Any = np.int64

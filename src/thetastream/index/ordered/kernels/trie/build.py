@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import NUMBER, inlined, kernel, vector
 from thetastream._jit.intrinsics import count_bits, lowest_bit
 from thetastream.index.ordered.kernels.trie.arena import (
@@ -33,7 +34,6 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     NONE,
     ONE,
     RUN,
-    Array,
     Bits,
     byte_of,
     count_of,
@@ -51,14 +51,7 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     run_values,
     run_words,
     suffix_at,
-)  # fmt: skip
-
-__all__ = [
-    "BITS_BACK", "BITS_FROM", "FULL_BACK", "LINEAR_BACK", "add_bytes", "branch_room",
-    "branch_units", "copy_entries",
-    "drop_block", "extend_list", "leaf_form", "leaf_units", "make_branch", "make_leaf", "run_room",
-    "set_of", "split_leaf", "write_bytes", "write_suffix",
-]  # fmt: skip
+)
 
 V, U = vector(1), vector(1, 64, "uint")
 BITS_FROM, BITS_BACK = 25, 16  # entries from which a level 1 leaf is a bitmap, below which not

@@ -15,6 +15,7 @@ no room. Only a branch that becomes a leaf may; room for the largest leaf is ask
 
 from __future__ import annotations
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined, kernel, vector
 from thetastream._jit.intrinsics import count_bits, shift
 from thetastream.index.ordered.kernels.trie.arena import (
@@ -55,7 +56,6 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     LINEAR,
     ONE,
     RUN,
-    Array,
     Bits,
     byte_of,
     child_slot,
@@ -72,9 +72,7 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     room_of,
     run_values,
     run_words,
-)  # fmt: skip
-
-__all__ = ["drop_rows"]
+)
 
 _ONE = u64(1)
 _COUNT = u64(1 << 8)  # one entry, in a head

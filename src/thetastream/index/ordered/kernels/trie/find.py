@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined, kernel, vector
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.ordered.kernels.trie.arena import TRIE, Trie, i64, u64
@@ -24,7 +25,6 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     LINEAR,
     ONE,
     RUN,
-    Array,
     Bits,
     below,
     bound_in,
@@ -40,9 +40,7 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     room_of,
     run_values,
     suffix_at,
-)  # fmt: skip
-
-__all__ = ["find_keys", "guess", "near", "value_in"]
+)
 
 _NEAR = 16  # the first step from a guess
 _ONE = u64(1)

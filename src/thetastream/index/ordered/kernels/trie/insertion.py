@@ -17,6 +17,7 @@ enlarged, and it goes on with the same frame. Frames are in ``stack``: ``stack[0
 
 from __future__ import annotations
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined, kernel, vector
 from thetastream._jit.intrinsics import prefetch, shift
 from thetastream.index.ordered.kernels.trie.arena import (
@@ -53,7 +54,6 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     NONE,
     ONE,
     RUN,
-    Array,
     Bits,
     below,
     byte_of,
@@ -70,9 +70,7 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     run_words,
     suffix_at,
     top_level,
-)  # fmt: skip
-
-__all__ = ["FRAME", "STACK", "distinct", "put_rows"]
+)
 
 FRAME = 4  # words of a frame: slot, first and last row (half open), level
 STACK = 1 + FRAME * 8 * 260

@@ -34,44 +34,6 @@ from thetastream._jit.compiling import inlined
 from thetastream._jit.intrinsics import count_bits, lowest_bit
 from thetastream.index.ordered.kernels.trie.arena import Trie, i64, u64
 
-__all__ = [
-    "BITMAP",
-    "BITS",
-    "EMPTY",
-    "FULL",
-    "LINEAR",
-    "MOST_ROWS",
-    "NONE",
-    "NO_CHILD",
-    "ONE",
-    "RUN",
-    "Array",
-    "Bits",
-    "below",
-    "bound",
-    "bound_in",
-    "byte_of",
-    "child_slot",
-    "count_of",
-    "form_of",
-    "head_of",
-    "level_of",
-    "list_count",
-    "list_log",
-    "list_of",
-    "list_start",
-    "log_of",
-    "one_head",
-    "prefix_of",
-    "rank",
-    "room_of",
-    "run_values",
-    "run_words",
-    "suffix_at",
-    "top_level",
-]  # fmt: skip
-
-Array = NDArray[np.int64]
 Bits = NDArray[np.uint64]
 
 EMPTY, ONE, RUN, BITS, LINEAR, BITMAP, FULL = 0, 1, 2, 3, 4, 5, 6

@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import NUMBER, inlined, kernel, vector
 from thetastream._jit.intrinsics import lowest_bit
 from thetastream.index.kernels.fold import fold_rows
@@ -23,7 +24,6 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     FULL,
     LINEAR,
     ONE,
-    Array,
     Bits,
     below,
     bound,
@@ -40,9 +40,7 @@ from thetastream.index.ordered.kernels.trie.nodes import (
     room_of,
     run_values,
     suffix_at,
-)  # fmt: skip
-
-__all__ = ["WALK", "fold_boxes", "fold_by_next", "read_boxes"]
+)
 
 Values = NDArray[Any]
 LEVEL = 4  # words per branch on the path: slot, next byte, last byte, edges
