@@ -7,7 +7,7 @@ import pytest
 
 import thetastream as ts
 from thetastream.errors import SchemaError, StateError
-from thetastream.shape import Shape
+from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 
 LEFT = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("x", pa.float64())])
@@ -16,7 +16,7 @@ RIGHT = pa.schema([pa.field("x", pa.string()), pa.field("y", pa.bool_(), nullabl
 
 @pytest.mark.parametrize("how", [How.INNER, How.LEFT, How.RIGHT, How.FULL])
 def test_names_of_pairs(how: How) -> None:
-    shape = Shape.of(LEFT, RIGHT, how)
+    shape = OutputShape.of(LEFT, RIGHT, how)
     schema, origin = shape.schema, list(shape.origin)
     assert schema.names == ["id", "x", "x_right", "y"]
     assert schema.types == [pa.int64(), pa.float64(), pa.string(), pa.bool_()]
@@ -26,28 +26,28 @@ def test_names_of_pairs(how: How) -> None:
 
 @pytest.mark.parametrize("how", [How.SEMI, How.ANTI])
 def test_semi_and_anti_give_the_left_columns(how: How) -> None:
-    shape = Shape.of(LEFT, RIGHT, how)
+    shape = OutputShape.of(LEFT, RIGHT, how)
     schema, origin = shape.schema, list(shape.origin)
     assert schema.names == ["id", "x"]
     assert origin == [(Side.LEFT, "id"), (Side.LEFT, "x")]
 
 
 def test_an_unknown_right_side() -> None:
-    assert Shape.of(LEFT, None, How.LEFT).schema.names == ["id", "x"]
+    assert OutputShape.of(LEFT, None, How.LEFT).schema.names == ["id", "x"]
 
 
 def test_names_that_collide() -> None:
     right = pa.schema([("x_right", pa.int64()), ("x", pa.int64())])
     left = pa.schema([("x", pa.int64())])
     with pytest.raises(SchemaError, match="two output columns would be called 'x_right'; choose"):
-        Shape.of(left, right)
+        OutputShape.of(left, right)
     with pytest.raises(SchemaError, match="another suffix than ''"):
-        Shape.of(LEFT, LEFT, How.INNER, "")
-    assert Shape.of(left, right, How.INNER, "_r").schema.names == ["x", "x_right", "x_r"]
+        OutputShape.of(LEFT, LEFT, How.INNER, "")
+    assert OutputShape.of(left, right, How.INNER, "_r").schema.names == ["x", "x_right", "x_r"]
 
 
 def test_selected_columns_keep_the_wanted_order() -> None:
-    whole = Shape.of(LEFT, RIGHT)
+    whole = OutputShape.of(LEFT, RIGHT)
     some = whole.select(["y", "id"])
     assert some.schema.names == ["y", "id"]
     assert some.origin == ((Side.RIGHT, "y"), (Side.LEFT, "id"))
@@ -61,7 +61,7 @@ def test_selected_columns_keep_the_wanted_order() -> None:
 
 def test_metadata_of_fields_is_kept() -> None:
     field = pa.field("x", pa.int64(), metadata={"unit": "EUR"})
-    shape = Shape.of(pa.schema([field]), pa.schema([field]), How.INNER, "_r")
+    shape = OutputShape.of(pa.schema([field]), pa.schema([field]), How.INNER, "_r")
     assert [f.metadata for f in shape.schema] == [{b"unit": b"EUR"}] * 2
 
 

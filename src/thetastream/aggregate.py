@@ -32,10 +32,10 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream.errors import DataError, SchemaError, suggest
-from thetastream.schema import Kind, kind_of, value_type
+from thetastream.schema import KeyKind, kind_of, value_type
 from thetastream.side import Side
 
-_NUMERIC = (Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
+_NUMERIC = (KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.DECIMAL, KeyKind.FLOAT)
 _BIAS = 1 << 63
 
 
@@ -64,7 +64,7 @@ class Summary(Enum):
                 f"{suggest(str(name), known)}"
             ) from None
 
-    def takes(self, kind: Kind | None) -> bool:
+    def takes(self, kind: KeyKind | None) -> bool:
         """Whether values of a kind can be aggregated so; None is a kind that has no order."""
         if self is Summary.COUNT:
             return True

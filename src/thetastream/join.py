@@ -28,7 +28,7 @@ from thetastream.data.batch import conform
 from thetastream.data.rows import check_gatherable
 from thetastream.duration import Interval
 from thetastream.engine.engine import Engine, shape_of
-from thetastream.engine.output.batches import Batches, Flow, Part
+from thetastream.engine.output.batches import Batches, Flow, OutputPart
 from thetastream.engine.outside import Outside, Tops
 from thetastream.engine.query import Query, patience
 from thetastream.engine.report import explanation, snapshot
@@ -39,7 +39,7 @@ from thetastream.output_mode import Output
 from thetastream.plan import kernels as plan_kernels
 from thetastream.plan.choice import Explanation
 from thetastream.plan.tactic import Tactic
-from thetastream.shape import NUMBERS, Shape
+from thetastream.shape import NUMBERS, OutputShape
 from thetastream.side import How, Side
 from thetastream.window import Window
 
@@ -118,7 +118,7 @@ class StreamJoin:
         self._tops = Tops(self._query.streams, None)
         self._early: list[tuple[Side, pa.RecordBatch]] = []
         self._skipped = dict.fromkeys(Side, 0)
-        self._held: list[Part] = []
+        self._held: list[OutputPart] = []
         self._flushed = False
         self._broken = False
         prepare(data_kernels, box_kernels, plan_kernels)
@@ -287,9 +287,9 @@ class StreamJoin:
             while self._skipped[side] + self._early[0][1].num_rows <= window.oldest(count, side):
                 self._skipped[side] += self._early.pop(0)[1].num_rows
 
-    def _one_sided(self) -> list[Part]:
+    def _one_sided(self) -> list[OutputPart]:
         """The other side never came: its columns are unknown, so only this side's are given."""
-        parts: list[Part] = []
+        parts: list[OutputPart] = []
         for side, batch in self._early:
             if self._query.gives(side):
                 given = self._alone(side, batch)
@@ -314,7 +314,9 @@ class StreamJoin:
             for found in query.aggregates
         }
         fields = [pa.field(name, column.type) for name, column in unseen.items()]
-        shape = Shape.of(batch.schema, None, query.how, query.suffix, query.columns, fields=fields)
+        shape = OutputShape.of(
+            batch.schema, None, query.how, query.suffix, query.columns, fields=fields
+        )
         arrays = [
             unseen[name] if name in unseen else batch.column(name) for _, name in shape.origin
         ]

@@ -21,7 +21,7 @@ _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY = 86400 * 10**9
 
 
-class Kind(Enum):
+class KeyKind(Enum):
     """The families of keys."""
 
     INTEGER = "integer"
@@ -39,19 +39,19 @@ class Kind(Enum):
     @property
     def is_temporal(self) -> bool:
         """Whether keys count ticks of time."""
-        return self in (Kind.DATE, Kind.TIME, Kind.NAIVE, Kind.ZONED, Kind.DURATION)
+        return self in (KeyKind.DATE, KeyKind.TIME, KeyKind.NAIVE, KeyKind.ZONED, KeyKind.DURATION)
 
     @property
     def is_ordered(self) -> bool:
         """Whether keys keep the order of values, so that ``<`` and bands can be indexed."""
-        return self is not Kind.BYTES
+        return self is not KeyKind.BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
     """How values become keys: ``scale`` decimal digits, or ``tick`` nanoseconds per key unit."""
 
-    kind: Kind
+    kind: KeyKind
     scale: int = 0
     tick: int = 0
 
@@ -65,17 +65,17 @@ class Domain:
                 )
             return Fraction(value.nanoseconds, self.tick)
         number = Fraction(value)
-        if self.kind.is_temporal and self.kind is not Kind.DATE and number:
+        if self.kind.is_temporal and self.kind is not KeyKind.DATE and number:
             raise SchemaError(
                 f"{value} has no unit, but the compared values are of kind {self.kind.value}; "
                 f"write INTERVAL '{abs(value)} seconds' or another unit"
             )
-        if self.kind is Kind.DATE:
+        if self.kind is KeyKind.DATE:
             return number * Fraction(_DAY, self.tick)
         return number * Fraction(10) ** self.scale if self.scale else number
 
     def __str__(self) -> str:
-        if self.kind is Kind.DECIMAL:
+        if self.kind is KeyKind.DECIMAL:
             return f"decimal of scale {self.scale}"
         if self.kind.is_temporal:
             return f"{self.kind.value} in {str(Interval(self.tick)).removeprefix('1 ')}s"
@@ -94,26 +94,26 @@ def tick(kind: pa.DataType) -> int:
     return _TICKS[kind.unit]
 
 
-def kind_of(kind: pa.DataType) -> Kind | None:
+def kind_of(kind: pa.DataType) -> KeyKind | None:
     """The family of an Arrow type; None when it cannot be a key."""
     kind = value_type(kind)
     tests = (
-        (pat.is_boolean, Kind.BOOLEAN),
-        (pat.is_uint64, Kind.UNSIGNED),
-        (pat.is_integer, Kind.INTEGER),
-        (pat.is_floating, Kind.FLOAT),
-        (pat.is_decimal, Kind.DECIMAL),
-        (pat.is_date, Kind.DATE),
-        (pat.is_time, Kind.TIME),
-        (pat.is_duration, Kind.DURATION),
+        (pat.is_boolean, KeyKind.BOOLEAN),
+        (pat.is_uint64, KeyKind.UNSIGNED),
+        (pat.is_integer, KeyKind.INTEGER),
+        (pat.is_floating, KeyKind.FLOAT),
+        (pat.is_decimal, KeyKind.DECIMAL),
+        (pat.is_date, KeyKind.DATE),
+        (pat.is_time, KeyKind.TIME),
+        (pat.is_duration, KeyKind.DURATION),
     )
     for test, found in tests:
         if test(kind):
             return found
     if pat.is_timestamp(kind):
-        return Kind.NAIVE if kind.tz is None else Kind.ZONED
+        return KeyKind.NAIVE if kind.tz is None else KeyKind.ZONED
     if _is_bytes(kind):
-        return Kind.BYTES
+        return KeyKind.BYTES
     return None
 
 
@@ -135,7 +135,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pat.is_string(kind) or pat.is_large_string(kind) or pat.is_string_view(kind))
 
 
-_NUMBERS = (Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT)
+_NUMBERS = (KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.DECIMAL, KeyKind.FLOAT)
 
 
 def common_domain(left: pa.DataType, right: pa.DataType, what: str) -> Domain:
@@ -151,28 +151,28 @@ def common_domain(left: pa.DataType, right: pa.DataType, what: str) -> Domain:
     assert a is not None and b is not None
     if a in _NUMBERS and b in _NUMBERS:
         return _number_domain(a, b, value_type(left), value_type(right))
-    if {a, b} == {Kind.NAIVE, Kind.ZONED} or {a, b} == {Kind.DATE, Kind.ZONED}:
+    if {a, b} == {KeyKind.NAIVE, KeyKind.ZONED} or {a, b} == {KeyKind.DATE, KeyKind.ZONED}:
         raise SchemaError(
             f"{what}: {left} and {right} cannot be compared: one has a time zone and the other has "
             "none; give both a zone, or take it off both"
         )
-    if {a, b} == {Kind.DATE, Kind.NAIVE}:
-        return Domain(Kind.NAIVE, tick=min(_fine_tick(left, right), _DAY))
+    if {a, b} == {KeyKind.DATE, KeyKind.NAIVE}:
+        return Domain(KeyKind.NAIVE, tick=min(_fine_tick(left, right), _DAY))
     same_text = _is_text(left) == _is_text(right)
-    if a is not b or (a is Kind.BYTES and not same_text):
+    if a is not b or (a is KeyKind.BYTES and not same_text):
         raise SchemaError(
             f"{what}: {left} cannot be compared with {right}; cast one of the columns"
         )
     return Domain(a, tick=_fine_tick(left, right)) if a.is_temporal else Domain(a)
 
 
-def _number_domain(a: Kind, b: Kind, left: pa.DataType, right: pa.DataType) -> Domain:
-    if Kind.FLOAT in (a, b):
-        return Domain(Kind.FLOAT)
-    if Kind.DECIMAL in (a, b):
+def _number_domain(a: KeyKind, b: KeyKind, left: pa.DataType, right: pa.DataType) -> Domain:
+    if KeyKind.FLOAT in (a, b):
+        return Domain(KeyKind.FLOAT)
+    if KeyKind.DECIMAL in (a, b):
         scales = [t.scale for t in (left, right) if pat.is_decimal(t)]
-        return Domain(Kind.DECIMAL, scale=max(0, *scales))
-    return Domain(Kind.UNSIGNED) if a is b is Kind.UNSIGNED else Domain(Kind.INTEGER)
+        return Domain(KeyKind.DECIMAL, scale=max(0, *scales))
+    return Domain(KeyKind.UNSIGNED) if a is b is KeyKind.UNSIGNED else Domain(KeyKind.INTEGER)
 
 
 def _fine_tick(left: pa.DataType, right: pa.DataType) -> int:

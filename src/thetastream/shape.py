@@ -19,7 +19,7 @@ from thetastream.side import How, Side
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class OutputShape:
     """Output columns: their schema, and for each its side and its name there.
 
     An aggregate is its own origin: the right side, and its own name.
@@ -44,7 +44,7 @@ class Shape:
         aggregates: Sequence[Aggregate] = (),
         *,
         fields: Sequence[pa.Field] | None = None,
-    ) -> Shape:
+    ) -> OutputShape:
         """The shape of a join; ``columns`` keeps only those, in that order.
 
         ``fields`` are the aggregates' columns where the types they come from are unknown.
@@ -58,7 +58,7 @@ class Shape:
         schema, origin = _whole(left, right, how, suffix, fields)
         return cls(schema, tuple(origin)).select(columns)
 
-    def select(self, columns: Sequence[str] | None) -> Shape:
+    def select(self, columns: Sequence[str] | None) -> OutputShape:
         """Keep the wanted output columns, in the wanted order."""
         if columns is None:
             return self
@@ -73,14 +73,14 @@ class Shape:
                 )
         kept = [places[name] for name in columns]
         schema = pa.schema([self.schema.field(at) for at in kept])
-        return Shape(schema, tuple(self.origin[at] for at in kept))
+        return OutputShape(schema, tuple(self.origin[at] for at in kept))
 
     def names(self, side: Side) -> set[str]:
         """The columns of a side that the output needs."""
         return {name for origin, name in self.origin if origin is side}
 
 
-NUMBERS = Shape(
+NUMBERS = OutputShape(
     pa.schema([(side.value, pa.int64()) for side in Side]),
     tuple((side, side.value) for side in Side),
 )
@@ -97,9 +97,9 @@ RANGES = pa.schema(
 )
 
 
-def fixed_shape(output: Output) -> Shape | None:
+def fixed_shape(output: Output) -> OutputShape | None:
     """The shape of an output that has no columns of the streams; None for rows."""
-    fixed = {Output.COUNT: Shape(COUNTS, ()), Output.RANGES: Shape(RANGES, ())}
+    fixed = {Output.COUNT: OutputShape(COUNTS, ()), Output.RANGES: OutputShape(RANGES, ())}
     return None if output is Output.ROWS else fixed.get(output, NUMBERS)
 
 

@@ -15,10 +15,10 @@ from thetastream.boxes.arrival import Census, Waiting, read_ranks, ready
 from thetastream.boxes.fresh import Fresh, Places, concatenated
 from thetastream.boxes.keys import Keys
 from thetastream.errors import DataError
-from thetastream.schema import Domain, Kind
+from thetastream.schema import Domain, KeyKind
 from thetastream.side import Side
 
-INTEGER = Domain(Kind.INTEGER)
+INTEGER = Domain(KeyKind.INTEGER)
 
 
 def fresh(ranks: list[int], *, side: Side = Side.LEFT, valid: list[bool] | None = None) -> Fresh:
@@ -128,7 +128,7 @@ def test_ranks_are_read() -> None:
     assert read(pa.array([], pa.int64())) == []
     assert read(pa.array([], pa.int64()), last=3) == []
     moments = pa.array([dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 2)], pa.timestamp("s"))
-    assert read(moments, domain=Domain(Kind.NAIVE, tick=10**9)) == [0, 86_400]
+    assert read(moments, domain=Domain(KeyKind.NAIVE, tick=10**9)) == [0, 86_400]
 
 
 def test_ranks_may_be_far_apart() -> None:

@@ -20,7 +20,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.condition.term import Bound, Compare, Condition, Difference, Term
 from thetastream.data.batch import float_keys
 from thetastream.duration import Interval
-from thetastream.schema import Domain, Kind
+from thetastream.schema import Domain, KeyKind
 from thetastream.side import Side
 
 INF, NAN = math.inf, math.nan
@@ -125,7 +125,7 @@ FLOAT_TEXTS = [
 @pytest.mark.parametrize("text", FLOAT_TEXTS)
 def test_floats(text: str) -> None:
     keys = float_keys(np.array(FLOATS)).tolist()
-    compare(term(text), Domain(Kind.FLOAT), FLOATS, keys, float)
+    compare(term(text), Domain(KeyKind.FLOAT), FLOATS, keys, float)
 
 
 _DECIMAL = st.one_of(
@@ -157,7 +157,7 @@ def test_any_float_term(arms: tuple[tuple[Condition, ...], ...], drawn: list[flo
     near = [math.nextafter(drawn[0], INF), drawn[0] + 0.1, -drawn[0]]
     values = [*drawn, *near, 0.0, INF, -INF, NAN]
     keys = float_keys(np.array(values)).tolist()
-    compare(Term(X.left, X.right, arms), Domain(Kind.FLOAT), values, keys, float)
+    compare(Term(X.left, X.right, arms), Domain(KeyKind.FLOAT), values, keys, float)
 
 
 # --- Whole numbers ------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ INTEGER_TEXTS = [
 
 @pytest.mark.parametrize("text", INTEGER_TEXTS)
 def test_integers(text: str) -> None:
-    compare(term(text), Domain(Kind.INTEGER), INTEGERS, INTEGERS, Fraction)
+    compare(term(text), Domain(KeyKind.INTEGER), INTEGERS, INTEGERS, Fraction)
 
 
 @given(
@@ -188,12 +188,15 @@ def test_integers(text: str) -> None:
 )
 def test_any_integer_term(arms: tuple[tuple[Condition, ...], ...], drawn: list[int]) -> None:
     values = [*drawn, LOW, HIGH, 0]
-    compare(Term(X.left, X.right, arms), Domain(Kind.INTEGER), values, values, Fraction)
+    compare(Term(X.left, X.right, arms), Domain(KeyKind.INTEGER), values, values, Fraction)
 
 
 def test_band_edges_saturate() -> None:
     ((low, high),) = intervals(
-        term("abs(l.x - r.x) <= 5"), Domain(Kind.INTEGER), Side.LEFT, np.array([HIGH - 2, LOW + 2])
+        term("abs(l.x - r.x) <= 5"),
+        Domain(KeyKind.INTEGER),
+        Side.LEFT,
+        np.array([HIGH - 2, LOW + 2]),
     )
     assert (low.tolist(), high.tolist()) == ([HIGH - 7, LOW], [HIGH, LOW + 7])
 
@@ -202,7 +205,7 @@ def test_unsigned_keys_saturate_at_their_own_ends() -> None:
     values = [0, 1, 6, 2**63 - 1, 2**63, 2**64 - 6, 2**64 - 1]
     keys = [value + LOW for value in values]
     for text in ("abs(l.x - r.x) <= 5", "l.x < r.x - 5", "l.x >= r.x + 5", "l.x != r.x"):
-        compare(term(text), Domain(Kind.UNSIGNED), values, keys, Fraction)
+        compare(term(text), Domain(KeyKind.UNSIGNED), values, keys, Fraction)
 
 
 # --- Scaled domains -----------------------------------------------------------------------------
@@ -217,7 +220,7 @@ def test_unsigned_keys_saturate_at_their_own_ends() -> None:
 )
 def test_decimals(text: str) -> None:
     cents = [0, 1, -1, 4, 5, 6, 100, 105, -100]
-    domain = Domain(Kind.DECIMAL, scale=2)
+    domain = Domain(KeyKind.DECIMAL, scale=2)
     compare(term(text), domain, [Fraction(cent, 100) for cent in cents], cents, Fraction)
 
 
@@ -238,11 +241,11 @@ def test_times(text: str, tick: int) -> None:
         return Fraction(value.nanoseconds if isinstance(value, Interval) else value)
 
     values = [Fraction(key * tick) for key in keys]
-    compare(term(text), Domain(Kind.NAIVE, tick=tick), values, keys, nanoseconds)
+    compare(term(text), Domain(KeyKind.NAIVE, tick=tick), values, keys, nanoseconds)
 
 
 def test_dates_count_days() -> None:
-    domain = Domain(Kind.DATE, tick=86_400 * 10**9)
+    domain = Domain(KeyKind.DATE, tick=86_400 * 10**9)
     compare(term("l.x - r.x <= 2"), domain, [0, 1, 2, 3], [0, 1, 2, 3], Fraction)
     compare(term("l.x < r.x + 1.5"), domain, [0, 1, 2, 3], [0, 1, 2, 3], Fraction)
 
@@ -250,7 +253,7 @@ def test_dates_count_days() -> None:
 def test_no_rows() -> None:
     none = np.empty(0, np.int64)
     for text in ("abs(l.x - r.x) <= 5 OR l.x > r.x + 9", "l.x != r.x", "l.x + 1 = r.x"):
-        for kind in (Kind.INTEGER, Kind.FLOAT):
+        for kind in (KeyKind.INTEGER, KeyKind.FLOAT):
             for low, high in intervals(term(text), Domain(kind), Side.LEFT, none):
                 assert low.size == high.size == 0
 
@@ -261,17 +264,17 @@ def test_no_rows() -> None:
 @pytest.mark.parametrize(
     ("text", "domain", "width"),
     [
-        ("abs(l.x - r.x) <= 5", Domain(Kind.INTEGER), 10.0),
-        ("abs(l.x - r.x) <= 0.5", Domain(Kind.FLOAT), 1.0),
-        ("r.x - l.x BETWEEN -1 AND 2", Domain(Kind.INTEGER), 3.0),
-        ("l.x >= r.x - 1 AND l.x <= r.x + 3", Domain(Kind.INTEGER), 4.0),
-        ("abs(l.x - r.x) <= 0.05", Domain(Kind.DECIMAL, scale=2), 10.0),
-        ("abs(l.x - r.x) <= INTERVAL '1 second'", Domain(Kind.NAIVE, tick=10**6), 2000.0),
-        ("abs(l.x - r.x) <= 5 AND l.x - r.x >= 0", Domain(Kind.INTEGER), 5.0),
-        ("l.x = r.x", Domain(Kind.INTEGER), None),
-        ("l.x < r.x", Domain(Kind.INTEGER), None),
-        ("l.x != r.x", Domain(Kind.INTEGER), None),
-        ("abs(l.x - r.x) >= 5", Domain(Kind.INTEGER), None),
+        ("abs(l.x - r.x) <= 5", Domain(KeyKind.INTEGER), 10.0),
+        ("abs(l.x - r.x) <= 0.5", Domain(KeyKind.FLOAT), 1.0),
+        ("r.x - l.x BETWEEN -1 AND 2", Domain(KeyKind.INTEGER), 3.0),
+        ("l.x >= r.x - 1 AND l.x <= r.x + 3", Domain(KeyKind.INTEGER), 4.0),
+        ("abs(l.x - r.x) <= 0.05", Domain(KeyKind.DECIMAL, scale=2), 10.0),
+        ("abs(l.x - r.x) <= INTERVAL '1 second'", Domain(KeyKind.NAIVE, tick=10**6), 2000.0),
+        ("abs(l.x - r.x) <= 5 AND l.x - r.x >= 0", Domain(KeyKind.INTEGER), 5.0),
+        ("l.x = r.x", Domain(KeyKind.INTEGER), None),
+        ("l.x < r.x", Domain(KeyKind.INTEGER), None),
+        ("l.x != r.x", Domain(KeyKind.INTEGER), None),
+        ("abs(l.x - r.x) >= 5", Domain(KeyKind.INTEGER), None),
     ],
 )
 def test_band_width(text: str, domain: Domain, width: float | None) -> None:

@@ -45,9 +45,9 @@ def test_threads_do_not_change_the_answer(command) -> None:
 def test_a_wrong_answer_is_noticed(command, monkeypatch: pytest.MonkeyPatch) -> None:
     right = oracle.join
 
-    def one_pair_less(*arguments: object) -> oracle.Answer:
+    def one_pair_less(*arguments: object) -> oracle.Truth:
         answer = right(*arguments)
-        return oracle.Answer(answer.pairs[1:], answer.late)
+        return oracle.Truth(answer.pairs[1:], answer.late)
 
     monkeypatch.setattr(oracle, "join", one_pair_less)
     result = command("demo", "--embedded", "--rows", "20000")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from thetastream.cli.files import Format, Source, Target
+from thetastream.cli.files import Format, InputFile, Target
 from thetastream.errors import DataError
 
 TABLE = pa.table(
@@ -30,7 +30,7 @@ def write(path: Path, table: pa.Table, *, force: bool = False) -> None:
 
 
 def read(path: Path, batch_rows: int = 3) -> pa.Table:
-    source = Source(path, batch_rows)
+    source = InputFile(path, batch_rows)
     batches = list(source)
     assert all(0 < batch.num_rows <= batch_rows for batch in batches)
     return pa.Table.from_batches(batches, source.schema)
@@ -48,15 +48,15 @@ def test_what_is_written_is_read(tmp_path: Path, ending: str) -> None:
 def test_an_empty_table_keeps_its_schema(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"empty{ending}"
     write(path, TABLE.schema.empty_table())
-    assert Source(path, 10).schema == TABLE.schema
+    assert InputFile(path, 10).schema == TABLE.schema
     assert read(path).num_rows == 0
 
 
 def test_parquet_knows_its_rows(tmp_path: Path) -> None:
     write(tmp_path / "t.parquet", TABLE)
     write(tmp_path / "t.csv", TABLE)
-    assert Source(tmp_path / "t.parquet", 3).rows == 10
-    assert Source(tmp_path / "t.csv", 3).rows is None
+    assert InputFile(tmp_path / "t.parquet", 3).rows == 10
+    assert InputFile(tmp_path / "t.csv", 3).rows is None
 
 
 def test_json_lines_of_values_json_does_not_have(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_what_cannot_be_read(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "t.parket").write_text("")
     with pytest.raises(DataError, match=message):
-        Source(tmp_path / name, 10)
+        InputFile(tmp_path / name, 10)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".jsonl"])

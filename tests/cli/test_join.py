@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thetastream.cli.files import Source, Target
+from thetastream.cli.files import InputFile, Target
 
 from ..processes import started
 
@@ -37,7 +37,7 @@ def save(path: Path, table: pa.Table) -> str:
 
 
 def load(path: Path) -> list[dict[str, Any]]:
-    return [row for batch in Source(path, 1000) for row in batch.to_pylist()]
+    return [row for batch in InputFile(path, 1000) for row in batch.to_pylist()]
 
 
 def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
@@ -101,7 +101,7 @@ def test_a_count_window_by_order(command, tmp_path: Path) -> None:
         )
         assert result.exit_code == 0, result.output
         assert pairs(load(output)) == wanted
-        assert Source(output, 1).schema.names == ["id", "id_right"]
+        assert InputFile(output, 1).schema.names == ["id", "id_right"]
 
 
 def test_one_file_joins_itself(command, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_no_match_is_an_empty_file(
     result = command("join", *files, "--on", "l.x > r.x + 10", "--count", "10", "-o", str(output))
     assert result.exit_code == 0, result.output
     assert load(output) == []
-    assert Source(output, 1).schema.names == ["x", "s", "id", "x_right", "s_right", "id_right"]
+    assert InputFile(output, 1).schema.names == ["x", "s", "id", "x_right", "s_right", "id_right"]
 
 
 def test_an_existing_output_is_kept(command, tmp_path: Path, files: tuple[str, str]) -> None:

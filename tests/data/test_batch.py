@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from thetastream.data.batch import conform, float_keys, keys_to_floats, plain, to_floats, to_keys
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import DataError, SchemaError
-from thetastream.schema import Domain, Kind, common_domain
+from thetastream.schema import Domain, KeyKind, common_domain
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SECOND, DAY = 10**9, 86_400 * 10**9
-INTEGER, FLOAT = Domain(Kind.INTEGER), Domain(Kind.FLOAT)
+INTEGER, FLOAT = Domain(KeyKind.INTEGER), Domain(KeyKind.FLOAT)
 SIGNED = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 SMALL_UNSIGNED = [pa.uint8(), pa.uint16(), pa.uint32()]
 
@@ -149,11 +149,11 @@ def test_decimals_are_their_unscaled_number(kind: pa.DataType) -> None:
     values = pa.array([Decimal("1.25"), Decimal("-0.01"), None, Decimal(0)], kind)
     assert keys(values) == [125, -1, None, 0]
     assert keys(values[1:]) == [-1, None, 0]
-    assert keys(values, Domain(Kind.DECIMAL, scale=4)) == [12500, -100, None, 0]
+    assert keys(values, Domain(KeyKind.DECIMAL, scale=4)) == [12500, -100, None, 0]
 
 
 def test_integers_against_decimals_are_scaled() -> None:
-    assert keys(pa.array([3, None, -1], pa.int16()), Domain(Kind.DECIMAL, scale=2)) == [
+    assert keys(pa.array([3, None, -1], pa.int16()), Domain(KeyKind.DECIMAL, scale=2)) == [
         300,
         None,
         -100,
@@ -184,7 +184,7 @@ def test_decimals_of_more_than_38_digits() -> None:
 
 
 def test_scaling_out_of_range() -> None:
-    domain = Domain(Kind.DECIMAL, scale=10)
+    domain = Domain(KeyKind.DECIMAL, scale=10)
     assert keys(pa.array([922_337_203], pa.int64()), domain) == [922_337_203 * 10**10]
     for big in (922_337_204, -922_337_204):
         with pytest.raises(DataError, match=rf"{big} leaves the range.*coarser unit or scale$"):
@@ -204,7 +204,7 @@ SINCE = (MOMENT - dt.datetime(1970, 1, 1)) // dt.timedelta(seconds=1)
 def test_timestamps(unit: str, per_second: int, zone: str | None) -> None:
     values = pa.array([SINCE * per_second, None, -per_second], pa.timestamp(unit, zone))
     assert keys(values) == [SINCE * per_second, None, -per_second]
-    kind = Kind.NAIVE if zone is None else Kind.ZONED
+    kind = KeyKind.NAIVE if zone is None else KeyKind.ZONED
     assert keys(values, Domain(kind, tick=1)) == [SINCE * SECOND, None, -SECOND]
 
 
@@ -218,7 +218,7 @@ def test_dates_times_and_durations() -> None:
     for kind in (pa.date32(), pa.date64()):
         values = pa.array([MOMENT.date(), None, dt.date(1969, 12, 31)], kind)
         assert keys(values) == [days, None, -1]
-        assert keys(values, Domain(Kind.NAIVE, tick=SECOND)) == [days * 86_400, None, -86_400]
+        assert keys(values, Domain(KeyKind.NAIVE, tick=SECOND)) == [days * 86_400, None, -86_400]
     for kind, per_second in (
         (pa.time32("s"), 1),
         (pa.time32("ms"), 1000),
@@ -231,7 +231,7 @@ def test_dates_times_and_durations() -> None:
 
 
 def test_times_out_of_the_range_of_the_finer_unit() -> None:
-    fine = Domain(Kind.NAIVE, tick=1)
+    fine = Domain(KeyKind.NAIVE, tick=1)
     assert keys(pa.array([9_223_372_036], pa.timestamp("s")), fine) == [9_223_372_036 * SECOND]
     with pytest.raises(DataError, match=r"l\.x: 2262-04-11.* leaves the range of the common unit"):
         keys(pa.array([9_223_372_037], pa.timestamp("s")), fine)
@@ -241,7 +241,7 @@ def test_times_out_of_the_range_of_the_finer_unit() -> None:
 
 def test_times_beyond_the_calendar() -> None:
     with pytest.raises(DataError, match="leaves the range of the common unit"):
-        keys(pa.array([2**60], pa.timestamp("s")), Domain(Kind.NAIVE, tick=1))
+        keys(pa.array([2**60], pa.timestamp("s")), Domain(KeyKind.NAIVE, tick=1))
 
 
 # --- Byte strings -------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ TEXTS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8
 
 
 def test_strings_of_every_layout_have_the_same_keys() -> None:
-    found = [keys(pa.array(WORDS, kind), Domain(Kind.BYTES)) for kind in TEXTS]
+    found = [keys(pa.array(WORDS, kind), Domain(KeyKind.BYTES)) for kind in TEXTS]
     assert all(other == found[0] for other in found)
     assert found[0][1] == found[0][7]
     assert found[0][6] is None

@@ -26,7 +26,7 @@ from thetastream.datasets import (
 )
 from thetastream.datasets.linear_road import COLUMNS
 from thetastream.datasets.real import VARIABLE
-from thetastream.datasets.traffic import FEET, VIDS, Traffic
+from thetastream.datasets.traffic import FEET, VIDS, TrafficSimulation
 from thetastream.errors import DataError
 
 from ..scale import scaled
@@ -327,7 +327,7 @@ def test_too_many_vehicles_on_the_road(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_hour_of_entries_is_known_beforehand() -> None:
-    traffic = Traffic(rate=60, growth=1.0)
+    traffic = TrafficSimulation(rate=60, growth=1.0)
     assert traffic.entered(0) == 0
     assert traffic.entered(3_600) == 60 * 60 * 3 // 2
 

@@ -18,7 +18,7 @@ from thetastream.plan import estimate as pricing
 from thetastream.plan.choice import SAMPLE, Choice, Explanation, choose, sample
 from thetastream.plan.cost import Cost, predict
 from thetastream.plan.layout import Ordered
-from thetastream.plan.tactics.cells import Cells
+from thetastream.plan.tactics.cells import CellLayout
 from thetastream.plan.tactics.nested_loop import Scan
 from thetastream.prices.constants import CALIBRATED, Constants
 from thetastream.side import Side
@@ -139,7 +139,7 @@ def test_two_unselective_bands_become_cells() -> None:
     text = "abs(l.x - r.x) <= 500 AND abs(l.y - r.y) <= 500"
     binding, left, right = drawn(text, x=uniform(10**6), y=uniform(10**6))
     choice = choose(binding, Side.LEFT, "auto", 1e6, left, right)
-    assert isinstance(choice.layout, Cells)
+    assert isinstance(choice.layout, CellLayout)
 
 
 def test_an_equality_that_selects_nothing_does_not_decide() -> None:
@@ -175,7 +175,7 @@ def test_cells_are_left_when_keys_drift_off_their_end() -> None:
     text = "l.k = r.k AND l.x < r.x AND l.x + 9 > r.x"
     here = drawn(text, k=uniform(5), x=uniform(1000))
     first = choose(here[0], Side.LEFT, "cells", 1e6, *here[1:])
-    assert isinstance(first.layout, Cells)
+    assert isinstance(first.layout, CellLayout)
     far = drawn(text, k=uniform(5), x=lambda random, rows: 2**60 + random.integers(0, 1000, rows))
     later = choose(here[0], Side.LEFT, "cells", 1e6, *far[1:], current=first)
     assert later.layout is not first.layout

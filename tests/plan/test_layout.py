@@ -21,9 +21,9 @@ from thetastream.plan.choice import sample
 from thetastream.plan.layout import Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactic import Tactic
-from thetastream.plan.tactics.cells import Cells, Quantizer
+from thetastream.plan.tactics.cells import CellLayout, Quantizer
 from thetastream.plan.tactics.family import Options
-from thetastream.plan.tactics.hash import Hashed
+from thetastream.plan.tactics.hash import HashLayout
 from thetastream.plan.tactics.ibwj import Indexed
 from thetastream.plan.tactics.nested_loop import Scan
 from thetastream.side import Side
@@ -168,9 +168,9 @@ def test_rows_that_cannot_match_are_left_out() -> None:
 
 def test_a_single_equality_is_not_checked_twice() -> None:
     fields = bound("l.x = r.x AND l.y < r.y").fields(Side.LEFT)
-    assert Hashed(fields, fields[:1]).checks == fields[1:]
+    assert HashLayout(fields, fields[:1]).checks == fields[1:]
     both = bound("l.x = r.x AND l.k = r.k").fields(Side.LEFT)
-    assert Hashed(both, both).checks == both, "two hashes may collide"
+    assert HashLayout(both, both).checks == both, "two hashes may collide"
 
 
 def test_layouts_in_words() -> None:
@@ -190,10 +190,10 @@ def test_layouts_in_words() -> None:
     }
     shown = Ordered(fields, band, "rap-table", {"domain": (0, 9)}).as_dict()
     assert shown["parameters"] == {"domain": [0, 9]}, "plain values"
-    assert Hashed(fields, [point]).describe() == "hash of l.k = r.k"
-    cells = Cells(fields, [point], None, 1, band, Quantizer(0, 0))
+    assert HashLayout(fields, [point]).describe() == "hash of l.k = r.k"
+    cells = CellLayout(fields, [point], None, 1, band, Quantizer(0, 0))
     assert cells.describe() == f"(l.k = r.k), then order of {band}"
-    wide = Cells(fields, [], band, 2, point, Quantizer(0, 0))
+    wide = CellLayout(fields, [], band, 2, point, Quantizer(0, 0))
     assert wide.describe() == f"(cell of 8 of {band}), then order of l.k = r.k"
     assert Scan(fields).index == "nested-loop"
     assert "nested loop" in Scan(fields).describe()

@@ -13,7 +13,7 @@ from thetastream.aggregate import Aggregate
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
 from thetastream.plan.tactic import Tactic
-from thetastream.shape import Shape
+from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 from thetastream.spark.theta import step as step_module
 from thetastream.spark.theta.packing import Packer
@@ -90,7 +90,7 @@ def answer_of(
     schemas: dict[Side, Any], how: How, aggregates: tuple[Aggregate, ...] = ()
 ) -> tuple[tuple[str, Side, str], ...]:
     given = [pa.field(found.name, pa.null()) for found in aggregates]
-    shape = Shape.of(schemas[Side.LEFT], schemas[Side.RIGHT], how, "_right", fields=given)
+    shape = OutputShape.of(schemas[Side.LEFT], schemas[Side.RIGHT], how, "_right", fields=given)
     return tuple((n, *place) for n, place in zip(shape.schema.names, shape.origin, strict=True))
 
 

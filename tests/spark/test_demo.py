@@ -32,10 +32,10 @@ def test_it_agrees_with_the_oracle_and_notices_when_not(
     right = oracle.join
     sample = {}
 
-    def one_less(*arguments: Any) -> oracle.Answer:
+    def one_less(*arguments: Any) -> oracle.Truth:
         answer = right(*arguments)
         sample["pairs"] = sample.get("pairs", 0) + len(answer.pairs[:1])
-        return oracle.Answer(answer.pairs[1:], answer.late)
+        return oracle.Truth(answer.pairs[1:], answer.late)
 
     monkeypatch.setattr(oracle, "join", one_less)
     wrong = demo.difference(sample=100)

@@ -36,7 +36,7 @@ from thetastream.relation.join.answer import Answers
 from thetastream.relation.join.arrivals import Arrivals
 from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
-from thetastream.relation.join.metrics import Counters, RelationMetrics
+from thetastream.relation.join.metrics import RelationCounters, RelationMetrics
 from thetastream.relation.join.waiting import Segment
 from thetastream.relation.store import Relation
 from thetastream.side import How
@@ -77,7 +77,7 @@ class Baseline(ABC):
         self._suffix, self._names, self._batch_rows = suffix, columns, batch_rows
         self._clock: Clock = RealClock() if clock is None else clock
         self._memory = Memory(read_size(memory))
-        self._counters = Counters()
+        self._counters = RelationCounters()
         self._input = Arrivals(self._memory)
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()
         self._running: Phase | None = None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thetabench.rivals.kernels.mesh import meet
 from thetastream.data.rows import FixedView, concatenated, gatherable, is_fixed, raw_values
 from thetastream.relation.join.answer import StreamRows
-from thetastream.relation.join.matching import Boxes, Matching
+from thetastream.relation.join.matching import Matching, RelationBoxes
 from thetastream.relation.join.waiting import Segment
 
 __all__ = ["Held", "held_bytes"]
@@ -53,7 +53,7 @@ class Held:
         lows = np.ones(boxes, np.int64)
         highs = lows if matching.is_point else np.zeros(boxes, np.int64)
         least, most = (np.zeros(boxes * self._ranged, np.int64) for _ in range(2))
-        self._boxes = Boxes(lows, highs, least, most, pieces)
+        self._boxes = RelationBoxes(lows, highs, least, most, pieces)
         shape = (steps, room * pieces)
         self._first, self._stop, self._reach, self._box = (
             np.zeros(shape, np.int32) for _ in range(4)
@@ -69,7 +69,7 @@ class Held:
         self,
         batch: int,
         rows: pa.RecordBatch,
-        boxes: Boxes,
+        boxes: RelationBoxes,
         first: Array,
         stop: Array,
         segments: list[Segment],
@@ -99,12 +99,14 @@ class Held:
         self._segments[batch] = segments
         self.rows += size
 
-    def _part_bounds(self, boxes: Boxes, asking: Array) -> None:
+    def _part_bounds(self, boxes: RelationBoxes, asking: Array) -> None:
         """Keep upper bounds apart from lower ones once a point of the stream is several keys."""
         if np.array_equal(boxes.lows[asking], boxes.highs[asking]):
             return
         held = self._boxes
-        self._boxes = Boxes(held.lows, held.lows.copy(), held.least, held.most, self._pieces)
+        self._boxes = RelationBoxes(
+            held.lows, held.lows.copy(), held.least, held.most, self._pieces
+        )
         self.stream = StreamRows(self, self._boxes, self.stream.matched)
 
     def numbers(self, batch: int) -> Array:

@@ -44,7 +44,7 @@ from thetastream.relation.disk.clock import Costs, SimulatedClock
 from thetastream.relation.disk.device import aligned
 from thetastream.relation.disk.size import show_size
 from thetastream.relation.files.snapshot import Snapshot
-from thetastream.relation.join.matching import Boxes
+from thetastream.relation.join.matching import RelationBoxes
 from thetastream.relation.join.waiting import Segment
 
 __all__ = ["MeshJoin", "Shape", "best_shape"]
@@ -108,7 +108,7 @@ class _Ready:
     """Rows that will enter next, with what they ask: looked up many at a time."""
 
     rows: pa.RecordBatch
-    boxes: Boxes
+    boxes: RelationBoxes
     first: Array
     stop: Array
     segments: deque[Segment]
@@ -209,7 +209,7 @@ class MeshJoin(Baseline):
         self._clock.charge(rows=size)
         part = slice(ready.at * self._pieces, (ready.at + size) * self._pieces)
         boxes = ready.boxes
-        asked = Boxes(
+        asked = RelationBoxes(
             boxes.lows[part], boxes.highs[part], boxes.least[part], boxes.most[part], self._pieces
         )
         rows = ready.rows.slice(ready.at, size)
@@ -220,7 +220,7 @@ class MeshJoin(Baseline):
             self._ready = None
         self._account()
 
-    def _prepare(self, batch: pa.RecordBatch, segments: list[Segment]) -> Boxes:
+    def _prepare(self, batch: pa.RecordBatch, segments: list[Segment]) -> RelationBoxes:
         boxes = self._matching.boxes(batch)
         first, stop = self._snapshot.fences.ranges(boxes.lows, boxes.highs)
         self._ready = _Ready(batch, boxes, first, stop, deque(segments))

@@ -25,7 +25,7 @@ from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import PredicateError, SchemaError, suggest
-from thetastream.schema import Domain, Kind, common_domain, kind_of, tick, value_type
+from thetastream.schema import Domain, KeyKind, common_domain, kind_of, tick, value_type
 from thetastream.side import Side
 from thetastream.window import BoundTime, EventTime, Window
 
@@ -106,7 +106,7 @@ class Binding:
         floats = [
             key == NAN_KEY
             for key, bound in zip(keys, self.terms, strict=True)
-            if bound.domain.kind is Kind.FLOAT
+            if bound.domain.kind is KeyKind.FLOAT
         ]
         if not floats:
             return 0
@@ -154,7 +154,7 @@ def bind(
     for term in predicate.terms:
         kinds = [type_of(term.expression(side), types) for side in Side]
         domain = common_domain(kinds[0], kinds[1], str(term))
-        if domain.kind is Kind.BYTES:
+        if domain.kind is KeyKind.BYTES:
             residuals.append(_as_expression(term))
             if not term.is_equality:
                 continue
@@ -226,28 +226,28 @@ def _bind_time(
 ) -> tuple[Any, Domain, dict[Side, str]]:
     """The window in key units, how its times become keys, and their columns."""
     if window is None or not window.timed:
-        return None, Domain(Kind.INTEGER), {}
+        return None, Domain(KeyKind.INTEGER), {}
     clock = cast("EventTime", window)
     names = {side: clock.time[side.position] for side in Side}
     kinds = {side: value_type(schemas[side].field(names[side]).type) for side in Side}
     for side in Side:
         check_time_type(clock, kinds[side], f"{side.alias}.{names[side]}")
     domain = common_domain(kinds[Side.LEFT], kinds[Side.RIGHT], f"event time {clock.time}")
-    if domain.kind is Kind.DATE:
-        domain = Domain(Kind.DATE, tick=tick(pa.date32()))
+    if domain.kind is KeyKind.DATE:
+        domain = Domain(KeyKind.DATE, tick=tick(pa.date32()))
     return clock.bind(domain.tick if domain.kind.is_temporal else None, back=back), domain, names
 
 
 def check_time_type(window: EventTime, kind: pa.DataType, what: str) -> None:
     """SchemaError for a column that cannot be the event time of a window."""
     found = kind_of(kind)
-    if found in (Kind.DATE, Kind.NAIVE, Kind.ZONED):
+    if found in (KeyKind.DATE, KeyKind.NAIVE, KeyKind.ZONED):
         if not window.in_durations:
             raise SchemaError(
                 f"event time {what} is of type {kind}: give the window as a duration such as "
                 f"'10 minutes', not as the number {window.length}"
             )
-    elif found is Kind.INTEGER:
+    elif found is KeyKind.INTEGER:
         if window.in_durations:
             raise SchemaError(
                 f"event time {what} is of type {kind}: give the window as a whole number in the "

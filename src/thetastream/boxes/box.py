@@ -37,7 +37,7 @@ from thetastream.data.kernels.floats import (
     POSITIVE_INFINITY_KEY,
     last_sum_at_most,
 )
-from thetastream.schema import Domain, Kind
+from thetastream.schema import Domain, KeyKind
 from thetastream.side import Side
 from thetastream.window import saturating_add
 
@@ -72,7 +72,7 @@ def band_width(term: Term, domain: Domain) -> float | None:
 
 
 def _arm(arm: Arm, domain: Domain, fresh: Side, keys: Array) -> Pieces:
-    edges = _float_edges if domain.kind is Kind.FLOAT else _exact_edges
+    edges = _float_edges if domain.kind is KeyKind.FLOAT else _exact_edges
     parts = [edges(condition, domain, fresh, keys) for condition in arm]
     if len(parts) == 1:
         return parts[0]
@@ -137,7 +137,7 @@ def _steps(condition: Difference, domain: Domain, fresh: Side) -> tuple[int, int
 
 def plain_band(term: Term, domain: Domain, fresh: Side) -> tuple[int, int] | None:
     """The steps of a term that is one exact band and nothing else; they never change."""
-    if domain.kind is Kind.FLOAT or len(term.arms) != 1 or len(term.arms[0]) != 1:
+    if domain.kind is KeyKind.FLOAT or len(term.arms) != 1 or len(term.arms[0]) != 1:
         return None
     (condition,) = term.arms[0]
     if not isinstance(condition, Difference) or condition.low is None or condition.high is None:

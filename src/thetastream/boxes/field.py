@@ -19,7 +19,7 @@ from thetastream.boxes.box import Pieces, band_interval, band_width, intervals, 
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Function
 from thetastream.condition.term import Compare, Difference, Term
-from thetastream.schema import Domain, Kind
+from thetastream.schema import Domain, KeyKind
 from thetastream.side import Side
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Field:
         (condition,) = arms[0]
         if not isinstance(condition, Compare) or condition.op is not Function.EQ:
             return False
-        return self.domain.kind is not Kind.FLOAT or condition.shift(self.stored) is None
+        return self.domain.kind is not KeyKind.FLOAT or condition.shift(self.stored) is None
 
     @cached_property
     def width(self) -> float | None:
@@ -102,7 +102,7 @@ class Field:
         if self.width is None or self.width <= 0:
             return False
         conditions = self.terms[0].term.arms[0]
-        return self.domain.kind is not Kind.FLOAT or all(
+        return self.domain.kind is not KeyKind.FLOAT or all(
             isinstance(condition, Difference) for condition in conditions
         )
 

@@ -103,11 +103,11 @@ def explain(
 
 
 def _schemas(left: Path | None, right: Path | None) -> tuple[pa.Schema, pa.Schema] | None:
-    from thetastream.cli.files import Source
+    from thetastream.cli.files import InputFile
 
     if left is None:
         if right is not None:
             raise typer.BadParameter("--right-schema needs --left-schema")
         return None
-    schema = Source(left, 1).schema
-    return schema, schema if right is None else Source(right, 1).schema
+    schema = InputFile(left, 1).schema
+    return schema, schema if right is None else InputFile(right, 1).schema

@@ -47,7 +47,7 @@ class Format(Enum):
         )
 
 
-class Source:
+class InputFile:
     """A file that is read as a stream of record batches.
 
     ``schema`` is known before the first batch; ``rows`` too where the format records it, else None.
@@ -83,7 +83,7 @@ class Source:
 _Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
 
 
-def _open_parquet(source: Source) -> _Opened:
+def _open_parquet(source: InputFile) -> _Opened:
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(source.path)
@@ -91,31 +91,31 @@ def _open_parquet(source: Source) -> _Opened:
     return file.schema_arrow, file.iter_batches(batch_size=source.batch_rows)
 
 
-def _open_csv(source: Source) -> _Opened:
+def _open_csv(source: InputFile) -> _Opened:
     from pyarrow import csv
 
     reader = csv.open_csv(source.path)
     return reader.schema, iter(reader)
 
 
-def _open_json(source: Source) -> _Opened:
+def _open_json(source: InputFile) -> _Opened:
     from pyarrow import json as arrow_json
 
     reader = arrow_json.open_json(source.path)
     return reader.schema, iter(reader)
 
 
-def _open_arrow(source: Source) -> _Opened:
+def _open_arrow(source: InputFile) -> _Opened:
     reader = pa.ipc.open_file(pa.memory_map(str(source.path)))
     return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
 
 
-def _open_arrow_stream(source: Source) -> _Opened:
+def _open_arrow_stream(source: InputFile) -> _Opened:
     reader = pa.ipc.open_stream(pa.memory_map(str(source.path)))
     return reader.schema, iter(reader)
 
 
-_OPEN: dict[Format, Callable[[Source], _Opened]] = {
+_OPEN: dict[Format, Callable[[InputFile], _Opened]] = {
     Format.PARQUET: _open_parquet,
     Format.CSV: _open_csv,
     Format.JSON_LINES: _open_json,

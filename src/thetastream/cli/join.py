@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from thetastream import StreamJoin
     from thetastream.cli.feed import Push
-    from thetastream.cli.files import Source
+    from thetastream.cli.files import InputFile
     from thetastream.side import Side
 
 
@@ -111,7 +111,7 @@ def join(
 ) -> None:
     """Join two files as streams, in the order in which their rows would have come."""
     import thetastream as ts
-    from thetastream.cli.files import Source, Target
+    from thetastream.cli.files import InputFile, Target
     from thetastream.errors import StateError
     from thetastream.output_mode import Output
     from thetastream.side import Side
@@ -136,9 +136,9 @@ def join(
         )
     if output is not None:
         Target.refuse_existing(output, force=force)
-    sources = {Side.LEFT: Source(left, batch_rows)}
+    sources = {Side.LEFT: InputFile(left, batch_rows)}
     if right is not None:
-        sources[Side.RIGHT] = Source(right, batch_rows)
+        sources[Side.RIGHT] = InputFile(right, batch_rows)
     schemas = [source.schema for source in sources.values()]
     kept = [name.strip() for name in columns.split(",")] if columns else None
     engine = ts.StreamJoin(
@@ -196,7 +196,7 @@ def _first(rows: Iterator[pa.RecordBatch], limit: int, schema: pa.Schema) -> pa.
     return pa.Table.from_batches(shown, schema)
 
 
-def _pushes(sources: dict[Side, Source], options: WindowOptions) -> Iterator[Push]:
+def _pushes(sources: dict[Side, InputFile], options: WindowOptions) -> Iterator[Push]:
     from thetastream.cli import feed
 
     column = options.time or options.order
@@ -205,6 +205,6 @@ def _pushes(sources: dict[Side, Source], options: WindowOptions) -> Iterator[Pus
     return feed.in_step(sources, options.per_side(column))
 
 
-def _total(sources: dict[Side, Source]) -> int | None:
+def _total(sources: dict[Side, InputFile]) -> int | None:
     rows = [source.rows for source in sources.values()]
     return None if None in rows else sum(row for row in rows if row is not None)

@@ -19,7 +19,7 @@ from thetastream._jit.arrays import MOST, Array, Mask
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.data.kernels.hashing import hash_bytes
 from thetastream.errors import DataError, SchemaError, suggest
-from thetastream.schema import Domain, Kind, tick
+from thetastream.schema import Domain, KeyKind, tick
 
 _BIAS = np.int64(-(2**63))
 
@@ -186,11 +186,11 @@ def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:
     return hashes
 
 
-_CONVERT: dict[Kind, Callable[[pa.Array, Domain, str], Array]] = {
-    Kind.FLOAT: _from_floats,
-    Kind.DECIMAL: _from_decimals,
-    Kind.BYTES: _from_bytes,
-    Kind.UNSIGNED: _from_unsigned,
+_CONVERT: dict[KeyKind, Callable[[pa.Array, Domain, str], Array]] = {
+    KeyKind.FLOAT: _from_floats,
+    KeyKind.DECIMAL: _from_decimals,
+    KeyKind.BYTES: _from_bytes,
+    KeyKind.UNSIGNED: _from_unsigned,
 }
 
 

@@ -24,7 +24,7 @@ from thetastream.condition.normalize import fold
 from thetastream.data.batch import plain, to_floats, to_keys
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
-from thetastream.schema import Kind, common_domain, kind_of, tick
+from thetastream.schema import KeyKind, common_domain, kind_of, tick
 
 Lookup = Callable[[Column], pa.Array]
 
@@ -131,7 +131,7 @@ def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
     if pat.is_null(a.type) or pat.is_null(b.type):
         return pa.nulls(len(a), pa.bool_())
     domain = common_domain(a.type, b.type, what)
-    if domain.kind is Kind.BYTES:
+    if domain.kind is KeyKind.BYTES:
         return _ARROW[op](*_one_text_type(a, b))
     x, x_valid = to_keys(a, domain, what)
     y, y_valid = to_keys(b, domain, what)
@@ -195,14 +195,14 @@ def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.
         return _temporal(function, a, b, node)
     if function is Function.MOD:
         return _modulo(a, b, node)
-    if function is Function.DIV or Kind.FLOAT in kinds:
+    if function is Function.DIV or KeyKind.FLOAT in kinds:
         return _floating(_FLOATING[function], a, b)
-    if Kind.DECIMAL in kinds:
+    if KeyKind.DECIMAL in kinds:
         return _ARITHMETIC[function](_to_decimal(a), _to_decimal(b))
     return _ARITHMETIC[function](a.cast(pa.int64()), b.cast(pa.int64()))
 
 
-_NUMERIC = {Kind.INTEGER, Kind.UNSIGNED, Kind.DECIMAL, Kind.FLOAT}
+_NUMERIC = {KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.DECIMAL, KeyKind.FLOAT}
 
 
 def _to_decimal(values: pa.Array) -> pa.Array:
@@ -279,7 +279,9 @@ def _days(function: Function, dates: pa.Array, days: pa.Array) -> pa.Array:
 def _unary(integers: Any, floats: Any) -> Callable[[list[pa.Array], Call], pa.Array]:
     def call(args: list[pa.Array], node: Call) -> pa.Array:
         (values,) = args
-        if kind_of(values.type) not in _NUMERIC | {Kind.DURATION} and not pat.is_null(values.type):
+        if kind_of(values.type) not in _NUMERIC | {KeyKind.DURATION} and not pat.is_null(
+            values.type
+        ):
             raise SchemaError(f"{node}: expected a number, got {values.type}")
         if pat.is_floating(values.type):
             return floats(values.cast(pa.float64()))

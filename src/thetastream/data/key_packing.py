@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import LEAST, MOST, Array, Mask
 from thetastream.data.batch import to_keys
 from thetastream.errors import DataError, SchemaError, suggest
-from thetastream.schema import Domain, Kind, common_domain, kind_of, value_type
+from thetastream.schema import Domain, KeyKind, common_domain, kind_of, value_type
 
 Key = str | Sequence[str] | Mapping[str, tuple[int, int] | None]
 _WORD = 64
 _FEW = 16
-_WHOLE = (Kind.INTEGER, Kind.UNSIGNED, Kind.BOOLEAN, Kind.DATE)
+_WHOLE = (KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.BOOLEAN, KeyKind.DATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class KeyPacker:
         self.bits = sum(part.bits for part in self._parts)
         """Bits of a packed key."""
         self._check_bits()
-        plain = (Kind.INTEGER, Kind.BOOLEAN)
+        plain = (KeyKind.INTEGER, KeyKind.BOOLEAN)
         self._plain = all(part.domain.kind in plain for part in self._parts)
 
     def _check_bits(self) -> None:
@@ -355,9 +355,9 @@ def _part(column: pa.Field, span: tuple[int, int] | None) -> _Part:
     return _Part(column.name, kind, domain, low, high)
 
 
-def _span(kind: pa.DataType, family: Kind | None) -> tuple[int, int]:
+def _span(kind: pa.DataType, family: KeyKind | None) -> tuple[int, int]:
     """The keys that values of a type can have."""
-    if family is Kind.BOOLEAN:
+    if family is KeyKind.BOOLEAN:
         return 0, 1
     width = 32 if pat.is_date(kind) else kind.bit_width
     if pat.is_unsigned_integer(kind) and width < _WORD:

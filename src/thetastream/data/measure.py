@@ -27,7 +27,7 @@ from thetastream._jit.arrays import Mask
 from thetastream.data.batch import plain, to_floats, to_keys
 from thetastream.data.rows import Ring
 from thetastream.data.values import Values
-from thetastream.schema import Domain, Kind, kind_of, tick, value_type
+from thetastream.schema import Domain, KeyKind, kind_of, tick, value_type
 
 ALL_VALID = np.empty(0, np.uint8)
 
@@ -53,9 +53,9 @@ def numbers(values: pa.Array | pa.ChunkedArray, what: str) -> tuple[NDArray[Any]
     return to_keys(values, _own_domain(kind, values.type), what)
 
 
-def _own_domain(kind: Kind, type_: pa.DataType) -> Domain:
+def _own_domain(kind: KeyKind, type_: pa.DataType) -> Domain:
     """The domain of values that meet only their like."""
-    if kind is Kind.DECIMAL:
+    if kind is KeyKind.DECIMAL:
         return Domain(kind, scale=type_.scale)
     return Domain(kind, tick=tick(type_)) if kind.is_temporal else Domain(kind)
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from thetastream.datasets.real import load_lrb
-from thetastream.datasets.traffic import FEET, ROUND, VIDS, Reports, Traffic
+from thetastream.datasets.traffic import FEET, ROUND, VIDS, Reports, TrafficSimulation
 from thetastream.errors import DataError, suggest
 
 COLUMNS = (
@@ -74,7 +74,7 @@ def linear_road_table(
     >>> table.slice(0, 1).to_pylist()
     [{'time': 8, 'vid': 0, 'speed': 10, 'seg': 4, 'pos': 21120}]
     """
-    traffic = Traffic(expressways, rate, growth, accidents, seed)
+    traffic = TrafficSimulation(expressways, rate, growth, accidents, seed)
     names = _chosen(columns)
     batches = [batch for _, batch in _rounds(traffic, _length(seconds), positions, names)]
     return pa.Table.from_batches(batches, _schema(names)).combine_chunks()
@@ -100,7 +100,7 @@ def linear_road_batches(
     >>> [batch.num_rows for batch in linear_road_batches(60, seconds=150, rate=60)]
     [90, 213, 153]
     """
-    traffic = Traffic(expressways, rate, growth, accidents, seed)
+    traffic = TrafficSimulation(expressways, rate, growth, accidents, seed)
     if every < 1:
         raise DataError(f"A batch covers at least one second; got every={every}.")
     length = None if seconds is None else _length(seconds)
@@ -148,7 +148,7 @@ def linear_road_keys(
     """
     if count < 0:
         raise DataError(f"count must not be negative; got {count}.")
-    traffic = Traffic(expressways, rate, growth, 0.0, seed)
+    traffic = TrafficSimulation(expressways, rate, growth, 0.0, seed)
     pieces: list[NDArray[np.int64]] = []
     found = 0
     for number, reports in enumerate(traffic.rounds(), start=1):
@@ -229,7 +229,7 @@ def _schema(names: Sequence[str]) -> pa.Schema:
 
 
 def _rounds(
-    traffic: Traffic, seconds: int | None, positions: bool, names: tuple[str, ...]
+    traffic: TrafficSimulation, seconds: int | None, positions: bool, names: tuple[str, ...]
 ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
     """The rows of every round, and their times."""
     rows, asked = 0, 0
@@ -279,7 +279,11 @@ def _fields(
 
 
 def _batches(
-    traffic: Traffic, seconds: int | None, every: int, positions: bool, names: tuple[str, ...]
+    traffic: TrafficSimulation,
+    seconds: int | None,
+    every: int,
+    positions: bool,
+    names: tuple[str, ...],
 ) -> Iterator[pa.RecordBatch]:
     """Cut the rounds into batches of ``every`` seconds."""
     parts: list[pa.RecordBatch] = []

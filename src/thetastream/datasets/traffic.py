@@ -112,7 +112,7 @@ class _Accident:
 
 
 @dataclass(frozen=True)
-class Traffic:
+class TrafficSimulation:
     """What is simulated; :meth:`rounds` does it.
 
     ``rate`` vehicles enter each expressway in the first minute; ``growth`` is the part of it that

@@ -32,7 +32,7 @@ from thetastream.engine.emit.registry import emitter_of
 from thetastream.engine.lifetime.base import Setting
 from thetastream.engine.lifetime.registry import lifetime_of
 from thetastream.engine.output.answer import check_ranges
-from thetastream.engine.output.batches import Part
+from thetastream.engine.output.batches import OutputPart
 from thetastream.engine.outside import Outside
 from thetastream.engine.planner import Planner
 from thetastream.engine.probe import Probe
@@ -40,7 +40,7 @@ from thetastream.engine.query import Query, Traits
 from thetastream.engine.stream import Stream
 from thetastream.metrics import Counters, SideCounters
 from thetastream.output_mode import Output
-from thetastream.shape import Shape, fixed_shape
+from thetastream.shape import OutputShape, fixed_shape
 from thetastream.side import Side
 
 
@@ -48,24 +48,24 @@ from thetastream.side import Side
 class Pushed:
     """What a push gave: parts of the output, and the rows that it stored."""
 
-    parts: list[Part]
+    parts: list[OutputPart]
     stored: list[Fresh] = field(default_factory=list)
 
 
 class Meeting(Protocol):
     """Another way for due rows to ask and be stored than a batch at a time."""
 
-    def meet(self, due: Sequence[Fresh]) -> list[Part]:
+    def meet(self, due: Sequence[Fresh]) -> list[OutputPart]:
         """Match the rows and store them; they are in their streams when this returns."""
 
 
-def shape_of(query: Query, schemas: Mapping[Side, pa.Schema]) -> Shape:
+def shape_of(query: Query, schemas: Mapping[Side, pa.Schema]) -> OutputShape:
     """The output columns of a query."""
     fixed = fixed_shape(query.output)
     if fixed is not None:
         return fixed
     left, right = schemas[Side.LEFT], schemas[Side.RIGHT]
-    return Shape.of(left, right, query.how, query.suffix, query.columns, query.aggregates)
+    return OutputShape.of(left, right, query.how, query.suffix, query.columns, query.aggregates)
 
 
 class Engine:
@@ -232,10 +232,10 @@ class Engine:
         self._emitter.close()
         return Pushed(parts, [rows for rows in due if rows.count])
 
-    def _arrive(self, due: Sequence[Fresh]) -> list[Part]:
+    def _arrive(self, due: Sequence[Fresh]) -> list[OutputPart]:
         """Rows whose turn has come ask and are stored; rows that nothing can meet leave."""
         lifetime = self.lifetime
-        parts: list[Part] = []
+        parts: list[OutputPart] = []
         if self._meeting is not None:
             parts += self._meeting.meet(due)
         else:
@@ -276,7 +276,7 @@ class Engine:
             stored.replace(rows.roles[role], first, before)
         self.counters.seconds["insert"] += perf_counter() - started
 
-    def _ask_and_store(self, rows: Fresh) -> list[Part]:
+    def _ask_and_store(self, rows: Fresh) -> list[OutputPart]:
         """Rows of one side ask the other, and are stored then."""
         side, lifetime = rows.side, self.lifetime
         first = self.append(rows)
@@ -293,9 +293,9 @@ class Engine:
         self.counters.seconds["expire"] += perf_counter() - started
         return parts
 
-    def _ask(self, rows: Fresh, first: int) -> list[Part]:
+    def _ask(self, rows: Fresh, first: int) -> list[OutputPart]:
         """Fresh rows, of ids ``first …``, look for stored ones."""
-        parts: list[Part] = []
+        parts: list[OutputPart] = []
         for side, role in self._asked[rows.side]:
             stream = self.by_role[role]
             seen = self.lifetime.sees(rows, first, role)
@@ -306,9 +306,9 @@ class Engine:
             parts += self._emitter.answer(rows, probe)
         return parts
 
-    def _leave(self, side: Side) -> list[Part]:
+    def _leave(self, side: Side) -> list[OutputPart]:
         """Rows that nothing can meet any more: emit the unmatched, forget them all."""
-        parts: list[Part] = []
+        parts: list[OutputPart] = []
         for role in self._kept[side]:
             parts += self._emitter.final(role, self.lifetime.final(side, role))
         started = perf_counter()

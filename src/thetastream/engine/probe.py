@@ -33,7 +33,7 @@ _SORT_FROM = 64
 _SLICE = 8192
 
 
-class Reader:
+class AnswerReader:
     """An answer being read, with its own count of candidates (threads share no counter)."""
 
     pairs: Iterator[Pair]
@@ -165,7 +165,7 @@ class Probe:
             self.counters.seconds["probe"] += perf_counter() - started
             self.stored.spent.probe += thread_time() - working
 
-    def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], Reader]:
+    def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], AnswerReader]:
         """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.
 
         The index is asked now: what it stores later does not change the answer. ``boxed``: boxes
@@ -176,8 +176,8 @@ class Probe:
         owners = boxes.owners
         window = None if self.window is None else tuple(edge[owners] for edge in self.window)
 
-        def start() -> Reader:
-            reader = Reader()
+        def start() -> AnswerReader:
+            reader = AnswerReader()
             reader.pairs = self._filtered(reader, answer.again(), owners, window, boxed)
             return reader
 
@@ -185,7 +185,7 @@ class Probe:
 
     def _filtered(
         self,
-        reader: Reader,
+        reader: AnswerReader,
         answer: Iterator[Pair],
         owners: Array,
         window: tuple[Array, ...] | None,
@@ -278,7 +278,7 @@ def collect(
 
 def _too_many(
     probe: Probe,
-    start: list[Callable[[], Reader]],
+    start: list[Callable[[], AnswerReader]],
     see: Callable[[Array, Array], None] | None,
 ) -> Matches:
     """More pairs than are held: forget them, and compute them again as they are read."""
@@ -289,7 +289,9 @@ def _too_many(
     return Matches([], partial(_counted, probe, start, [0]))
 
 
-def _counted(probe: Probe, start: list[Callable[[], Reader]], seen: list[int]) -> Iterator[Pair]:
+def _counted(
+    probe: Probe, start: list[Callable[[], AnswerReader]], seen: list[int]
+) -> Iterator[Pair]:
     """Read one slice after the other, counting time, and matches once however often it is read."""
     read, counters = 0, probe.counters
     for begin in start:

@@ -24,7 +24,7 @@ S = TypeVar("S")
 KEPT = 1 << 18  # pairs of an open question that are computed and kept; above, rows are copied
 
 
-class View(Protocol):
+class StructureView(Protocol):
     """What a question reads: the structure as it is, or a copy."""
 
     @property
@@ -43,7 +43,7 @@ class View(Protocol):
     def read(self, lows: Array, highs: Array, cursor: Array, positions: Array, rows: Array) -> int:
         """Write pairs from the cursor on and move it; gives how many."""
 
-    def copy(self) -> View:
+    def copy(self) -> StructureView:
         """The same rows, to stay as they are. Cursors go on in it."""
 
 
@@ -72,13 +72,15 @@ class Kept(ABC):
 class Question(Kept):
     """Boxes, and what their answer is read from: the structure, a copy of it, or kept chunks."""
 
-    def __init__(self, now: Callable[[], View], lows: Array, highs: Array, limit: int) -> None:
+    def __init__(
+        self, now: Callable[[], StructureView], lows: Array, highs: Array, limit: int
+    ) -> None:
         super().__init__()
         self._now = now
         self._lows, self._highs = lows, highs
         self._limit = limit
         self._first = np.ascontiguousarray(lows[0]), np.ascontiguousarray(highs[0])
-        self.view: View | None = None
+        self.view: StructureView | None = None
 
     def read(self) -> Iterator[tuple[Array, Array]]:
         given = 0
@@ -119,13 +121,13 @@ class Questions(Generic[S]):
     once, and not when the garbage collector comes by.
     """
 
-    def __init__(self, owner: S, now: Callable[[S], View]) -> None:
+    def __init__(self, owner: S, now: Callable[[S], StructureView]) -> None:
         self._owner = ref(owner)
         self._make = now
         self._open: WeakSet[Question] = WeakSet()
 
     @property
-    def _now(self) -> Callable[[], View]:
+    def _now(self) -> Callable[[], StructureView]:
         owner = self._owner()
         assert owner is not None, "whoever asks holds the structure"
         return partial(self._make, owner)
@@ -140,7 +142,7 @@ class Questions(Generic[S]):
         """Before a change: give open questions what they need to stay as they are."""
         if not self._open:
             return
-        copy: View | None = None
+        copy: StructureView | None = None
         for question in list(self._open):
             if question.keep(KEPT):
                 continue

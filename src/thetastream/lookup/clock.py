@@ -24,14 +24,14 @@ from thetastream.boxes.binding import check_time_type
 from thetastream.data.batch import to_keys
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError, WindowError, suggest
-from thetastream.schema import Domain, Kind, common_domain, tick, value_type
+from thetastream.schema import Domain, KeyKind, common_domain, tick, value_type
 from thetastream.side import Side
 from thetastream.window import CountWindow, TimeWindow, Window
 
 Length = str | timedelta | Interval | int
 
 
-class Clock(ABC):
+class WindowClock(ABC):
     """The moments of rows, and what a window means in them."""
 
     size: int
@@ -93,7 +93,7 @@ class Clock(ABC):
         """A length as users write it."""
 
 
-class _TimeClock(Clock):
+class _TimeClock(WindowClock):
     """Event time."""
 
     timed = True
@@ -113,8 +113,8 @@ class _TimeClock(Clock):
         self._type = value_type(schema.field(self.column).type)
         check_time_type(window, self._type, self.column)
         self._domain = common_domain(self._type, self._type, f"event time {self.column}")
-        if self._domain.kind is Kind.DATE:
-            self._domain = Domain(Kind.DATE, tick=tick(pa.date32()))
+        if self._domain.kind is KeyKind.DATE:
+            self._domain = Domain(KeyKind.DATE, tick=tick(pa.date32()))
         self._unit = self._domain.tick if self._domain.kind.is_temporal else None
         bound = window.bind(self._unit)
         self.size, self.slide, self.lateness = bound.sizes[0], bound.slide, bound.lateness
@@ -164,7 +164,7 @@ class _TimeClock(Clock):
         return str(units) if self._unit is None else str(Interval(units * self._unit))
 
 
-class _CountClock(Clock):
+class _CountClock(WindowClock):
     """Arrival numbers."""
 
     def __init__(self, window: CountWindow) -> None:
@@ -201,7 +201,7 @@ class _CountClock(Clock):
         return f"{units} rows"
 
 
-def clock_of(window: Window, schema: pa.Schema) -> Clock:
+def clock_of(window: Window, schema: pa.Schema) -> WindowClock:
     """The clock of a window over rows of a schema."""
     if isinstance(window, TimeWindow):
         return _TimeClock(window, schema)

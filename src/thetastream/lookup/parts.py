@@ -24,7 +24,7 @@ _BLOCK = 4096  # rows looked at together to find the first that is still wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WindowPart:
     """An index, and between which moments its rows lie."""
 
     index: Index
@@ -58,7 +58,7 @@ class Parts(ABC):
         if ids.size:
             self._insert(keys, ids, moments)
 
-    def in_order(self, part: Part) -> bool:
+    def in_order(self, part: WindowPart) -> bool:
         """Whether the newest row of a part is also its latest."""
         return part.first > self._disorder
 
@@ -73,7 +73,7 @@ class Parts(ABC):
         """
 
     @abstractmethod
-    def between(self, since: int, until: int) -> Iterator[Part]:
+    def between(self, since: int, until: int) -> Iterator[WindowPart]:
         """The parts that may hold rows of a period, the latest first."""
 
 
@@ -92,10 +92,10 @@ class _Slots(Parts):
         slots = self.index.slots_between(-(2**63), 2**63 - 1)
         return min((slot.first for slot in slots), default=following)
 
-    def between(self, since: int, until: int) -> Iterator[Part]:
+    def between(self, since: int, until: int) -> Iterator[WindowPart]:
         for slot in reversed(self.index.slots_between(since, until)):
             self.index.touch(1)
-            yield Part(slot.index, slot.least, slot.greatest, slot.first)
+            yield WindowPart(slot.index, slot.least, slot.greatest, slot.first)
 
 
 class _Whole(Parts):
@@ -129,9 +129,9 @@ class _Whole(Parts):
             self._least = int(moments[at])
         return self._first
 
-    def between(self, since: int, until: int) -> Iterator[Part]:
+    def between(self, since: int, until: int) -> Iterator[WindowPart]:
         if self._least <= until and self._greatest >= since:
-            yield Part(self.index, self._least, self._greatest, self._first)
+            yield WindowPart(self.index, self._least, self._greatest, self._first)
 
 
 def parts_of(

@@ -38,8 +38,8 @@ from thetastream.errors import DataError, RegistryError, SchemaError, StateError
 from thetastream.index.folding import Fold
 from thetastream.index.registry import check_parameters
 from thetastream.index.slotted.ptwi import Ptwi
-from thetastream.lookup.clock import Clock, Length, clock_of
-from thetastream.lookup.parts import Part, Parts, parts_of
+from thetastream.lookup.clock import Length, WindowClock, clock_of
+from thetastream.lookup.parts import Parts, WindowPart, parts_of
 from thetastream.plan.tactic import Tactic
 from thetastream.window import Window
 
@@ -271,7 +271,9 @@ class WindowIndex:
 class _State:
     """What a window index holds, once its columns are known."""
 
-    def __init__(self, schema: pa.Schema, packer: KeyPacker, clock: Clock, parts: Parts) -> None:
+    def __init__(
+        self, schema: pa.Schema, packer: KeyPacker, clock: WindowClock, parts: Parts
+    ) -> None:
         self.schema, self.packer, self.clock, self.parts = schema, packer, clock, parts
         self.rows = Rows(schema, schema.names)
         self._moments = Ring(np.int64)
@@ -379,7 +381,7 @@ class _State:
                 break
         return found
 
-    def _latest_in(self, part: Part, keys: Array, since: int, until: int) -> Array:
+    def _latest_in(self, part: WindowPart, keys: Array, since: int, until: int) -> Array:
         find = getattr(part.index, "find", None)
         if find is not None and part.inside(since, until) and self.parts.in_order(part):
             newest: Array = find(keys)

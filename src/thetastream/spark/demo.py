@@ -369,7 +369,7 @@ class Demo:
         """The result rows that the file sink holds."""
         return self._spark.read.parquet(str(self.output))
 
-    def difference(self, sample: int = SAMPLE) -> Difference:
+    def difference(self, sample: int = SAMPLE) -> Discrepancy:
         """Compare all result rows of a sample of trades with the oracle's."""
         trades = self.streams.trades
         step = max(1, trades.num_rows // sample)
@@ -378,7 +378,7 @@ class Demo:
         ids = [trades["id"][row].as_py() for row in rows]
         result = self.result()
         found = result.where(result["id"].isin(ids)).select("id", "id_right").collect()
-        return Difference(len(rows), wanted, Counter(map(tuple, found)), result.count())
+        return Discrepancy(len(rows), wanted, Counter(map(tuple, found)), result.count())
 
     def _expected(self, row: int) -> list[tuple[int, int]]:
         """The pairs of one trade: the oracle's choice among the quotes anywhere near it.
@@ -408,7 +408,7 @@ _PREDICATE = Predicate.parse(ON)
 
 
 @dataclass(frozen=True)
-class Difference:
+class Discrepancy:
     """What a sample of trades should have met, and what it has."""
 
     trades: int

@@ -101,7 +101,7 @@ def _pairs(batch: Any, names: tuple[str, str]) -> list[Pair]:
     return list(zip(left, right, strict=True))
 
 
-def run_oracle(scenario: Scenario) -> oracle.Answer:
+def run_oracle(scenario: Scenario) -> oracle.Truth:
     """The truth about a scenario."""
     return oracle.join(
         scenario.pushes, scenario.on, scenario.window, scenario.how, scenario.self_join

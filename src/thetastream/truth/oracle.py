@@ -38,7 +38,7 @@ from thetastream.side import How, Side
 from thetastream.truth.sessions import assign_sessions
 from thetastream.window import CountWindow, EventTime, SessionWindow, TimeWindow, Unbounded, Window
 
-__all__ = ["Answer", "Arrived", "Moment", "arrive", "evaluate", "join", "matches", "meet", "read"]
+__all__ = ["Arrived", "Moment", "Truth", "arrive", "evaluate", "join", "matches", "meet", "read"]
 
 DAY = 86_400 * 10**9
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -55,7 +55,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Truth:
     """Row numbers per side (None where a side is missing), and how many rows were late.
 
     A row's number is its place among all rows ever pushed on its side, late ones included.
@@ -71,7 +71,7 @@ def join(
     window: Window,
     how: str | How = "inner",
     self_join: bool = False,
-) -> Answer:
+) -> Truth:
     """Join what was pushed, ``(left, right)`` per push, each an Arrow table, a batch or None.
 
     >>> left, right = pa.table({"x": [1, 5]}), pa.table({"x": [4, 9]})
@@ -98,7 +98,7 @@ def join(
         if how.keeps(side):
             alone = [r.position for r in rows if not r.late and r.position not in matched[side]]
             answer += [(p, None) if side is Side.LEFT else (None, p) for p in alone]
-    return Answer(answer, {side.value: sum(row.late for row in stored[side]) for side in Side})
+    return Truth(answer, {side.value: sum(row.late for row in stored[side]) for side in Side})
 
 
 # --- Arrival ------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.rows import Ring, RowsView, gathered
 from thetastream.engine.engine import Engine
-from thetastream.engine.output.batches import Batches, Flow, Part, rechunked
+from thetastream.engine.output.batches import Batches, Flow, OutputPart, rechunked
 from thetastream.engine.query import Query, Traits
 from thetastream.errors import DataError, PredicateError, RegistryError, StateError, suggest
 from thetastream.join import StreamJoin
@@ -272,7 +272,7 @@ class _Meeting:
 
     # --- One push -------------------------------------------------------------------------------
 
-    def meet(self, due: Sequence[Fresh]) -> list[Part]:
+    def meet(self, due: Sequence[Fresh]) -> list[OutputPart]:
         """Match the rows in arrival order, and store them."""
         engine, counters = self.engine, self.engine.counters
         if not any(rows.count for rows in due):
@@ -294,7 +294,7 @@ class _Meeting:
                 ring.expire(floor)
         return parts
 
-    def _given(self, pairs: list[tuple[Array, Array]]) -> list[Part]:
+    def _given(self, pairs: list[tuple[Array, Array]]) -> list[OutputPart]:
         if not pairs:
             return []
         engine, by_role = self.engine, self.engine.by_role

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.cli.files import Source, Target
+from thetastream.cli.files import InputFile, Target
 from thetastream.cli.relation import build as relation_build
 from thetastream.cli.relation import calibrate as relation_calibrate
 from thetastream.cli.relation import change as relation_change
@@ -45,7 +45,7 @@ def save(path: Path, rows: list[dict[str, Any]] | pa.Table) -> str:
 
 def load(path: Path) -> list[dict[str, Any]]:
     """Rows of a file; CSV has no NULL text, so that it is read as an empty one."""
-    rows = [row for batch in Source(path, 1000) for row in batch.to_pylist()]
+    rows = [row for batch in InputFile(path, 1000) for row in batch.to_pylist()]
     return [{name: None if value == "" else value for name, value in row.items()} for row in rows]
 
 
@@ -173,7 +173,7 @@ def test_no_match_is_an_empty_file(command, tmp_path: Path, parts: str) -> None:
     )
     assert result.exit_code == 0, result.output
     assert load(output) == []
-    assert Source(output, 1).schema.names == ["sale", "part", "part_right", "name", "price"]
+    assert InputFile(output, 1).schema.names == ["sale", "part", "part_right", "name", "price"]
 
 
 def test_what_exists_is_kept(command, tmp_path: Path, parts: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.data.rows import BatchView, gathered
 from thetastream.engine.emit import pairs as pairs_module
-from thetastream.engine.output.batches import Batches, Flow, Pieces, rechunked
+from thetastream.engine.output.batches import Batches, Flow, GatheredPart, rechunked
 from thetastream.metrics import Counters
 from thetastream.side import Side
 
@@ -83,7 +83,7 @@ def test_pieces_are_gathered_when_read() -> None:
         asked.append(i)
         return batch(i)
 
-    pieces = Pieces(gather, 2)
+    pieces = GatheredPart(gather, 2)
     assert asked == []
     assert pieces.read() == batch(0)
     assert asked == [0]
@@ -100,7 +100,7 @@ def test_an_interrupted_piece_is_gathered_again() -> None:
             raise failures.pop()
         return batch(i)
 
-    batches = Batches([Pieces(gather, 3)], Counters())
+    batches = Batches([GatheredPart(gather, 3)], Counters())
     assert next(batches) == batch(0)
     with pytest.raises(KeyboardInterrupt):
         next(batches)
@@ -145,7 +145,7 @@ def test_batches_read_all_parts_and_count_rows() -> None:
     counters = Counters()
     batches = Batches(
         [
-            Pieces(lambda i: batch(*range(i)), 3),
+            GatheredPart(lambda i: batch(*range(i)), 3),
             Flow(lambda: iter([batch(7, 8)])),
             Flow(lambda: iter([])),
         ],

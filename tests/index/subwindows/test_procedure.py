@@ -13,7 +13,7 @@ from thetastream.index import create, threads
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.part import Part
-from thetastream.index.subwindows.procedure import Create, Expire, Insert, Probe, workers
+from thetastream.index.subwindows.procedure import Create, Expire, Insert, SubwindowProbe, workers
 from thetastream.index.threads import Found, pool
 
 Array = NDArray[np.int64]
@@ -36,7 +36,7 @@ def test_commands_are_carried_out_in_order(count: int) -> None:
         assert (two.result().rows, two.result().full) == (6, True)
         (view,) = held.views(1, 6)
         boxes = np.array([[2, 9]])
-        answer = worker.ask(Probe(view, boxes, boxes, 10, 0, 2)).result()
+        answer = worker.ask(SubwindowProbe(view, boxes, boxes, 10, 0, 2)).result()
         pairs = [(p.tolist(), i.tolist()) for p, i in answer]
         assert pairs == [([0, 0, 1], [2, 3, 5])]
         worker.send(Expire(key)).result()
@@ -74,7 +74,9 @@ def test_a_share_of_the_boxes() -> None:
     held.insert(np.array([[1, 2, 3, 4]]), np.arange(4))
     (view,) = held.views(0, 4)
     lows = np.array([[1, 2, 3, 4]])
-    pairs = [Probe(view, lows, lows, 10, start, stop).run() for start, stop in ((0, 2), (2, 4))]
+    pairs = [
+        SubwindowProbe(view, lows, lows, 10, start, stop).run() for start, stop in ((0, 2), (2, 4))
+    ]
     found = [
         pair for some in pairs for p, i in some for pair in zip(p.tolist(), i.tolist(), strict=True)
     ]

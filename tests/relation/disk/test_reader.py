@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from thetastream.errors import RelationError
 from thetastream.relation.disk.clock import Costs, SimulatedClock
 from thetastream.relation.disk.device import BlockFile, Device, Simulated
-from thetastream.relation.disk.reader import Buffers, Reader
-from thetastream.relation.disk.readplan import Plan, plan, single_plan
+from thetastream.relation.disk.reader import BlockReader, Buffers
+from thetastream.relation.disk.readplan import ReadPlan, plan, single_plan
 
 Array = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -35,10 +35,12 @@ class Memory:
         self.threads: list[str] = []
         self.fail_at = -1
         self.gate: threading.Event | None = None
+        self.waiting = threading.Event()
 
     def read(self, starts: Array, counts: Array, buffer: Bytes) -> None:
         self.threads.append(threading.current_thread().name)
         if self.gate is not None and self.reads:
+            self.waiting.set()
             assert self.gate.wait(20)
         self.reads.append(starts.tolist())
         if len(self.reads) - 1 == self.fail_at:
@@ -63,13 +65,13 @@ class Wrapped:
         self.device.read(starts, counts, buffer)
 
 
-def singles(count: int) -> Plan:
+def singles(count: int) -> ReadPlan:
     """Blocks 0, 2, 4 …, each alone."""
     return single_plan(2 * np.arange(count), None, 3.0, 1.0, 1)
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> ReadPlan:
     shapes = st.tuples(st.integers(0, 4), st.sampled_from([1, 1, 2, 5]))
     leaves = draw(st.lists(shapes, max_size=12))
     spans = np.array([span for _, span in leaves], np.int64)
@@ -81,11 +83,11 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @given(plans(), st.integers(1, 12), st.integers(0, 3), st.booleans())
 def test_every_wanted_leaf_comes_once_and_in_order(
-    chosen: Plan, limit: int, ahead: int, background: bool
+    chosen: ReadPlan, limit: int, ahead: int, background: bool
 ) -> None:
     device = Memory(background)
     seen: list[int] = []
-    with Reader(device, chosen, limit, ahead) as reader:
+    with BlockReader(device, chosen, limit, ahead) as reader:
         for group in reader:
             assert (group.first, group.stop) == (len(seen), len(seen) + group.offsets.size)
             assert group.firsts[0] == group.first
@@ -109,7 +111,7 @@ def test_every_wanted_leaf_comes_once_and_in_order(
 def test_next_group_is_read_while_one_is_used() -> None:
     device = Memory()
     device.gate = threading.Event()
-    with Reader(device, singles(6), 2) as reader:
+    with BlockReader(device, singles(6), 2) as reader:
         first = next(reader)
         held = first.buffer.copy()
         assert device.reads == [[0, 2]]
@@ -133,7 +135,7 @@ def test_without_a_thread_a_group_is_read_when_it_is_asked_for(
     background: bool, ahead: int
 ) -> None:
     device = Memory(background)
-    with Reader(device, singles(4), 1, ahead) as reader:
+    with BlockReader(device, singles(4), 1, ahead) as reader:
         for count in range(1, 5):
             next(reader)
             assert len(device.reads) == count
@@ -144,7 +146,7 @@ def test_without_a_thread_a_group_is_read_when_it_is_asked_for(
 def test_an_error_comes_at_its_group(background: bool) -> None:
     device = Memory(background)
     device.fail_at = 2
-    with Reader(device, singles(5), 1) as reader:
+    with BlockReader(device, singles(5), 1) as reader:
         assert [next(reader).first, next(reader).first] == [0, 1]
         with pytest.raises(RelationError, match="block 7 is damaged"):
             next(reader)
@@ -155,8 +157,9 @@ def test_an_error_comes_at_its_group(background: bool) -> None:
 def test_close_waits_for_the_read_under_way() -> None:
     device = Memory()
     device.gate = threading.Event()
-    reader = Reader(device, singles(9), 1)
+    reader = BlockReader(device, singles(9), 1)
     next(reader)
+    assert device.waiting.wait(20)
     timer = threading.Timer(0.05, device.gate.set)
     timer.start()
     reader.close()
@@ -173,7 +176,7 @@ def test_simulated_time_passes_group_by_group(tmp_path: Path) -> None:
     device = Simulated(BlockFile(tmp_path / "blocks", 512), clock)
     moments = []
     source = Wrapped(device)
-    with Reader(source, singles(4), 2) as reader:
+    with BlockReader(source, singles(4), 2) as reader:
         for group in reader:
             moments.append(clock.now())
             assert group.buffer.view(np.int64)[::64].tolist() == group.starts.tolist()
@@ -185,12 +188,12 @@ def test_simulated_time_passes_group_by_group(tmp_path: Path) -> None:
 def test_buffers_are_kept_from_plan_to_plan() -> None:
     kept = Buffers()
     device = Memory()
-    with Reader(device, singles(4), 1, buffers=kept) as reader:
+    with BlockReader(device, singles(4), 1, buffers=kept) as reader:
         first = next(reader).buffer.ctypes.data
     assert kept.nbytes == 2 * BLOCK
-    with Reader(device, singles(3), 1, buffers=kept) as reader:
+    with BlockReader(device, singles(3), 1, buffers=kept) as reader:
         assert next(reader).buffer.ctypes.data == first
-    with Reader(device, singles(8), 4, buffers=kept) as reader:
+    with BlockReader(device, singles(8), 4, buffers=kept) as reader:
         assert reader.nbytes == kept.nbytes == 2 * 4 * BLOCK
         assert [group.first for group in reader] == [0, 4]
     kept.shrink(4 * BLOCK)
@@ -200,7 +203,7 @@ def test_buffers_are_kept_from_plan_to_plan() -> None:
 
 
 def test_one_group_needs_one_buffer() -> None:
-    with Reader(Memory(), singles(3), 8) as reader:
+    with BlockReader(Memory(), singles(3), 8) as reader:
         assert reader.groups == 1
         assert reader.nbytes == 3 * BLOCK
         assert [group.stop for group in reader] == [3]
@@ -208,4 +211,4 @@ def test_one_group_needs_one_buffer() -> None:
 
 def test_no_room_is_refused() -> None:
     with pytest.raises(RelationError, match="at least 1 block"):
-        Reader(Memory(), singles(1), 0)
+        BlockReader(Memory(), singles(1), 0)

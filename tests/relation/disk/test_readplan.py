@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from thetastream.errors import RelationError
-from thetastream.relation.disk.readplan import PLANS, Plan, greedy_plan, plan, single_plan
+from thetastream.relation.disk.readplan import PLANS, ReadPlan, greedy_plan, plan, single_plan
 
 Array = NDArray[np.int64]
 Wanted = tuple[Array, Array | None]
@@ -118,7 +118,7 @@ def test_numbers_that_are_read_only_or_far_apart_will_do(name: str) -> None:
 def test_nothing_wanted(name: str) -> None:
     nothing = np.empty(0, np.int64)
     chosen = PLANS[name](nothing, None, 1.0, 1.0, 5)
-    assert isinstance(chosen, Plan)
+    assert isinstance(chosen, ReadPlan)
     assert (len(chosen), chosen.blocks_read, chosen.wasted, chosen.longest) == (0, 0, 0, 0)
     assert chosen.cost(1.0, 1.0) == 0
 

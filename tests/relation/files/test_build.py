@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.errors import DataError, RelationError, SchemaError
 from thetastream.relation.files.build import Progress
-from thetastream.relation.files.sorting import Chunk, Sorter, stable_order
+from thetastream.relation.files.sorting import KeyedRows, Sorter, stable_order
 
 from ...scale import scaled
 from .build_cases import SMALL, built
@@ -219,7 +219,7 @@ def test_sorted_runs_are_merged_stably(parts: list[list[int]], budget: int, two:
             keys = np.array(part, np.int64)
             places = np.arange(number, number + len(part))
             batch = pa.record_batch({"n": places, "s": [str(key) for key in part]})
-            sorter.add(Chunk(batch, keys, places if two else None))
+            sorter.add(KeyedRows(batch, keys, places if two else None))
             number += len(part)
         chunks = list(sorter.sorted())
         assert os.listdir(folder) == []
@@ -238,7 +238,7 @@ def test_more_runs_than_are_merged_at_once(tmp_path: Path) -> None:
     keys = rng.integers(0, 50, 4000)
     for at in range(0, len(keys), 20):
         batch = pa.record_batch({"n": np.arange(at, at + 20)})
-        sorter.add(Chunk(batch, keys[at : at + 20]))
+        sorter.add(KeyedRows(batch, keys[at : at + 20]))
     assert len(os.listdir(tmp_path)) > 130
     found = np.concatenate([chunk.batch["n"].to_numpy() for chunk in sorter.sorted()])
     assert found.tolist() == np.argsort(keys, kind="stable").tolist()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from hypothesis import strategies as st
 
-from thetastream.relation.image.layout import Layout, Packed
+from thetastream.relation.image.layout import LeafLayout, Packed
 
 FIRST = 11  # the block of the first leaf
 _ZONES = [None, "UTC", "Europe/Berlin"]
@@ -271,8 +271,8 @@ def batches(draw: st.DrawFn, keys: int = 1, least: int = 0) -> pa.RecordBatch:
 
 def packed_with(
     batch: pa.RecordBatch, key: Any, block_bytes: int, fill: float
-) -> tuple[Layout, Packed]:
-    layout = Layout(batch.schema, key, block_bytes)
+) -> tuple[LeafLayout, Packed]:
+    layout = LeafLayout(batch.schema, key, block_bytes)
     keys, his, valid = layout.keys_of(batch)
     assert valid is None
     return layout, layout.pack(batch, keys, his, fill, FIRST)

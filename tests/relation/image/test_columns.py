@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thetastream.errors import DataError
 from thetastream.relation.image.codec import Form
 from thetastream.relation.image.columns import codec_of
-from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.layout import LeafLayout
 
 from .arrow_columns import FIRST, assert_same, batches, content, packed_with
 
@@ -97,7 +97,7 @@ def test_stored_types_give_the_same_leaves(batch: pa.RecordBatch, size: int, fil
         assert codec_of(codec.stored, "x").stored.equals(codec.stored)
     columns = [codec.decode(column) for codec, column in zip(codecs, batch.columns, strict=True)]
     stored = pa.record_batch(columns, names=batch.schema.names)
-    again = Layout(stored.schema, "k0", size).pack(
+    again = LeafLayout(stored.schema, "k0", size).pack(
         stored, layout.keys_of(batch)[0], None, fill, FIRST
     )
     assert again.bases.tolist() == packed.bases.tolist()
@@ -118,11 +118,11 @@ def test_an_extension_type_that_nobody_knows_is_stored_alike() -> None:
 
 def test_a_dictionary_with_too_many_words_says_so() -> None:
     words = pa.array([str(i) for i in range(200)])
-    layout = Layout(
+    layout = LeafLayout(
         pa.schema({"id": pa.int64(), "d": pa.dictionary(pa.int8(), pa.string())}), "id", 8192
     )
     stored = pa.record_batch({"id": range(200), "d": words})
-    plain = Layout(stored.schema, "id", 8192)
+    plain = LeafLayout(stored.schema, "id", 8192)
     packed = plain.pack(stored, np.arange(200), None, 1.0, 0)
     with pytest.raises(DataError, match="column 'd': 200 different values .* int8"):
         layout.unpack(packed.images, 0)
@@ -133,7 +133,7 @@ def test_runs_that_end_too_late_say_so() -> None:
     runs = pa.run_end_encoded(pa.int16(), pa.int64())
     stored = pa.record_batch({"id": np.arange(rows), "r": np.arange(rows)})
     _, packed = packed_with(stored, "id", 8192, 1.0)
-    declared = Layout(pa.schema({"id": pa.int64(), "r": runs}), "id", 8192)
+    declared = LeafLayout(pa.schema({"id": pa.int64(), "r": runs}), "id", 8192)
     with pytest.raises(DataError, match="column 'r': 40000 rows in one batch .* int16"):
         declared.unpack_all(packed.images, packed.bases)
     found, _, _ = declared.unpack(packed.images, 0)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream.errors import DataError, RelationError, SchemaError
-from thetastream.relation.image.layout import Layout, Packed
+from thetastream.relation.image.layout import LeafLayout, Packed
 
 from .arrow_columns import FIRST, KEYS, assert_same, batches, content, packed_with, plain_arrays
 
@@ -24,7 +24,7 @@ FILLS = st.sampled_from([0.1, 0.5, 0.8, 1.0])
 SIZES = st.sampled_from([128, 256, 1024])
 
 
-def blocks_of(layout: Layout, packed: Packed) -> np.ndarray[Any, Any]:
+def blocks_of(layout: LeafLayout, packed: Packed) -> np.ndarray[Any, Any]:
     return FIRST + packed.bases // layout.block_bytes
 
 
@@ -202,7 +202,7 @@ DICTIONARIES = [pa.int64(), pa.string(), pa.float64(), pa.date32(), pa.timestamp
 def test_keys_that_are_null_are_told() -> None:
     batch = pa.record_batch({"lo": [1, None, 3, None], "hi": [1, 2, None, None]})
     for key, expected in (("lo", [1, 0, 1, 0]), (("lo", "hi"), [1, 0, 0, 0]), ("hi", [1, 1, 0, 0])):
-        keys, his, valid = Layout(batch.schema, key, 128).keys_of(batch)
+        keys, his, valid = LeafLayout(batch.schema, key, 128).keys_of(batch)
         assert valid is not None
         assert valid.tolist() == expected
         assert (his is None) == isinstance(key, str)
@@ -287,7 +287,7 @@ def test_a_gather_of_too_many_bytes_says_so() -> None:
 def test_columns_that_may_be_null_are_packed_where_none_is() -> None:
     strict = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
     batch = pa.record_batch({"id": [1, 2], "v": [3, None]})
-    layout = Layout(strict, "id", 256)
+    layout = LeafLayout(strict, "id", 256)
     packed = layout.pack(batch, np.array([1, 2]), None, 1.0, 0)
     assert_same(layout.unpack(packed.images, 0)[0], batch.cast(strict))
 
@@ -303,16 +303,16 @@ def test_bad_layouts_are_refused() -> None:
         ("id", 64, RelationError, "multiple of 64, at least 128; got 64"),
     ]:
         with pytest.raises(error, match=message):
-            Layout(schema, key, size)
+            LeafLayout(schema, key, size)
     nothing = schema.append(pa.field("u", pa.dense_union([])))
     with pytest.raises(SchemaError, match="column 'u' has type dense_union.* leave it out, or"):
-        Layout(nothing, "id", 128)
+        LeafLayout(nothing, "id", 128)
     with pytest.raises(SchemaError, match="different names; twice there: a"):
-        Layout(pa.schema([("a", pa.int8()), ("a", pa.int8())]), "a", 128)
+        LeafLayout(pa.schema([("a", pa.int8()), ("a", pa.int8())]), "a", 128)
 
 
 def test_other_columns_are_refused() -> None:
-    layout = Layout(pa.schema({"price": pa.int64()}), "price", 128)
+    layout = LeafLayout(pa.schema({"price": pa.int64()}), "price", 128)
     other = pa.record_batch({"price": pa.array([1], pa.int32())})
     with pytest.raises(SchemaError, match="expected .* columns price: int64; got price: int32"):
         layout.pack(other, np.array([1]), None, 1.0, 0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thetastream.relation.pacing.popularity import PARTS, Sample
+from thetastream.relation.pacing.popularity import PARTS, LeafSample
 from thetastream.relation.pacing.tuning import Thresholds, Tuner
 
 from ...scale import scaled
@@ -121,7 +121,7 @@ def test_what_it_holds_is_small() -> None:
 @pytest.mark.parametrize("leaves", [20_000, 1_000_000])
 @pytest.mark.parametrize("skew", [0.0, 0.5, 1.0])
 def test_popularity_is_near_the_truth(leaves: int, skew: float) -> None:
-    sample = Sample(leaves, 8192)
+    sample = LeafSample(leaves, 8192)
     for batch in np.split(zipf(leaves, skew, 80_000), 8):
         sample.add(batch)
     known = sample.summary()
@@ -141,7 +141,7 @@ def test_popularity_is_near_the_truth(leaves: int, skew: float) -> None:
     st.lists(st.lists(st.integers(0, 10**6), max_size=60), min_size=1, max_size=12),
 )
 def test_popularity_is_a_distribution(leaves: int, batches: list[list[int]]) -> None:
-    sample = Sample(leaves, 64)
+    sample = LeafSample(leaves, 64)
     asked: list[int] = []
     for batch in batches:
         asked += [leaf % leaves for leaf in batch]
@@ -161,7 +161,7 @@ def test_popularity_is_a_distribution(leaves: int, batches: list[list[int]]) -> 
 
 @pytest.mark.parametrize("leaves", [1, 15, 1000])
 def test_a_relation_that_has_grown_is_still_sampled(leaves: int) -> None:
-    sample = Sample(leaves, 4096)
+    sample = LeafSample(leaves, 4096)
     sample.add(np.arange(3 * leaves).repeat(2))
     found = sample.summary()
     assert found.places.shape[1] == PARTS
@@ -169,7 +169,7 @@ def test_a_relation_that_has_grown_is_still_sampled(leaves: int) -> None:
 
 
 def test_the_sample_follows_the_stream() -> None:
-    sample = Sample(1000, 64)
+    sample = LeafSample(1000, 64)
     sample.add(np.full(100, 7))
     sample.end_period()
     assert sample.count > 0  # what was known is not forgotten at once
@@ -184,7 +184,7 @@ def test_the_sample_follows_the_stream() -> None:
 @given(st.lists(st.integers(1, 200), min_size=5, max_size=40))
 def test_the_sample_is_even_whatever_the_pieces(sizes: list[int]) -> None:
     """Questions come in order, in pieces of any size: both ends are known alike."""
-    sample = Sample(1 << 20, 256)
+    sample = LeafSample(1 << 20, 256)
     total = sum(sizes)
     questions = np.arange(total, dtype=np.int64) * ((1 << 20) // total)
     for piece in np.split(questions, np.cumsum(sizes)[:-1]):
@@ -196,7 +196,7 @@ def test_the_sample_is_even_whatever_the_pieces(sizes: list[int]) -> None:
 
 
 def test_a_period_goes_on_until_it_has_shown_enough() -> None:
-    sample = Sample(1000, 64)
+    sample = LeafSample(1000, 64)
     for _ in range(20):
         sample.add(np.array([5]))
         sample.end_period()

@@ -213,7 +213,9 @@ def test_another_format_is_refused() -> None:
 
 
 def test_a_record_survives_the_trip() -> None:
-    meta = Meta({"a": "b"}, "line", "token", [state.Run("r", "left", 3, 40, 7, -5)], {"left": 4}, 9)
+    meta = Meta(
+        {"a": "b"}, "line", "token", [state.RunBlob("r", "left", 3, 40, 7, -5)], {"left": 4}, 9
+    )
     assert Meta.of(meta.as_text(), "here") == meta
 
 

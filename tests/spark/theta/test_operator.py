@@ -11,7 +11,7 @@ import pytest
 from thetastream.spark import theta_join
 from thetastream.testing import assert_same_pairs, run_oracle
 from thetastream.testing.streams import Scenario
-from thetastream.truth.oracle import Answer
+from thetastream.truth.oracle import Truth
 from thetastream.window import CountWindow, TimeWindow
 
 from ..drive import (
@@ -38,9 +38,7 @@ MODES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def check_stream(
-    spark: Any, folder: Path, scenario: Scenario, **options: Any
-) -> tuple[Ran, Answer]:
+def check_stream(spark: Any, folder: Path, scenario: Scenario, **options: Any) -> tuple[Ran, Truth]:
     """Run a scenario that ends with ``closing`` rows, and compare it with the oracle."""
     ran = join_streams(spark, folder, scenario, **options)
     truth = run_oracle(scenario)

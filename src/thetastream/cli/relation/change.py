@@ -78,10 +78,10 @@ def _rows(source: Path, schema: pa.Schema) -> pa.Table:
     """The rows of a file, in the relation's types: CSV and JSON only know a few of them."""
     import pyarrow as pa
 
-    from thetastream.cli.files import Source
+    from thetastream.cli.files import InputFile
     from thetastream.errors import DataError
 
-    file = Source(source, 65_536)
+    file = InputFile(source, 65_536)
     rows = pa.Table.from_batches(list(file), file.schema)
     for at, (name, kind) in enumerate(zip(file.schema.names, file.schema.types, strict=True)):
         wanted = schema.field(name).type if name in schema.names else kind

@@ -18,7 +18,7 @@ from thetastream.cli.tables import bytes_text, preview
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from thetastream.cli.files import Source, Target
+    from thetastream.cli.files import InputFile, Target
     from thetastream.cli.relation.pipe import Pipe, PipeTarget
     from thetastream.relation.join.join import RelationJoin
     from thetastream.relation.join.metrics import RelationMetrics
@@ -85,7 +85,7 @@ def join(
     nothing more arrives.
     """
     import thetastream as ts
-    from thetastream.cli.files import Source, Target
+    from thetastream.cli.files import InputFile, Target
     from thetastream.cli.relation.pipe import Pipe, PipeFormat, PipeTarget
 
     pipe = PipeFormat.of(format_)
@@ -94,7 +94,7 @@ def join(
     kept = [name.strip() for name in columns.split(",")] if columns else None
     report = Console(stderr=True)
     with ts.Relation.open(path, direct=direct) as relation:
-        source = Pipe(0, pipe, batch_rows) if stream == STANDARD else Source(stream, batch_rows)
+        source = Pipe(0, pipe, batch_rows) if stream == STANDARD else InputFile(stream, batch_rows)
         engine = ts.RelationJoin(
             relation,
             on,
@@ -132,7 +132,7 @@ def join(
 
 
 def _run(
-    relation: Relation, engine: RelationJoin, source: Source | Pipe, line: WorkLine
+    relation: Relation, engine: RelationJoin, source: InputFile | Pipe, line: WorkLine
 ) -> Iterator[pa.RecordBatch]:
     """Push what comes, poll when nothing does and a deadline nears, flush at the end."""
 
@@ -150,7 +150,7 @@ def _run(
 
 
 def _arrivals(
-    source: Source | Pipe, due: Callable[[], float | None]
+    source: InputFile | Pipe, due: Callable[[], float | None]
 ) -> Iterator[pa.RecordBatch | None]:
     from thetastream.cli.relation.pipe import Pipe
 

@@ -23,7 +23,7 @@ from thetastream._jit.arrays import Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.engine.emit.base import Emitter, Task
 from thetastream.engine.emit.summarizer import Summarizer
-from thetastream.engine.output.batches import Part
+from thetastream.engine.output.batches import OutputPart
 from thetastream.engine.probe import Probe
 from thetastream.side import Side
 
@@ -40,18 +40,18 @@ class Aggregates(Emitter):
             task.query.aggregates, kinds, task.shape.schema, self._size, task.counters
         )
 
-    def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[OutputPart]:
         measured = self._task.streams[Side.RIGHT].measured
         columns = {name: column.view() for name, column in measured.items()}
         return self._summarizer.summarize(rows.batch, probe, columns, self._task.pool)
 
-    def final(self, role: Side, ids: Array) -> list[Part]:
+    def final(self, role: Side, ids: Array) -> list[OutputPart]:
         """Waiting left rows ask, with keys computed anew from what was kept of them."""
         task = self._task
         left, schema = task.streams[Side.LEFT], task.binding.schemas[Side.LEFT]
         names, view = left.rows.columns, left.rows.view()
         kept = pa.schema([schema.field(name) for name in names])
-        parts: list[Part] = []
+        parts: list[OutputPart] = []
         for start in range(0, ids.size, _ASKED):
             some = ids[start : start + _ASKED]
             with self._counters.timed("gather"):

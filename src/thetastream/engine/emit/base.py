@@ -12,12 +12,12 @@ from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import NumberView
-from thetastream.engine.output.batches import Part
+from thetastream.engine.output.batches import OutputPart
 from thetastream.engine.probe import Probe
 from thetastream.engine.query import Query, Traits
 from thetastream.engine.stream import Stream
 from thetastream.metrics import Counters
-from thetastream.shape import Shape
+from thetastream.shape import OutputShape
 from thetastream.side import Side
 
 EAGER_PAIRS = 1 << 20
@@ -30,7 +30,7 @@ class Task:
     query: Query
     binding: Binding
     traits: Traits
-    shape: Shape
+    shape: OutputShape
     counters: Counters
     streams: Mapping[Side, Stream]
 
@@ -54,10 +54,10 @@ class Emitter(ABC):
         self._size = task.query.batch_rows
 
     @abstractmethod
-    def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[OutputPart]:
         """What fresh rows give; ``probe`` is None where nothing is stored that they could meet."""
 
-    def final(self, role: Side, ids: Array) -> list[Part]:
+    def final(self, role: Side, ids: Array) -> list[OutputPart]:
         """What stored rows give that never matched, now that nothing can meet them."""
         return []
 

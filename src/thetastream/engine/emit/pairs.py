@@ -18,7 +18,7 @@ from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import RowsView, gathered
 from thetastream.engine.emit import base
 from thetastream.engine.emit.base import Emitter, Task, fresh_numbers
-from thetastream.engine.output.batches import Flow, Part, Pieces, rechunked
+from thetastream.engine.output.batches import Flow, GatheredPart, OutputPart, rechunked
 from thetastream.engine.probe import Matches, Probe, collect
 from thetastream.side import How, Side
 
@@ -34,7 +34,7 @@ class Pairs(Emitter):
         self._inner, self._semi = task.query.how is How.INNER, task.query.how is How.SEMI
         self._paired = task.query.how.pairs
 
-    def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[OutputPart]:
         if probe is None:
             return []
         task = self._task
@@ -70,7 +70,7 @@ class Pairs(Emitter):
             return Matches(list(led(matches.chunks)))
         return Matches(list(led(matches.chunks)), lambda: led(rest()))
 
-    def _pairs(self, matches: Matches, probe: Probe) -> list[Part]:
+    def _pairs(self, matches: Matches, probe: Probe) -> list[OutputPart]:
         if not matches.chunks and matches.rest is None:
             return []
         views = self._views(probe)
@@ -89,7 +89,9 @@ class Pairs(Emitter):
 
         if matches.rest is None:
             pairs = list(rechunked(matches.chunks, self._size))
-            return [Pieces(lambda i: gather(pairs[i // ways], i % ways == 1), ways * len(pairs))]
+            return [
+                GatheredPart(lambda i: gather(pairs[i // ways], i % ways == 1), ways * len(pairs))
+            ]
 
         def flow() -> Iterator[pa.RecordBatch]:
             for pair in rechunked(matches, self._size):
@@ -103,7 +105,7 @@ class Pairs(Emitter):
             return probe.views
         return {probe.side: fresh_numbers(probe), probe.role: probe.stream.number_view()}
 
-    def final(self, role: Side, ids: Array) -> list[Part]:
+    def final(self, role: Side, ids: Array) -> list[OutputPart]:
         """Stored rows alone, the other side's columns NULL."""
         if not ids.size:
             return []
@@ -116,7 +118,7 @@ class Pairs(Emitter):
                 taken = {role: (view, piece)}
                 return gathered(self._shape.schema, self._shape.origin, taken, piece.size)
 
-        return [Pieces(gather, -(-ids.size // size))]
+        return [GatheredPart(gather, -(-ids.size // size))]
 
 
 class _Marker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thetastream.boxes.fresh import Fresh
 from thetastream.engine.emit.base import Emitter
-from thetastream.engine.output.batches import Part
+from thetastream.engine.output.batches import OutputPart
 from thetastream.engine.output.records import Records
 from thetastream.engine.probe import Probe
 
@@ -12,7 +12,7 @@ from thetastream.engine.probe import Probe
 class RangeRecords(Emitter):
     """Records ⟨start, end⟩ into the sorted arrays of an index."""
 
-    def answer(self, rows: Fresh, probe: Probe | None) -> list[Part]:
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[OutputPart]:
         if probe is None:
             return []
         owners, found, negated = probe.ranges()

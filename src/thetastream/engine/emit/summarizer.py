@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array
 from thetastream.aggregate import Aggregate, Folded, Summary, answer
 from thetastream.data.values import Values
-from thetastream.engine.output.batches import Flow, Part
-from thetastream.engine.probe import Probe, Reader
+from thetastream.engine.output.batches import Flow, OutputPart
+from thetastream.engine.probe import AnswerReader, Probe
 from thetastream.index.base import Index, folds_itself
 from thetastream.index.folding import Fold
 from thetastream.metrics import Counters
@@ -59,7 +59,7 @@ class Summarizer:
         probe: Probe | None,
         columns: Mapping[str, Values],
         pool: ThreadPoolExecutor | None,
-    ) -> list[Part]:
+    ) -> list[OutputPart]:
         """One output row per row of the batch; ``probe`` is None where there is nothing to match.
 
         What can be folded inside the index is folded now. Pairs are found while the result is read,
@@ -137,7 +137,7 @@ class Summarizer:
         self, probe: Probe, boxes: Boxes, folds: Mapping[str, Values | None]
     ) -> Callable[[], tuple[dict[str, Folded], int]]:
         """Fold pairs as they are found, a chunk at a time."""
-        start: Callable[[], Reader] = probe.pairs(boxes, boxed=True)
+        start: Callable[[], AnswerReader] = probe.pairs(boxes, boxed=True)
 
         def run() -> tuple[dict[str, Folded], int]:
             whole = _whole(folds)
@@ -158,7 +158,7 @@ class Summarizer:
 
     # --- Rows -----------------------------------------------------------------------------------
 
-    def _part(self, batch: pa.RecordBatch, found: Callable[[], dict[str, Folded]]) -> Part:
+    def _part(self, batch: pa.RecordBatch, found: Callable[[], dict[str, Folded]]) -> OutputPart:
         def flow() -> Iterator[pa.RecordBatch]:
             folds = found()
             with self._counters.timed("gather"):

@@ -26,7 +26,7 @@ from thetastream.data.batch import plain, to_keys
 from thetastream.engine.lifetime.base import Interval, Lifetime, Setting
 from thetastream.engine.lifetime.time import without_late
 from thetastream.engine.outside import Outside
-from thetastream.schema import Kind, common_domain
+from thetastream.schema import KeyKind, common_domain
 from thetastream.side import Side
 from thetastream.window.lengths import MAX, saturating_add
 
@@ -141,7 +141,7 @@ class _SessionKeys:
         columns = {
             side: rows.batch.column(self._names[side.position]) for side, rows in whole.items()
         }
-        if self._domain.kind is Kind.BYTES:
+        if self._domain.kind is KeyKind.BYTES:
             return _encoded([plain(column) for column in columns.values()])
         found = [
             to_keys(column, self._domain, f"{side.alias}.{self._names[side.position]}")

@@ -20,14 +20,14 @@ from thetastream.side import Side
 Pair = tuple[Array, Array]
 
 
-class Part(Protocol):
+class OutputPart(Protocol):
     """Some of the rows of a push."""
 
     def read(self) -> pa.RecordBatch | None:
         """The next batch, or None at the end. An interrupted call may be made again."""
 
 
-class Pieces:
+class GatheredPart:
     """A part whose rows are known: piece ``i`` is gathered when it is read."""
 
     __slots__ = ("_count", "_gather", "_next")
@@ -76,7 +76,9 @@ class Batches:
     put off until after later pushes. After an interrupt (Ctrl-C) reading can go on.
     """
 
-    def __init__(self, parts: list[Part], counters: Counters, output: Output = Output.ROWS) -> None:
+    def __init__(
+        self, parts: list[OutputPart], counters: Counters, output: Output = Output.ROWS
+    ) -> None:
         self._parts = parts
         self._counters = counters
         self._output = output

@@ -40,7 +40,7 @@ from thetastream.engine.partition.deliveries import Deliveries, Marks
 from thetastream.errors import SchemaError, StateError, suggest
 from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.plan.layout import hashed
-from thetastream.schema import Kind
+from thetastream.schema import KeyKind
 from thetastream.side import How, Side
 
 SCHEMES = ("auto", "hash", "cells", "matrix")
@@ -48,7 +48,7 @@ _BANDS_PER_CELL = 8
 
 
 @dataclass(frozen=True)
-class Plan:
+class RoutingPlan:
     """What every scheme needs to know of the join."""
 
     binding: Binding
@@ -73,7 +73,7 @@ class Routing(ABC):
 
     name: str
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RoutingPlan) -> None:
         self.plan = plan
 
     def route(self, fresh: dict[Side, Keys]) -> Deliveries:
@@ -161,7 +161,7 @@ class Hashed(Routing):
 
     name = "hash"
 
-    def __init__(self, plan: Plan, terms: tuple[int, ...]) -> None:
+    def __init__(self, plan: RoutingPlan, terms: tuple[int, ...]) -> None:
         super().__init__(plan)
         self._terms = terms
         self._fields = [Field(plan.binding, Side.LEFT, (i,)) for i in terms]
@@ -202,12 +202,12 @@ class Cells(Routing):
 
     name = "cells"
 
-    def __init__(self, plan: Plan, term: int, width: float) -> None:
+    def __init__(self, plan: RoutingPlan, term: int, width: float) -> None:
         super().__init__(plan)
         self._term = term
         self.width = width
         self._fields = {side: Field(plan.binding, side, (term,)) for side in Side}
-        self._float = plan.binding.terms[term].domain.kind is Kind.FLOAT
+        self._float = plan.binding.terms[term].domain.kind is KeyKind.FLOAT
 
     def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         leads, met = self._roles(fresh)
@@ -260,7 +260,7 @@ class Grid(Routing):
 
     name = "matrix"
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RoutingPlan) -> None:
         super().__init__(plan)
         down = math.isqrt(plan.partitions)
         while plan.partitions % down:
@@ -340,7 +340,7 @@ def choose(
         )
     if not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1:
         raise StateError(f"partitions must be a whole number of at least 1; got {partitions!r}")
-    plan = Plan(binding, how, self_join, partitions)
+    plan = RoutingPlan(binding, how, self_join, partitions)
     points, bands = _points(plan), _bands(plan)
     if cell_width is not None and (scheme not in ("auto", "cells") or not bands):
         raise StateError("cell_width is for joins on a band, partitioned by cells")
@@ -357,7 +357,7 @@ def choose(
     return Everywhere(plan)
 
 
-def _points(plan: Plan) -> tuple[int, ...]:
+def _points(plan: RoutingPlan) -> tuple[int, ...]:
     """Equality terms by which rows of both sides can be hashed."""
     found = [
         i
@@ -368,7 +368,7 @@ def _points(plan: Plan) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _bands(plan: Plan) -> list[int]:
+def _bands(plan: RoutingPlan) -> list[int]:
     """Band terms, the one whose cells are cut first."""
     return [
         i
@@ -378,21 +378,21 @@ def _bands(plan: Plan) -> list[int]:
     ]
 
 
-def _needs_both(plan: Plan) -> bool:
+def _needs_both(plan: RoutingPlan) -> bool:
     """Whether rows of a self-join must meet their partners in either role at one home."""
     return plan.self_join and plan.how.keeps(Side.RIGHT)
 
 
-def _same(plan: Plan, term: int) -> bool:
+def _same(plan: RoutingPlan, term: int) -> bool:
     """Whether a term compares one expression with itself."""
     found = plan.binding.terms[term].term
     return bool(found.left.same(swap(found.right)))
 
 
-def _cells(plan: Plan, term: int, wanted: float | None) -> Cells:
+def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
     field = Field(plan.binding, Side.LEFT, (term,))
     assert field.width is not None
-    integral = field.domain.kind is not Kind.FLOAT
+    integral = field.domain.kind is not KeyKind.FLOAT
     if wanted is not None:
         width = float(field.domain.constant(_decimal(wanted))) if integral else float(wanted)
         if not width > 0 or not math.isfinite(width) or (integral and width < 1):
@@ -419,7 +419,7 @@ def _decimal(value: float) -> int:
     return int(value)
 
 
-def _cell_count(plan: Plan, field: Field, width: float) -> int | None:
+def _cell_count(plan: RoutingPlan, field: Field, width: float) -> int | None:
     """How many cells the values of a narrow key type can lie in; None for wide types."""
     binding = plan.binding
     narrow = [

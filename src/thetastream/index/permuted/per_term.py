@@ -43,8 +43,15 @@ from thetastream.index.permuted.kernels import term_rows, term_sets
 from thetastream.index.permuted.kernels.term_rows import least_id, parts_of
 from thetastream.index.permuted.kernels.term_sets import FILLED, HASHED, SCANNED
 from thetastream.index.permuted.present import Present
-from thetastream.index.permuted.term_reader import Bits, Lists, Reader, Scratch
-from thetastream.index.permuted.terms import PrefixTerm, ProbedTerm, Sample, StoredTerm, Term, View
+from thetastream.index.permuted.term_reader import Bits, Lists, Scratch, TermReader
+from thetastream.index.permuted.terms import (
+    IntervalTerm,
+    KeySample,
+    PrefixTerm,
+    ProbedTerm,
+    StoredTerm,
+    TermView,
+)
 from thetastream.index.question import KEPT, Kept
 from thetastream.index.registry import create, defaults, refused
 from thetastream.index.trees.css_tree import CssTree
@@ -87,11 +94,11 @@ class PerTerm(Index):
         make = partial(create, self.inner, capacity=self.capacity, **self._settings)
         self._inner = [make() for _ in range(self.columns)]
         self._present = Present(partial(_oldest, self._inner))
-        self._seen: View | None = None
-        self._prefixed: View | None = None
-        self._sample: Sample | None = None
+        self._seen: TermView | None = None
+        self._prefixed: TermView | None = None
+        self._sample: KeySample | None = None
         if not all(map(_stored, self._inner)):
-            self._sample = Sample(self.columns)
+            self._sample = KeySample(self.columns)
 
     # --- Changing -------------------------------------------------------------------------------
 
@@ -131,7 +138,7 @@ class PerTerm(Index):
 
     def _settle_answers(self) -> None:
         """Before a change: give open answers what they need to stay as they are."""
-        copy: View | None = None
+        copy: TermView | None = None
         for question in list(self._open):
             if not question.keep(KEPT):
                 copy = copy or self._view_of(self._copied_terms(), self._present.words.copy())
@@ -139,7 +146,7 @@ class PerTerm(Index):
         self._open.clear()
         self._seen = self._prefixed = None
 
-    def _view(self, boxes: int) -> View:
+    def _view(self, boxes: int) -> TermView:
         """What a reader of so many boxes sees, between two changes."""
         if self.intersect == "prefixes" and boxes >= _MANY:
             if self._prefixed is None:
@@ -149,11 +156,11 @@ class PerTerm(Index):
             self._seen = self._view_of(self._terms(), self._present.words)
         return self._seen
 
-    def _view_of(self, terms: Iterator[Term], words: NDArray[np.uint64]) -> View:
+    def _view_of(self, terms: Iterator[IntervalTerm], words: NDArray[np.uint64]) -> TermView:
         bits = self._present
-        return View(tuple(terms), words, bits.base, bits.clean, self._before, bits.rows)
+        return TermView(tuple(terms), words, bits.base, bits.clean, self._before, bits.rows)
 
-    def _terms(self) -> Iterator[Term]:
+    def _terms(self) -> Iterator[IntervalTerm]:
         for column, inner in enumerate(self._inner):
             if isinstance(inner, TreeIndex) and _stored(inner):
                 yield StoredTerm(inner._pool.store, live=self._all_live(inner))
@@ -161,12 +168,12 @@ class PerTerm(Index):
                 assert self._sample is not None
                 yield ProbedTerm(inner, self._sample.columns[column])
 
-    def _prefix_terms(self) -> Iterator[Term]:
+    def _prefix_terms(self) -> Iterator[IntervalTerm]:
         base, words = self._present.base, self._present.words.shape[1]
         for keys, ids in self.sorted_terms():
             yield PrefixTerm(keys, ids, base, words)
 
-    def _copied_terms(self) -> Iterator[Term]:
+    def _copied_terms(self) -> Iterator[IntervalTerm]:
         """The terms as they are now: copies of arrays, or sorted runs of their rows."""
         for inner in self._inner:
             if isinstance(inner, TreeIndex) and _stored(inner):
@@ -180,7 +187,7 @@ class PerTerm(Index):
     def _all_live(self, inner: TreeIndex) -> bool:
         return inner.deletes or self._before == 0
 
-    def _reader(self, lows: Array, highs: Array, scratch: Scratch) -> Reader:
+    def _reader(self, lows: Array, highs: Array, scratch: Scratch) -> TermReader:
         if self.intersect != "hash":
             return Bits(lows, highs, self._tally)
         return Lists(lows, highs, self._tally, scratch)
@@ -302,7 +309,7 @@ class _Question(Kept):
         self._index = index
         self._lows, self._highs = lows, highs
         self._limit = limit
-        self.view: View | None = None
+        self.view: TermView | None = None
 
     def read(self) -> Iterator[tuple[Array, Array]]:
         scratches = self._index._scratch
@@ -316,7 +323,7 @@ class _Question(Kept):
         finally:
             scratches.append(scratch)
 
-    def _chunks_of(self, reader: Reader) -> Iterator[tuple[Array, Array]]:
+    def _chunks_of(self, reader: TermReader) -> Iterator[tuple[Array, Array]]:
         given, room = 0, min(self._limit, max(_ROOM, 4 * self._lows.shape[1]))
         while self._chunks is None:
             view = self.view or self._index._view(self._lows.shape[1])

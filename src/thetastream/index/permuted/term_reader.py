@@ -1,8 +1,8 @@
 """Reading boxes term by term: the sets of all terms, intersected, slice of boxes by slice.
 
-``Bits`` and ``Lists`` are the two ways to intersect; both give pairs in ascending order of box, and
-go on where full output arrays stopped them. A slice is computed from a ``View`` as a whole, so a
-reader may be handed another view of the same rows between two slices.
+``Bits`` and ``Lists`` are the two ways to intersect; both return pairs in ascending order of box,
+and go on where full output arrays stopped them. A slice is computed from a ``TermView`` as a whole,
+so a reader may be handed another view of the same rows between two slices.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream.index.permuted.kernels.term_sets import emit_lists, extract, meet_lists, open_boxes
-from thetastream.index.permuted.terms import View
+from thetastream.index.permuted.terms import TermView
 
 _SLICE_WORDS = 1 << 14  # words of the sets of a slice of boxes: 128 KB
 _SLICE_IDS = 1 << 17  # ids in the lists of a slice, at most, if it has several boxes
 _EPOCHS = 2**31
 
 
-class Reader(ABC):
+class TermReader(ABC):
     """Fills output arrays with the pairs of slices of boxes, as often as it is called."""
 
     def __init__(self, lows: Array, highs: Array, tally: Array) -> None:
@@ -33,7 +33,7 @@ class Reader(ABC):
         """Whether all boxes were read and given."""
         return bool(self.first >= self.lows.shape[1])
 
-    def fill(self, view: View, filled: int, positions: Array, rows: Array) -> int:
+    def fill(self, view: TermView, filled: int, positions: Array, rows: Array) -> int:
         """Append pairs until all boxes are read or the arrays are full; gives the new fill."""
         while not self.done:
             if self.first == self.stop:
@@ -43,7 +43,7 @@ class Reader(ABC):
                 break
         return filled
 
-    def _begin(self, view: View) -> None:
+    def _begin(self, view: TermView) -> None:
         """Intersect the terms of the next slice of boxes."""
         self.stop = min(self.first + self._count(view), self.lows.shape[1])
         opened = np.zeros(self.stop - self.first, np.int64)
@@ -54,28 +54,28 @@ class Reader(ABC):
         self.first = self.stop
 
     @abstractmethod
-    def _count(self, view: View) -> int:
+    def _count(self, view: TermView) -> int:
         """How many boxes a slice has."""
 
     @abstractmethod
-    def _meet(self, view: View, opened: Array, left: int) -> None:
+    def _meet(self, view: TermView, opened: Array, left: int) -> None:
         """Intersect the terms of the boxes of the slice, of which ``left`` are open."""
 
     @abstractmethod
-    def _give(self, view: View, filled: int, positions: Array, rows: Array) -> int:
+    def _give(self, view: TermView, filled: int, positions: Array, rows: Array) -> int:
         """Append pairs of the slice; end it when all are given."""
 
     def _edges(self) -> Iterator[tuple[Array, Array]]:
         return zip(self.lows, self.highs, strict=True)
 
 
-class Bits(Reader):
+class Bits(TermReader):
     """A set of bits per box, and one for the term that is just read."""
 
-    def _count(self, view: View) -> int:
+    def _count(self, view: TermView) -> int:
         return max(1, _SLICE_WORDS // int(view.present.shape[1]))
 
-    def _meet(self, view: View, opened: Array, left: int) -> None:
+    def _meet(self, view: TermView, opened: Array, left: int) -> None:
         self._opened, self._cursor = opened, np.zeros(2, np.int64)
         self._bits = np.repeat(view.present, opened.size, axis=0)
         self._spots = np.empty(view.present.size, np.int64)
@@ -85,7 +85,7 @@ class Bits(Reader):
                 args = (opened, self._bits, spare, self.tally)
                 left = term.meet(edges, self.first, view, *args)
 
-    def _give(self, view: View, filled: int, positions: Array, rows: Array) -> int:
+    def _give(self, view: TermView, filled: int, positions: Array, rows: Array) -> int:
         filled = extract(
             self._bits, self._opened, self.first, view.base, self._cursor, self._spots, filled,
             positions, rows, self.tally,
@@ -112,17 +112,17 @@ class Scratch:
             self.rooms = [np.empty(ids + 1, np.int64) for _ in self.rooms]
 
 
-class Lists(Reader):
+class Lists(TermReader):
     """A list of ids per box, and a hash table to intersect it with that of the next term."""
 
     def __init__(self, lows: Array, highs: Array, tally: Array, scratch: Scratch) -> None:
         super().__init__(lows, highs, tally)
         self._scratch = scratch
 
-    def _count(self, view: View) -> int:
+    def _count(self, view: TermView) -> int:
         return max(1, _SLICE_IDS // max(1, view.rows))
 
-    def _meet(self, view: View, opened: Array, left: int) -> None:
+    def _meet(self, view: TermView, opened: Array, left: int) -> None:
         held = self._scratch
         held.fit(max(2 * view.rows, 64 * view.present.size), view.rows * opened.size)
         self._cursor, self._ends = np.zeros(2, np.int64), np.zeros(opened.size, np.int64)
@@ -142,7 +142,7 @@ class Lists(Reader):
                 )  # fmt: skip
                 self._ids, kept = target[:count], 2 - kept
 
-    def _give(self, view: View, filled: int, positions: Array, rows: Array) -> int:
+    def _give(self, view: TermView, filled: int, positions: Array, rows: Array) -> int:
         start = self.first
         filled = emit_lists(self._ids, self._ends, start, self._cursor, filled, positions, rows)
         if self._cursor[0] == self._ends.size:

@@ -8,7 +8,7 @@ A *term* gives rows as bits or as lists of ids. Where they come from is its own 
                  the rows for those beside its interval
     PrefixTerm   rows in key order and the bits of some prefixes; for many boxes at a time
 
-A ``View`` is what a reader sees (``term_reader.py``): terms, and the bits of live rows.
+A ``TermView`` is what a reader sees (``term_reader.py``): terms, and the bits of live rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PREFIXES = 64
 _SAMPLE = 1024
 
 
-class Term(ABC):
+class IntervalTerm(ABC):
     """The rows inside an interval of one key column."""
 
     @property
@@ -50,7 +50,7 @@ class Term(ABC):
 
     @abstractmethod
     def meet(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
         spare: Words, tally: Array,
     ) -> int:  # fmt: skip
         """AND the term into the sets of the open boxes from ``first`` on; close empty ones.
@@ -60,17 +60,17 @@ class Term(ABC):
 
     @abstractmethod
     def collect(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
         room: Array,
     ) -> Array:  # fmt: skip
         """Lists of the live rows of the open boxes and their ``ends``; perhaps in ``room``."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TermView:
     """What a reader sees: terms, and which rows live."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[IntervalTerm, ...]
     present: Words  # one set, and its last word that is never read
     base: int  # the id of the first bit
     clean: bool  # whether no structure holds an id below
@@ -78,7 +78,7 @@ class View:
     rows: int
 
 
-class StoredTerm(Term):
+class StoredTerm(IntervalTerm):
     """Trees and runs in the arrays of a store."""
 
     def __init__(self, store: Store, *, live: bool) -> None:
@@ -88,14 +88,14 @@ class StoredTerm(Term):
         self._live = live  # whether it holds no row that has expired
 
     def meet(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
         spare: Words, tally: Array,
     ) -> int:  # fmt: skip
         place = (first, view.base, int(view.clean))
         return self._meet(*edges, *place, opened, bits, spare, tally)
 
     def collect(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
         room: Array,
     ) -> Array:  # fmt: skip
         before = LEAST if self._live else view.before
@@ -103,7 +103,7 @@ class StoredTerm(Term):
         return room[:count]
 
 
-class PrefixTerm(Term):
+class PrefixTerm(IntervalTerm):
     """Rows in key order, and the bits of some prefixes of it."""
 
     def __init__(self, keys: Array, ids: Array, base: int, words: int) -> None:
@@ -119,20 +119,20 @@ class PrefixTerm(Term):
         return self._keys.nbytes + self._order.nbytes + self._prefixes.nbytes
 
     def meet(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
         spare: Words, tally: Array,
     ) -> int:  # fmt: skip
         held = (self._keys, self._order, self._step, self._prefixes)
         return meet_prefixes(*held, *edges, first, opened, bits, tally)
 
     def collect(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
         room: Array,
     ) -> Array:  # fmt: skip
         raise NotImplementedError("prefixes are bits")
 
 
-class ProbedTerm(Term):
+class ProbedTerm(IntervalTerm):
     """Any index of one key column, with a sample of its keys to estimate how much a box holds."""
 
     def __init__(self, inner: Index, sample: Array) -> None:
@@ -140,7 +140,7 @@ class ProbedTerm(Term):
         self._sample = sample
 
     def meet(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, bits: Words,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
         spare: Words, tally: Array,
     ) -> int:  # fmt: skip
         lows, highs = (edge[first : first + opened.size] for edge in edges)
@@ -158,7 +158,7 @@ class ProbedTerm(Term):
         return meet_sets(bits, sets, how, opened)
 
     def collect(
-        self, edges: tuple[Array, Array], first: int, view: View, opened: Array, ends: Array,
+        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
         room: Array,
     ) -> Array:  # fmt: skip
         owners = np.flatnonzero(opened)
@@ -176,7 +176,7 @@ class ProbedTerm(Term):
         return 2 * inside > max(1, self._sample.size)
 
 
-class Sample:
+class KeySample:
     """Every so-manieth row, about a thousand of them: keys of all columns."""
 
     def __init__(self, columns: int) -> None:

@@ -32,7 +32,7 @@ import numpy as np
 from thetastream._jit.arrays import Array
 from thetastream.index.subwindows.bi_sort import BUFFER, BiSort
 from thetastream.index.subwindows.bi_sorted import BiSorted, SortedView
-from thetastream.index.subwindows.opencl import Device, MainArray, find
+from thetastream.index.subwindows.opencl import MainArray, OpenclDevice, find
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
 
 
@@ -41,7 +41,7 @@ class OnDevice(BiSorted):
 
     kind: ClassVar[str] = "bi-sort-opencl"
 
-    def __init__(self, size: int, parts: int, buffer: int, device: Device) -> None:
+    def __init__(self, size: int, parts: int, buffer: int, device: OpenclDevice) -> None:
         super().__init__(size, max(1, parts), buffer, None)
         self._parts = parts
         self._device = device
@@ -74,7 +74,7 @@ class _DeviceView(SortedView):
 
     __slots__ = ("_device", "_main")
 
-    def __init__(self, before: int, after: int, main: MainArray, device: Device) -> None:
+    def __init__(self, before: int, after: int, main: MainArray, device: OpenclDevice) -> None:
         keys, ids = main.rows
         super().__init__(before, after, keys, ids, main.size, main.index, main.width)
         self._main = main

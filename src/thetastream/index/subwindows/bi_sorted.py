@@ -19,7 +19,7 @@ from thetastream._jit.arrays import MOST, Array
 from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.run import Live, count_matches
 from thetastream.index.subwindows.kernels import bisort
-from thetastream.index.subwindows.subwindow import Subwindow, View, chunks
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView, chunks
 
 _NOTHING = np.empty(0, np.int64)
 _ALL = -1  # below all ids: no row has expired
@@ -173,7 +173,7 @@ class BiSorted(Subwindow):
         }
 
 
-class SortedView(View):
+class SortedView(SubwindowView):
     """A sorted array as it was: it is not changed in place while a view is alive."""
 
     __slots__ = ("_count", "_ids", "_keys", "_samples", "_step")

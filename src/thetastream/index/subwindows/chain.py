@@ -48,8 +48,8 @@ from thetastream.index.subwindows.procedure import (
     Create,
     Expire,
     Insert,
-    Probe,
     Status,
+    SubwindowProbe,
     Worker,
     workers,
 )
@@ -328,7 +328,7 @@ class Chain(Index):
         sent: list[tuple[float, list[Future[Found]]]] = []
         for worker, view, share in question.views:
             probes = [
-                Probe(view, question.lows, question.highs, question.limit, a, b)
+                SubwindowProbe(view, question.lows, question.highs, question.limit, a, b)
                 for a, b in pairwise(edges.tolist())
             ]
             if several:
@@ -341,7 +341,7 @@ class Chain(Index):
             yield share, (pair for job in jobs for pair in job.result())
         question.running.clear()
 
-    def _ask(self, worker: Worker, probe: Probe) -> Future[Found]:
+    def _ask(self, worker: Worker, probe: SubwindowProbe) -> Future[Found]:
         threads = pool(self.threads)
         if self.workers > 1 or threads is None:
             return worker.ask(probe)

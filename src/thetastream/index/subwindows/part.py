@@ -17,7 +17,7 @@ import numpy as np
 
 from thetastream._jit.arrays import MOST, Array
 from thetastream.data.kernels.pairs import keep_inside
-from thetastream.index.subwindows.subwindow import Subwindow, View
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView
 
 _EVERY = -1  # a mask that lets all bits of a slot pass
 
@@ -100,7 +100,7 @@ class PartView:
 
     __slots__ = ("_beside", "_ids", "view")
 
-    def __init__(self, view: View, ids: Array | None, beside: Array) -> None:
+    def __init__(self, view: SubwindowView, ids: Array | None, beside: Array) -> None:
         self.view = view
         self._ids = ids
         self._beside = beside

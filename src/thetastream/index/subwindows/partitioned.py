@@ -16,7 +16,7 @@ from thetastream._jit.arrays import Array
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, rap
 from thetastream.index.subwindows.kernels.llat import Llat
-from thetastream.index.subwindows.subwindow import Subwindow, View, chunks
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView, chunks
 
 Histograms = tuple[Array, Array, Array]
 """Rows, least and largest key of every partition."""
@@ -95,7 +95,7 @@ class Partitioned(Subwindow):
         rap.insert_rows(self.table, self.cuts, keys, ids, np.empty(BLOCK, np.int64))
         self.rows += ids.size
 
-    def views(self, before: int, after: int) -> list[View]:
+    def views(self, before: int, after: int) -> list[SubwindowView]:
         return [_View(before, after, self.table, self.cuts)]
 
     def histograms(self) -> Histograms:
@@ -129,7 +129,7 @@ class Partitioned(Subwindow):
             assert np.count_nonzero(self.table.sizes == width) <= self.parts
 
 
-class _View(View):
+class _View(SubwindowView):
     """Rows are never moved, so a view reads the table itself."""
 
     __slots__ = ("_cuts", "_table")

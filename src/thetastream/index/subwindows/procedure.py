@@ -93,7 +93,7 @@ class Expire(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class SubwindowProbe:
     """Look boxes ``[start, stop)`` up in a subwindow, as it was when the question was asked."""
 
     view: PartView
@@ -139,7 +139,7 @@ class Worker:
         """Have a command carried out; its feedback comes by the future."""
         return self._sent(lambda: command.run(self._held))
 
-    def ask(self, probe: Probe) -> Future[Found]:
+    def ask(self, probe: SubwindowProbe) -> Future[Found]:
         """Have pairs computed ahead."""
         return self._sent(probe.run)
 

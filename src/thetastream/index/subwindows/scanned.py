@@ -14,7 +14,7 @@ from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.index.runs.kernels import scan as scans
 from thetastream.index.runs.kernels.scan import scan
-from thetastream.index.subwindows.subwindow import Subwindow, View, sampled_splitters
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView, sampled_splitters
 
 
 class Scanned(Subwindow):
@@ -33,7 +33,7 @@ class Scanned(Subwindow):
         self._keys[0, start:stop], self._ids[start:stop] = keys, ids
         self.rows = stop
 
-    def views(self, before: int, after: int) -> list[View]:
+    def views(self, before: int, after: int) -> list[SubwindowView]:
         return [_View(before, after, *self.dump())]
 
     def splitters(self, parts: int) -> Array:
@@ -50,7 +50,7 @@ class Scanned(Subwindow):
         assert self.rows <= self.size
 
 
-class _View(View):
+class _View(SubwindowView):
     """The rows that were there; rows are only ever added behind them."""
 
     __slots__ = ("_ids", "_keys")

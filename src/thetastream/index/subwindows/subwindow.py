@@ -23,7 +23,7 @@ _SAMPLES = 16  # sampled keys per splitter
 Step = Callable[[Array, int, Array, Array], int]
 
 
-class View(ABC):
+class SubwindowView(ABC):
     """A subwindow as it was when the view was made: rows with an id in ``[before, after)``."""
 
     __slots__ = ("__weakref__", "after", "before")
@@ -53,7 +53,7 @@ class Subwindow(ABC):
         """Take rows, sorted by key, with ids above all before."""
 
     @abstractmethod
-    def views(self, before: int, after: int) -> Sequence[View]:
+    def views(self, before: int, after: int) -> Sequence[SubwindowView]:
         """The subwindow as it is now: a view per array, in the order in which they are read."""
 
     def close(self) -> None:

@@ -17,7 +17,12 @@ from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, wib
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.partitioned import check_table, new_table, table_bytes
-from thetastream.index.subwindows.subwindow import Subwindow, View, chunks, sampled_splitters
+from thetastream.index.subwindows.subwindow import (
+    Subwindow,
+    SubwindowView,
+    chunks,
+    sampled_splitters,
+)
 from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels.css import stride_of
 from thetastream.index.trees.kernels.forest import Forest
@@ -68,7 +73,7 @@ class WideTree(Subwindow):
                 view.arrays = copy
                 self._views.discard(view)
 
-    def views(self, before: int, after: int) -> list[View]:
+    def views(self, before: int, after: int) -> list[SubwindowView]:
         view = _View(before, after, self)
         self._views.add(view)
         return [view]
@@ -113,7 +118,7 @@ class WideTree(Subwindow):
             assert not self.sorted_leaves or np.all(keys[:-1] <= keys[1:])
 
 
-class _View(View):
+class _View(SubwindowView):
     """The tree itself; a copy of it, once it changes while somebody reads."""
 
     __slots__ = ("_owner", "arrays", "readers")

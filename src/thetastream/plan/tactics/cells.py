@@ -24,7 +24,7 @@ from thetastream.plan.kernels.cells import cell_ranges, cells_of_floats, cells_o
 from thetastream.plan.layout import NO_PARAMETERS, Boxes, Layout, Reach, hashed
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
-from thetastream.schema import Kind
+from thetastream.schema import KeyKind
 
 PREFIX_BITS = 23
 SUFFIX_BITS = 40
@@ -67,7 +67,7 @@ class Quantizer:
         return rounded
 
 
-class Cells(Layout):
+class CellLayout(Layout):
     """A composite key: equalities and the cell of a band in front, the order of a field behind."""
 
     tactic = "cells"
@@ -97,7 +97,7 @@ class Cells(Layout):
             return 1.0
         assert self.band.width is not None
         width = self.band.width * self.multiple
-        if self.band.domain.kind is Kind.FLOAT:
+        if self.band.domain.kind is KeyKind.FLOAT:
             return width
         return float(min(max(1, int(width)), 2**62))
 
@@ -108,7 +108,7 @@ class Cells(Layout):
     def _cells(self, keys: Array) -> Array:
         assert self.band is not None
         cells = np.empty(keys.size, np.int64)
-        if self.band.domain.kind is Kind.FLOAT:
+        if self.band.domain.kind is KeyKind.FLOAT:
             cells_of_floats(keys, self._width, cells)
         else:
             cells_of_integers(keys, int(self._width), cells)
@@ -212,7 +212,7 @@ class CellsFamily(Family):
         points = [field for field in known.fields if field.is_point]
         bands: list[Field | None] = [field for field in known.fields if field.has_cells]
         return [
-            Cells(
+            CellLayout(
                 known.fields, points, band, multiple, suffix, _fitted(suffix, known), index,
                 options.of(index),
             )

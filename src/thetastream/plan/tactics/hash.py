@@ -16,7 +16,7 @@ from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 
 
-class Hashed(Layout):
+class HashLayout(Layout):
     """All equality fields become one hash; a single one is scrambled one-to-one, so not checked."""
 
     tactic = "hash"
@@ -73,7 +73,7 @@ class HashFamily(Family):
     def layouts(self, known: Selectivity, options: Options) -> list[Layout]:
         points = [field for field in known.fields if field.is_point]
         return [
-            Hashed(known.fields, points, index, options.of(index))
+            HashLayout(known.fields, points, index, options.of(index))
             for index in options.structures
             if points
         ]

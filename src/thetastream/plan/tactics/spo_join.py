@@ -15,7 +15,7 @@ from thetastream.plan.tactics.family import Family, Options
 PAIRED = 4  # fields of which two may be the columns of a permutation
 
 
-class SpoJoin(Ordered):
+class SpoJoinLayout(Ordered):
     """Two fields are kept in order; further ones are checked."""
 
     tactic = "spo-join"
@@ -62,7 +62,7 @@ class SpoJoinFamily(Family):
             return self._point(known.fields, options)
         selective = sorted(known.fields, key=lambda field: known.shares[field])[:PAIRED]
         return [
-            SpoJoin(known.fields, first, second, index, options.of(index))
+            SpoJoinLayout(known.fields, first, second, index, options.of(index))
             for index in options.structures
             for first, second in permutations(selective, 2)
         ]

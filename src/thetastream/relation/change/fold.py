@@ -36,7 +36,7 @@ from thetastream.relation.files.journal import Contents, Journal, Record
 from thetastream.relation.files.overlay import Overlay
 from thetastream.relation.files.scan import groups
 from thetastream.relation.files.snapshot import Snapshot, State
-from thetastream.relation.files.sorting import Chunk
+from thetastream.relation.files.sorting import KeyedRows
 from thetastream.relation.files.splices import Entries, apply, runs
 
 _PIECE_BLOCKS = 256
@@ -216,7 +216,7 @@ def compact(folder: Folder, snapshot: Snapshot) -> None:
     """Write what a snapshot sees as a new generation, in key order; LOCK is held."""
     state = snapshot.state
     stored = stored_layout(state.layout)
-    chunks = (Chunk(*stored.unpack_all(g.buffer, g.bases)) for g in groups(snapshot))
+    chunks = (KeyedRows(*stored.unpack_all(g.buffer, g.bases)) for g in groups(snapshot))
     write_generation(
         folder,
         folder.new_generation(),

@@ -27,10 +27,10 @@ from thetastream.errors import PredicateError, RelationError, SchemaError, State
 from thetastream.relation.change.update import Doomed, Draft
 from thetastream.relation.files.generation import stored_layout
 from thetastream.relation.files.snapshot import Snapshot
-from thetastream.relation.files.sorting import Chunk, stable_order
+from thetastream.relation.files.sorting import KeyedRows, stable_order
 from thetastream.relation.files.splices import Entries
 from thetastream.relation.image.columns import codec_of
-from thetastream.schema import Kind
+from thetastream.schema import KeyKind
 from thetastream.side import Side
 
 _SHOWN = 5
@@ -131,9 +131,9 @@ class Transaction:
         """
         name = self._layout.key[0]
         wanted = None if keys is None else np.unique(keys)
-        exact = values if self._layout.domain.kind is Kind.BYTES else None
+        exact = values if self._layout.domain.kind is KeyKind.BYTES else None
 
-        def doomed(rows: Chunk) -> Mask:
+        def doomed(rows: KeyedRows) -> Mask:
             mask = np.ones(len(rows), np.bool_) if wanted is None else _among(rows.keys, wanted)
             if exact is not None:
                 mask &= _is_in(rows.batch.column(name), exact)
@@ -145,9 +145,9 @@ class Transaction:
 
         return doomed
 
-    def _refuse_missing(self, rows: Chunk, gone: list[Chunk]) -> None:
+    def _refuse_missing(self, rows: KeyedRows, gone: list[KeyedRows]) -> None:
         name = self._layout.key[0]
-        if self._layout.domain.kind is Kind.BYTES:
+        if self._layout.domain.kind is KeyKind.BYTES:
             empty = rows.batch.column(name).slice(0, 0)
             stored = pa.concat_arrays([empty, *(chunk.batch.column(name) for chunk in gone)])
             there = _is_in(rows.batch.column(name), stored)
@@ -166,13 +166,13 @@ class Transaction:
 
     # --- What came ------------------------------------------------------------------------------
 
-    def _chunk(self, rows: Any) -> tuple[Chunk, int]:
+    def _chunk(self, rows: Any) -> tuple[KeyedRows, int]:
         """Rows in key order, as they are stored, and how many were left out."""
         batch = _fitted(_one_batch(rows, self._layout.schema), self._layout.schema)
         keys, his, valid = self._layout.keys_of(batch)
         pairs = zip(self._codecs, batch.columns, strict=True)
         arrays = [codec.decode(array) for codec, array in pairs]
-        chunk = Chunk(pa.RecordBatch.from_arrays(arrays, schema=self._stored.schema), keys, his)
+        chunk = KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=self._stored.schema), keys, his)
         if valid is not None:
             chunk = chunk.take(np.flatnonzero(valid))
         order = stable_order(chunk.keys)

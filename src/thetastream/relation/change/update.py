@@ -35,7 +35,7 @@ from thetastream.relation.disk.device import aligned
 from thetastream.relation.files.build import empty_intervals
 from thetastream.relation.files.fences import Facts
 from thetastream.relation.files.journal import Contents
-from thetastream.relation.files.sorting import Chunk, joined_chunks
+from thetastream.relation.files.sorting import KeyedRows, joined_chunks
 from thetastream.relation.files.splices import (
     Entries,
     Splices,
@@ -44,12 +44,12 @@ from thetastream.relation.files.splices import (
     leaves_with,
     spliced,
 )
-from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.layout import LeafLayout
 from thetastream.relation.image.packing import Packed
 
 Image = NDArray[np.uint8]
 Read = Callable[[Array, Array, Image], None]
-Doomed = Callable[[Chunk], Mask]
+Doomed = Callable[[KeyedRows], Mask]
 """Which rows of a chunk shall go."""
 
 _NONE = np.empty(0, np.int64)
@@ -71,7 +71,7 @@ class _Leaf:
 class Draft:
     """The relation as a transaction has made it so far."""
 
-    def __init__(self, layout: Layout, facts: Facts, entries: Entries, read: Read) -> None:
+    def __init__(self, layout: LeafLayout, facts: Facts, entries: Entries, read: Read) -> None:
         """``read`` gives blocks of the version that the transaction began with."""
         self.layout = layout
         self.facts = facts
@@ -115,27 +115,29 @@ class Draft:
         """Count rows that were left out."""
         self.facts = replace(self.facts, null_keys=self.facts.null_keys + rows)
 
-    def insert(self, rows: Chunk) -> None:
+    def insert(self, rows: KeyedRows) -> None:
         """Put rows in, which are in key order."""
         self._change(rows, _NONE, None)
 
-    def delete(self, keys: Array | None, doomed: Doomed) -> list[Chunk]:
+    def delete(self, keys: Array | None, doomed: Doomed) -> list[KeyedRows]:
         """Take rows out of the leaves that can hold the keys (None: of all); gives these rows.
 
         The keys are ascending, none twice. ``doomed`` decides about the rows of such leaves.
         """
         return self._change(None, keys, doomed)
 
-    def replace(self, keys: Array, doomed: Doomed, rows: Chunk) -> list[Chunk]:
+    def replace(self, keys: Array, doomed: Doomed, rows: KeyedRows) -> list[KeyedRows]:
         """Take rows out and put others in, each leaf changed once; gives those taken out."""
         return self._change(rows, keys, doomed)
 
-    def _change(self, rows: Chunk | None, keys: Array | None, doomed: Doomed | None) -> list[Chunk]:
+    def _change(
+        self, rows: KeyedRows | None, keys: Array | None, doomed: Doomed | None
+    ) -> list[KeyedRows]:
         entries = self.entries
         home = _NONE if rows is None else _homes(entries, rows.keys)
         searched = np.arange(len(entries)) if keys is None else leaves_with(entries, keys)
         leaves = np.union1d(home, searched)
-        gone: list[Chunk] = []
+        gone: list[KeyedRows] = []
         edits: dict[int, list[_Leaf]] = {}
         if not len(entries) and rows is not None and len(rows):
             edits[0] = self._placed(rows, self.facts.fill, near=0)
@@ -155,10 +157,10 @@ class Draft:
     def _edit(
         self,
         group: Array,
-        fresh: Chunk | None,
+        fresh: KeyedRows | None,
         home: Array,
         doomed: Doomed | None,
-        gone: list[Chunk],
+        gone: list[KeyedRows],
     ) -> dict[int, list[_Leaf]]:
         """What becomes of some leaves without doomed rows and with fresh ones."""
         stored, place = self._load(group)
@@ -177,7 +179,7 @@ class Draft:
         parts = dict(_parts(rows, place))
         return {leaf: self._restored(leaf, parts.get(leaf), appended) for leaf in touched.tolist()}
 
-    def _count(self, rows: Chunk, sign: int) -> None:
+    def _count(self, rows: KeyedRows, sign: int) -> None:
         facts = self.facts
         empty = empty_intervals(rows.batch, self.layout, rows.keys, rows.his, None)
         self.facts = replace(
@@ -188,7 +190,7 @@ class Draft:
 
     # --- Leaves ---------------------------------------------------------------------------------
 
-    def _load(self, leaves: Array) -> tuple[Chunk, Array]:
+    def _load(self, leaves: Array) -> tuple[KeyedRows, Array]:
         """The rows of some leaves, at least one: as changed before, or as on disk; their leaves."""
         size = self.layout.block_bytes
         blocks, spans = self.entries.blocks[leaves], self.entries.spans[leaves]
@@ -203,7 +205,7 @@ class Draft:
         for block, base in zip(blocks[dirty].tolist(), bases[dirty].tolist(), strict=True):
             image = self._images[block]
             buffer[base : base + image.nbytes] = image
-        chunk = Chunk(*self.layout.unpack_all(buffer, bases))
+        chunk = KeyedRows(*self.layout.unpack_all(buffer, bases))
         return chunk, np.repeat(leaves, self.layout.rows_of(buffer, bases))
 
     def _fetch(self, blocks: Array, spans: Array, bases: Array, buffer: Image) -> None:
@@ -219,7 +221,7 @@ class Draft:
                 "nothing was changed; restore the relation from a copy, or build it again"
             )
 
-    def _restored(self, leaf: int, rows: Chunk | None, appended: bool = False) -> list[_Leaf]:
+    def _restored(self, leaf: int, rows: KeyedRows | None, appended: bool = False) -> list[_Leaf]:
         """What becomes of a leaf that has these rows now; None: no rows.
 
         ``appended``: rows came in behind all others. In the last leaf more will follow there, so it
@@ -239,7 +241,7 @@ class Draft:
             return [new for part in parts for new in self._placed(part, 1.0, near=block)]
         return self._placed(rows, 1.0 if len(packed) == 1 else self.facts.fill, near=block)
 
-    def _placed(self, rows: Chunk, fill: float, near: int) -> list[_Leaf]:
+    def _placed(self, rows: KeyedRows, fill: float, near: int) -> list[_Leaf]:
         """New leaves for rows, on blocks of their own, each near the one before."""
         packed = self.layout.pack(rows.batch, rows.keys, rows.his, fill, 0)
         blocks = []
@@ -349,7 +351,7 @@ def _homes(entries: Entries, keys: Array) -> Array:
     return np.maximum(np.searchsorted(entries.firsts, keys, "right") - 1, 0)
 
 
-def _parts(rows: Chunk, place: Array) -> list[tuple[int, Chunk]]:
+def _parts(rows: KeyedRows, place: Array) -> list[tuple[int, KeyedRows]]:
     """Rows by leaf; they stand together."""
     leaves, starts = np.unique(place, return_index=True)
     stops = np.append(starts, len(rows))[1:]

@@ -28,10 +28,10 @@ import numpy as np
 from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import RelationError
 from thetastream.relation.disk.device import Device, aligned
-from thetastream.relation.disk.readplan import Plan
+from thetastream.relation.disk.readplan import ReadPlan
 
 
-class Source(Protocol):
+class BlockSource(Protocol):
     """What reads blocks of a device, such as a snapshot of a relation."""
 
     @property
@@ -95,7 +95,7 @@ class Buffers:
             self._arrays.pop()
 
 
-class Reader:
+class BlockReader:
     """Iterates over the groups of a plan. Close it, or use it as a context manager.
 
     ``ahead`` groups are read in the background while one is used; with 0 none is.
@@ -103,8 +103,8 @@ class Reader:
 
     def __init__(
         self,
-        source: Device | Source,
-        plan: Plan,
+        source: Device | BlockSource,
+        plan: ReadPlan,
         limit_blocks: int,
         ahead: int = 1,
         buffers: Buffers | None = None,
@@ -144,7 +144,7 @@ class Reader:
         """Bytes of the buffers."""
         return sum(memory.size for memory in self._memory)
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> BlockReader:
         return self
 
     def __exit__(

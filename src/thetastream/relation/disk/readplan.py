@@ -32,7 +32,7 @@ _UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadPlan:
     """Sequences of blocks, each read by one I/O, and the wanted leaves in them.
 
     Sequence ``i`` is the blocks ``[starts[i], starts[i] + counts[i])`` and holds the wanted leaves
@@ -73,12 +73,12 @@ class Plan:
         return len(self) * seek + self.blocks_read * transfer
 
 
-Planner = Callable[[Array, Array | None, float, float, int | None], Plan]
+Planner = Callable[[Array, Array | None, float, float, int | None], ReadPlan]
 
 
 def plan(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
-) -> Plan:
+) -> ReadPlan:
     """The cheapest plan. O(|P|), some 20 ns per leaf; 56 bytes per leaf while it runs at most.
 
     ``blocks`` ascend; leaf ``i`` has ``spans[i]`` blocks, all have one if that is None. No sequence
@@ -89,14 +89,14 @@ def plan(
 
 def recurrence_plan(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
-) -> Plan:
+) -> ReadPlan:
     """The cheapest plan by the paper's recurrence as it stands. O(|P| × max_scan)."""
     return _dynamic(kernels.recurrence, blocks, spans, seek, transfer, max_scan)
 
 
 def shortest_path_plan(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
-) -> Plan:
+) -> ReadPlan:
     """The cheapest plan as a shortest path (Seeger et al.). O(|P| × max_scan × log |P|)."""
     ends, bound = _checked(blocks, spans, seek, transfer, max_scan)
     leaves = blocks.size
@@ -117,7 +117,7 @@ def greedy_plan(
     max_scan: int | None,
     *,
     unwanted: int | None = None,
-) -> Plan:
+) -> ReadPlan:
     """Sequences as long as they may be (Seeger et al.), over ``unwanted`` blocks in a row at most.
 
     By default as many as are cheaper to read than a seek. O(|P|); the cost is not bounded.
@@ -132,7 +132,7 @@ def greedy_plan(
 
 def single_plan(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
-) -> Plan:
+) -> ReadPlan:
     """Each leaf by itself: nothing is wasted and every leaf costs a seek."""
     ends, _ = _checked(blocks, spans, seek, transfer, max_scan)
     return _plan(blocks, spans, ends, np.arange(blocks.size))
@@ -154,7 +154,7 @@ def _dynamic(
     seek: float,
     transfer: float,
     max_scan: int | None,
-) -> Plan:
+) -> ReadPlan:
     ends, bound = _checked(blocks, spans, seek, transfer, max_scan)
     leaves = blocks.size
     lasts, firsts = np.empty(leaves, np.int64), np.empty(leaves, np.int64)
@@ -189,8 +189,8 @@ def _writable(blocks: Array) -> Array:
     return np.require(blocks, np.int64, ["C", "W"])
 
 
-def _plan(blocks: Array, spans: Array | None, ends: Array, firsts: Array) -> Plan:
+def _plan(blocks: Array, spans: Array | None, ends: Array, firsts: Array) -> ReadPlan:
     """A plan from the first leaf of each of its sequences."""
     starts = blocks[firsts]
     stops = ends[np.append(firsts[1:], blocks.size) - 1] if firsts.size else starts
-    return Plan(starts, stops - starts, firsts.copy(), blocks, spans)
+    return ReadPlan(starts, stops - starts, firsts.copy(), blocks, spans)

@@ -28,10 +28,10 @@ from thetastream.relation.disk.size import read_size
 from thetastream.relation.files.folder import DamagedCurrent, Folder, disk_errors
 from thetastream.relation.files.generation import stored_layout, write_generation
 from thetastream.relation.files.journal import Journal
-from thetastream.relation.files.sorting import Chunk, Sorter
+from thetastream.relation.files.sorting import KeyedRows, Sorter
 from thetastream.relation.files.sources import Source, open_source
 from thetastream.relation.image.columns import codec_of
-from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.layout import LeafLayout
 from thetastream.schema import common_domain
 
 _PAGE = 4096
@@ -204,7 +204,7 @@ class _Counts:
     empty_intervals: int = 0
 
 
-def make_layout(schema: pa.Schema, options: BuildOptions) -> Layout:
+def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
     """The layout of the leaves; errors that name the key column that cannot be one."""
     for name in options.key:
         if name not in schema.names:
@@ -223,7 +223,7 @@ def make_layout(schema: pa.Schema, options: BuildOptions) -> Layout:
                 f"{both}: values of type {schema.field(low).type} are kept by hash, without order, "
                 "so there is nothing between them; use numbers or times"
             )
-    layout = Layout(schema, options.key, options.block_bytes)
+    layout = LeafLayout(schema, options.key, options.block_bytes)
     room = options.block_bytes * options.fill
     if layout.keys_at + 8 > room:
         raise RelationError(
@@ -235,8 +235,8 @@ def make_layout(schema: pa.Schema, options: BuildOptions) -> Layout:
 
 
 def _with_keys(
-    source: Source, layout: Layout, counts: _Counts, report: _Reporter
-) -> Iterator[Chunk]:
+    source: Source, layout: LeafLayout, counts: _Counts, report: _Reporter
+) -> Iterator[KeyedRows]:
     """Rows that have keys, with their keys, in the types in which they are stored."""
     codecs = [codec_of(field.type, field.name) for field in layout.schema]
     stored = stored_layout(layout).schema
@@ -246,7 +246,7 @@ def _with_keys(
             keys, his, valid = layout.keys_of(piece)
             counts.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
             arrays = [c.decode(a) for c, a in zip(codecs, piece.columns, strict=True)]
-            chunk = Chunk(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
+            chunk = KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
             if valid is not None:
                 counts.null_keys += len(valid) - int(np.count_nonzero(valid))
                 chunk = chunk.take(np.flatnonzero(valid))
@@ -256,7 +256,7 @@ def _with_keys(
 
 
 def empty_intervals(
-    batch: pa.RecordBatch, layout: Layout, keys: Array, his: Array | None, valid: Mask | None
+    batch: pa.RecordBatch, layout: LeafLayout, keys: Array, his: Array | None, valid: Mask | None
 ) -> int:
     """How many rows have ``lo`` above ``hi``."""
     if his is None:

@@ -20,15 +20,15 @@ from thetastream._jit.arrays import Array
 from thetastream.interrupt import uninterrupted
 from thetastream.relation.files.fences import Facts, Fences, write_index
 from thetastream.relation.files.folder import FORMAT, Current, Folder, digest, write_all
-from thetastream.relation.files.sorting import Chunk, joined_chunks
+from thetastream.relation.files.sorting import KeyedRows, joined_chunks
 from thetastream.relation.image.columns import codec_of
-from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.layout import LeafLayout
 from thetastream.relation.image.packing import Packed
 
 _PACK_BYTES = 8 << 20
 
 
-def stored_layout(layout: Layout) -> Layout:
+def stored_layout(layout: LeafLayout) -> LeafLayout:
     """The layout for rows in the types in which they are stored: its images are the same.
 
     Arrow can put those types in order, and not all others.
@@ -36,14 +36,16 @@ def stored_layout(layout: Layout) -> Layout:
     fields = [f.with_type(codec_of(f.type, f.name).stored) for f in layout.schema]
     schema = pa.schema(fields)
     return (
-        layout if schema.equals(layout.schema) else Layout(schema, layout.key, layout.block_bytes)
+        layout
+        if schema.equals(layout.schema)
+        else LeafLayout(schema, layout.key, layout.block_bytes)
     )
 
 
 class _Leaves:
     """What is remembered of leaves as they are written: the fences to be."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: LeafLayout) -> None:
         self._parts: list[tuple[Array, Array, Array | None, Array]] = []
         self._layout = layout
         self.rows = self.blocks = 0
@@ -76,8 +78,8 @@ class _Leaves:
 def write_generation(
     folder: Folder,
     generation: str,
-    layout: Layout,
-    chunks: Iterable[Chunk],
+    layout: LeafLayout,
+    chunks: Iterable[KeyedRows],
     fill: float,
     *,
     version: int,
@@ -122,8 +124,8 @@ def write_generation(
 
 def _write_blocks(
     path: Path,
-    layout: Layout,
-    groups: Iterable[tuple[list[Chunk], bool]],
+    layout: LeafLayout,
+    groups: Iterable[tuple[list[KeyedRows], bool]],
     fill: float,
     written: Callable[[int], None],
 ) -> _Leaves:
@@ -132,7 +134,7 @@ def _write_blocks(
     The last leaf of a packed piece is rarely full, so its rows go with the next piece.
     """
     leaves, stored = _Leaves(layout), stored_layout(layout)
-    rest: list[Chunk] = []
+    rest: list[KeyedRows] = []
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with _Behind(file) as behind:
@@ -172,9 +174,9 @@ class _Behind:
             self._last.result()
 
 
-def _grouped(chunks: Iterable[Chunk], nbytes: int) -> Iterator[tuple[list[Chunk], bool]]:
+def _grouped(chunks: Iterable[KeyedRows], nbytes: int) -> Iterator[tuple[list[KeyedRows], bool]]:
     """Chunks together of about so many bytes, and whether they are the last."""
-    group: list[Chunk] = []
+    group: list[KeyedRows] = []
     size = 0
     for chunk in chunks:
         for piece in chunk.pieces(nbytes):

@@ -20,10 +20,10 @@ from thetastream.errors import RelationError, StateError
 from thetastream.relation.disk.device import Device
 from thetastream.relation.files.fences import Facts, Fences, read_index
 from thetastream.relation.files.folder import Current, Folder
-from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.layout import LeafLayout
 
 
-class Overlay(Protocol):
+class JournalOverlay(Protocol):
     """Blocks that lie in the journal: newer than those of the block file."""
 
     def cover(self, starts: Array, counts: Array, buffer: Bytes) -> None:
@@ -42,12 +42,12 @@ class State:
     """All that a reader must know; a change makes a new one."""
 
     current: Current
-    layout: Layout
+    layout: LeafLayout
     facts: Facts
     fences: Fences
     version: int
     """At least ``current.version``: records of the journal raise it."""
-    overlay: Overlay | None = None
+    overlay: JournalOverlay | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -72,7 +72,7 @@ def read_state(folder: Folder, current: Current) -> State:
             f"the block file {str(blocks)!r} is cut short: expected {needed} bytes, found {size}; "
             "restore the folder from a copy, or build the relation again"
         )
-    layout = Layout(schema, facts.key, facts.block_bytes)
+    layout = LeafLayout(schema, facts.key, facts.block_bytes)
     return State(current, layout, facts, fences, current.version)
 
 

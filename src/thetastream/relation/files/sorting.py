@@ -35,7 +35,7 @@ _LEAST_CHUNK, _MOST_CHUNK = 1 << 16, 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class KeyedRows:
     """Rows with their keys, and the keys of ``hi`` in an interval relation."""
 
     batch: pa.RecordBatch
@@ -50,19 +50,19 @@ class Chunk:
         """Bytes of rows and keys."""
         return int(self.batch.nbytes) + self.keys.nbytes * (1 if self.his is None else 2)
 
-    def slice(self, start: int, stop: int) -> Chunk:
+    def slice(self, start: int, stop: int) -> KeyedRows:
         """Rows ``[start, stop)``, not copied."""
         his = None if self.his is None else self.his[start:stop]
-        return Chunk(self.batch.slice(start, stop - start), self.keys[start:stop], his)
+        return KeyedRows(self.batch.slice(start, stop - start), self.keys[start:stop], his)
 
-    def take(self, order: Array) -> Chunk:
+    def take(self, order: Array) -> KeyedRows:
         """Rows in another order."""
         places = pa.array(order)
         arrays = [column.take(places) for column in self.batch.columns]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.batch.schema)
-        return Chunk(batch, self.keys[order], None if self.his is None else self.his[order])
+        return KeyedRows(batch, self.keys[order], None if self.his is None else self.his[order])
 
-    def pieces(self, nbytes: int) -> Iterator[Chunk]:
+    def pieces(self, nbytes: int) -> Iterator[KeyedRows]:
         """The rows in pieces of about so many bytes."""
         rows = len(self)
         count = max(1, min(rows, -(-self.nbytes // nbytes)))
@@ -71,7 +71,7 @@ class Chunk:
             yield self.slice(start, min(start + step, rows))
 
 
-def joined_chunks(chunks: Sequence[Chunk]) -> Chunk:
+def joined_chunks(chunks: Sequence[KeyedRows]) -> KeyedRows:
     """One chunk of several, at least one."""
     if len(chunks) == 1:
         return chunks[0]
@@ -80,7 +80,7 @@ def joined_chunks(chunks: Sequence[Chunk]) -> Chunk:
     batch = pa.RecordBatch.from_arrays([pa.concat_arrays(c) for c in columns], schema=schema)
     his = [chunk.his for chunk in chunks if chunk.his is not None]
     keys = np.concatenate([chunk.keys for chunk in chunks])
-    return Chunk(batch, keys, np.concatenate(his) if his else None)
+    return KeyedRows(batch, keys, np.concatenate(his) if his else None)
 
 
 def stable_order(keys: Array) -> Array | None:
@@ -108,7 +108,7 @@ def stable_order(keys: Array) -> Array | None:
     return order
 
 
-def _in_order(chunks: Sequence[Chunk]) -> Chunk:
+def _in_order(chunks: Sequence[KeyedRows]) -> KeyedRows:
     """The rows of the chunks in key order; one column at a time is there three times."""
     if len(chunks) == 1:
         order = stable_order(chunks[0].keys)
@@ -122,7 +122,7 @@ def _in_order(chunks: Sequence[Chunk]) -> Chunk:
     arrays = [pa.concat_arrays(column).take(places) for column in columns]
     batch = pa.RecordBatch.from_arrays(arrays, schema=chunks[0].batch.schema)
     his = [chunk.his for chunk in chunks if chunk.his is not None]
-    return Chunk(batch, keys[order], np.concatenate(his)[order] if his else None)
+    return KeyedRows(batch, keys[order], np.concatenate(his)[order] if his else None)
 
 
 class Sorter:
@@ -140,12 +140,12 @@ class Sorter:
         self._limit = min(budget * 2 // 5, _RUN_LIMIT)
         self._budget, self._folder, self._progress = budget, folder, progress
         self._chunk_bytes = max(budget // (4 * _FAN_IN), _LEAST_CHUNK)
-        self._waiting: list[Chunk] = []
+        self._waiting: list[KeyedRows] = []
         self._bytes = 0
         self._runs: list[_File] = []
         self._made = 0
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: KeyedRows) -> None:
         """Take rows; writes a run when there are enough of them."""
         for piece in chunk.pieces(max(self._limit // 4, 1)):
             self._waiting.append(piece)
@@ -153,7 +153,7 @@ class Sorter:
             if self._bytes >= self._limit:
                 self._spill()
 
-    def sorted(self) -> Iterator[Chunk]:
+    def sorted(self) -> Iterator[KeyedRows]:
         """All rows in key order, in chunks; runs are removed as they end."""
         if not self._runs:
             if self._waiting:
@@ -168,7 +168,7 @@ class Sorter:
             self._runs = [self._merged_run(group) for group in groups]
         yield from self._merged(self._runs)
 
-    def _sorted_waiting(self) -> Chunk:
+    def _sorted_waiting(self) -> KeyedRows:
         """The rows that wait, in order; column by column, which caches like (1.4 times as fast)."""
         chunk = _in_order(self._waiting)
         self._waiting, self._bytes = [], 0
@@ -181,7 +181,7 @@ class Sorter:
     def _merged_run(self, group: list[_File]) -> _File:
         return group[0] if len(group) == 1 else self._write(self._merged(group))
 
-    def _merged(self, files: list[_File]) -> Iterator[Chunk]:
+    def _merged(self, files: list[_File]) -> Iterator[KeyedRows]:
         """Merge runs.
 
         A sixth of the budget is for their chunks. Most rows of these may be given at once, and the
@@ -190,7 +190,7 @@ class Sorter:
         room = min(self._budget // (6 * len(files)), _MOST_CHUNK)
         return _merge([_Run(file, max(1, room // self._chunk_bytes)) for file in files])
 
-    def _write(self, chunks: Iterator[Chunk]) -> _File:
+    def _write(self, chunks: Iterator[KeyedRows]) -> _File:
         """A run; its chunks are so small that one of each run fits in memory."""
         path, rows = self._folder() / f"run-{self._made}", 0
         self._made += 1
@@ -212,7 +212,7 @@ class _File:
     rows: int
 
 
-def _with_keys(chunk: Chunk) -> pa.RecordBatch:
+def _with_keys(chunk: KeyedRows) -> pa.RecordBatch:
     """Rows and keys as one batch; keys are the last columns."""
     beside = [chunk.keys] if chunk.his is None else [chunk.keys, chunk.his]
     fields = [pa.field(f"\0key{at}", pa.int64()) for at in range(len(beside))]
@@ -221,7 +221,7 @@ def _with_keys(chunk: Chunk) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _chunks(path: Path) -> Iterator[Chunk]:
+def _chunks(path: Path) -> Iterator[KeyedRows]:
     """The chunks of a run, one after the other; the file is removed behind the last."""
     with pa.OSFile(os.fspath(path)) as file, pa.ipc.open_stream(file) as reader:
         keys = int(reader.schema.metadata[b"keys"])
@@ -231,7 +231,7 @@ def _chunks(path: Path) -> Iterator[Chunk]:
             rows = pa.RecordBatch.from_arrays(batch.columns[:columns], schema=schema)
             # Copied: compiled loops take no array that may not be written to.
             found = [batch.column(columns + at).to_numpy().copy() for at in range(keys)]
-            yield Chunk(rows, found[0], found[1] if keys > 1 else None)
+            yield KeyedRows(rows, found[0], found[1] if keys > 1 else None)
     path.unlink()
 
 
@@ -262,7 +262,7 @@ class _Run:
     def has_more(self) -> bool:
         return self._left > 0
 
-    def give(self, bound: int, included: bool) -> Chunk | None:
+    def give(self, bound: int, included: bool) -> KeyedRows | None:
         """Take the rows below the bound, or up to it, away."""
         side: Literal["left", "right"] = "right" if included else "left"
         start, stop = self._at, int(np.searchsorted(self.chunk.keys, bound, side=side))
@@ -275,7 +275,7 @@ class _Run:
         return piece
 
 
-def _merge(runs: list[_Run]) -> Iterator[Chunk]:
+def _merge(runs: list[_Run]) -> Iterator[KeyedRows]:
     """Rows of the runs in order; of equal keys those of earlier runs first. See the module."""
     while runs:
         bounds = [(run.last, at) for at, run in enumerate(runs) if run.has_more]

@@ -23,7 +23,7 @@ from thetastream.relation.image.kernels.blocks import HEADER
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnPlace:
     """A column of the schema, and where it is found in a leaf."""
 
     name: str
@@ -47,13 +47,13 @@ class Directory:
     def __init__(self, schema: pa.Schema, key: Sequence[str]) -> None:
         self.keys = len(key)
         entries = self.keys
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, ColumnPlace] = {}
         for at, field in enumerate(schema):
             codec = codec_of(field.type, field.name)
             derived = -1
             if field.name in key and follows(codec.stored):
                 derived = key.index(field.name)
-            column = Column(field.name, at, codec, entries, derived)
+            column = ColumnPlace(field.name, at, codec, entries, derived)
             self.columns[field.name] = column
             entries += 2 * column.simple
         self.simple = [column for column in self.columns.values() if column.simple]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.data.batch import float_keys, keys_to_floats
-from thetastream.schema import Domain, Kind
+from thetastream.schema import Domain, KeyKind
 
 _BIAS = np.int64(LEAST)
 _REACH = 1 << 14  # doubles near 2^64 stand 4,096 apart
@@ -31,11 +31,11 @@ def stored_interval(
     """
     if stored == compared:
         return lows, highs
-    if compared.kind is Kind.FLOAT:
+    if compared.kind is KeyKind.FLOAT:
         return _float_interval(stored, lows, highs)
-    if stored.kind is Kind.UNSIGNED and compared.kind is Kind.INTEGER:
+    if stored.kind is KeyKind.UNSIGNED and compared.kind is KeyKind.INTEGER:
         return _unsigned(lows, highs)
-    if compared.kind is Kind.DECIMAL and stored.kind is Kind.UNSIGNED:
+    if compared.kind is KeyKind.DECIMAL and stored.kind is KeyKind.UNSIGNED:
         return _unsigned(*_divided(lows, highs, 10**compared.scale))
     return _divided(lows, highs, _factor(stored, compared))
 
@@ -80,7 +80,7 @@ def _first(stored: Domain, bounds: Array, passes: np.ufunc) -> tuple[Array, NDAr
     """
     with np.errstate(over="ignore"):  # infinite is as good as beyond all keys
         values = keys_to_floats(np.clip(bounds, _INFINITE[0], _INFINITE[1])) * 10.0**stored.scale
-    if stored.kind is Kind.UNSIGNED:
+    if stored.kind is KeyKind.UNSIGNED:
         values = values - 2.0**63
     centre = np.clip(values, -(2.0**63), 2.0**63 - 1024).astype(np.int64)
     low = np.maximum(centre, LEAST + _REACH) - _REACH
@@ -95,7 +95,7 @@ def _first(stored: Domain, bounds: Array, passes: np.ufunc) -> tuple[Array, NDAr
 
 
 def _as_float_keys(stored: Domain, keys: Array) -> Array:
-    if stored.kind is Kind.UNSIGNED:
+    if stored.kind is KeyKind.UNSIGNED:
         numbers = (keys ^ _BIAS).view(np.uint64).astype(np.float64)
     else:
         numbers = keys.astype(np.float64)

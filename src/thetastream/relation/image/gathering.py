@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import DataError
 from thetastream.relation.image.codec import Form
-from thetastream.relation.image.directory import Column, Directory
+from thetastream.relation.image.directory import ColumnPlace, Directory
 from thetastream.relation.image.kernels import blocks as kernels
 
 _BIAS = np.int64(-(2**63))
@@ -31,7 +31,7 @@ class Gather:
         self.slots = np.ascontiguousarray(slots, np.int64)
         self._leaves: tuple[list[pa.RecordBatch], pa.Array] | None = None
 
-    def column(self, column: Column) -> pa.Array:
+    def column(self, column: ColumnPlace) -> pa.Array:
         """A column, of its declared type."""
         codec, rows = column.codec, len(self.slots)
         if codec.form is Form.NOTHING:
@@ -66,7 +66,7 @@ class Gather:
         )  # fmt: skip
         return taken.view(np.uint8)
 
-    def _derived(self, column: Column) -> pa.Array:
+    def _derived(self, column: ColumnPlace) -> pa.Array:
         keys, kind = self.numbers(column.derived, 8).view(np.int64), column.codec.stored
         if pat.is_uint64(kind):
             keys ^= _BIAS
@@ -80,7 +80,7 @@ class Gather:
         )
         return pa.py_buffer(bitmap) if absent else None
 
-    def _values(self, column: Column, validity: pa.Buffer | None) -> pa.Array:
+    def _values(self, column: ColumnPlace, validity: pa.Buffer | None) -> pa.Array:
         width, kind, rows = column.codec.width, column.codec.stored, len(self.slots)
         if width in (1, 2, 4, 8):
             taken = self.numbers(column.entry + 1, width).view(np.uint8)
@@ -90,7 +90,7 @@ class Gather:
             taken = np.packbits(taken, bitorder="little")
         return pa.Array.from_buffers(kind, rows, [validity, pa.py_buffer(taken)])
 
-    def _strings(self, column: Column, validity: pa.Buffer | None) -> pa.Array:
+    def _strings(self, column: ColumnPlace, validity: pa.Buffer | None) -> pa.Array:
         entry, rows = column.entry + 1, len(self.slots)
         offsets = np.empty(rows + 1, f"i{column.codec.width}")
         places = (self.buffer.view(np.int32), self.halves, self.bases, self.slots, entry)
@@ -108,7 +108,7 @@ class Gather:
         parts = [validity, pa.py_buffer(offsets), pa.py_buffer(data[:total])]
         return pa.Array.from_buffers(column.codec.stored, rows, parts)
 
-    def _nested(self, column: Column) -> pa.Array:
+    def _nested(self, column: ColumnPlace) -> pa.Array:
         """From the serialised batches of all leaves that are asked; these are read once."""
         if self._leaves is None:
             self._leaves = self._read_leaves()

@@ -25,16 +25,16 @@ from thetastream._jit.compiling import prepare
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import to_keys
 from thetastream.errors import RelationError, SchemaError, suggest
-from thetastream.relation.image.directory import Column, Directory
+from thetastream.relation.image.directory import ColumnPlace, Directory
 from thetastream.relation.image.gathering import Gather, writable
 from thetastream.relation.image.kernels import blocks as kernels
 from thetastream.relation.image.packing import Packed, Packing
-from thetastream.schema import Domain, Kind, common_domain
+from thetastream.schema import Domain, KeyKind, common_domain
 
 _GRAIN = 64
 
 
-class Layout:
+class LeafLayout:
     """The format of the leaves of one relation.
 
     >>> layout = Layout(pa.schema({"id": pa.int64(), "name": pa.string()}), "id", 8192)
@@ -178,7 +178,7 @@ class Layout:
         gather = Gather(self._directory, buffer, bases, slots)
         return [gather.column(self._column(name)) for name in names]
 
-    def _column(self, name: str) -> Column:
+    def _column(self, name: str) -> ColumnPlace:
         column = self._directory.columns.get(name)
         if column is None:
             raise SchemaError(
@@ -212,6 +212,6 @@ def _shown(schema: pa.Schema) -> str:
 def _keys(batch: pa.RecordBatch, name: str, domain: Domain) -> tuple[Array, Mask | None]:
     """Keys of a column; a slice of strings is cut out, as their bytes are copied whole."""
     column = batch.column(name)
-    if domain.kind is Kind.BYTES and column.nbytes < column.get_total_buffer_size():
+    if domain.kind is KeyKind.BYTES and column.nbytes < column.get_total_buffer_size():
         column = pa.concat_arrays([column])
     return to_keys(column, domain, f"key {name!r}")

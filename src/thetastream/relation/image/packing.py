@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import DataError
 from thetastream.relation.image.codec import Codec, Form
-from thetastream.relation.image.directory import Column, Directory
+from thetastream.relation.image.directory import ColumnPlace, Directory
 from thetastream.relation.image.kernels import blocks as kernels
 
 _PAGE = 4096
@@ -89,7 +89,7 @@ class Packing:
         self.seen = np.zeros(len(nulls), np.uint8)
 
     def _add(
-        self, column: Column, array: pa.Array, offsets: list[Array], nulls: list[Bytes]
+        self, column: ColumnPlace, array: pa.Array, offsets: list[Array], nulls: list[Bytes]
     ) -> None:
         """Note what a simple column takes per row."""
         entry, codec = column.entry, column.codec
@@ -268,7 +268,7 @@ def null_flags(array: pa.Array) -> Bytes | None:
     return _bits(array.buffers()[0], array.offset, len(array)) ^ np.uint8(1)
 
 
-def string_offsets(array: pa.Array, column: Column) -> Array:
+def string_offsets(array: pa.Array, column: ColumnPlace) -> Array:
     """Where strings begin and end in the data buffer; DataError when one is too long."""
     width, first, rows = column.codec.width, array.offset, len(array)
     data = alias(array.buffers()[1], width * (first + rows + 1))

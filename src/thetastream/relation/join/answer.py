@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array, Bytes
 from thetastream.relation.disk.clock import Clock
 from thetastream.relation.join.kernels.leaves import join_images
-from thetastream.relation.join.matching import Boxes, Matching
-from thetastream.relation.join.metrics import Counters
+from thetastream.relation.join.matching import Matching, RelationBoxes
+from thetastream.relation.join.metrics import RelationCounters
 from thetastream.side import How, Side
 
 _ROWS = 1024
 
 
-class Stream(Protocol):
+class Gatherable(Protocol):
     """Stream rows that can be gathered."""
 
     def take(self, name: str, ids: Array) -> pa.Array:
@@ -37,8 +37,8 @@ class Stream(Protocol):
 class StreamRows:
     """Stream rows, what they ask, and which of them have matched (written to)."""
 
-    values: Stream
-    boxes: Boxes
+    values: Gatherable
+    boxes: RelationBoxes
     matched: NDArray[np.bool_]
 
 
@@ -50,7 +50,12 @@ class Answers:
     """
 
     def __init__(
-        self, matching: Matching, counters: Counters, clock: Clock, budget: int, batch_rows: int
+        self,
+        matching: Matching,
+        counters: RelationCounters,
+        clock: Clock,
+        budget: int,
+        batch_rows: int,
     ) -> None:
         width = sum(value_bytes(field.type) for field in matching.schema)
         limit = min(batch_rows, max(_ROWS, budget // 32 // max(1, width)))

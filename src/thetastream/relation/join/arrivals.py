@@ -15,7 +15,7 @@ from thetastream.relation.join.waiting import Segment
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class ArrivedRows:
     """Rows taken from the input buffer, and when they came."""
 
     batch: pa.RecordBatch
@@ -51,7 +51,7 @@ class Arrivals:
         self._memory.arrived += batch.nbytes
         self._memory.note()
 
-    def take(self, wanted: int) -> Arrived:
+    def take(self, wanted: int) -> ArrivedRows:
         """Take the first rows out, at most ``wanted``; there is one at least."""
         batches: list[pa.RecordBatch] = []
         segments: list[Segment] = []
@@ -67,7 +67,7 @@ class Arrivals:
             segments.append(Segment(batch.num_rows, arrived))
             wanted -= batch.num_rows
             self.rows -= batch.num_rows
-        return Arrived(joined(batches), segments)
+        return ArrivedRows(joined(batches), segments)
 
     @property
     def oldest(self) -> float:

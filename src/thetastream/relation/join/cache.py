@@ -22,7 +22,7 @@ from thetastream.errors import RelationError, suggest
 from thetastream.relation.disk.device import aligned, release
 from thetastream.relation.join.kernels.leaves import split_by_cache, tally_uses
 from thetastream.relation.join.memory import Memory
-from thetastream.relation.join.metrics import Counters
+from thetastream.relation.join.metrics import RelationCounters
 
 _TALLY = 1024
 _PER_SLOT = 8 + 8 + 8 + 8  # leaf, uses, last use, place in the list of free slots
@@ -81,7 +81,12 @@ class BlockCache:
     """
 
     def __init__(
-        self, block_bytes: int, leaves: int, policy: Policy, memory: Memory, counters: Counters
+        self,
+        block_bytes: int,
+        leaves: int,
+        policy: Policy,
+        memory: Memory,
+        counters: RelationCounters,
     ) -> None:
         self.policy = policy
         self.block_bytes = block_bytes

@@ -22,16 +22,16 @@ from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.disk.readplan import Planner
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.answer import Answers, value_bytes
-from thetastream.relation.join.arrivals import Arrivals, Arrived
+from thetastream.relation.join.arrivals import Arrivals, ArrivedRows
 from thetastream.relation.join.cache import BlockCache, Policy
 from thetastream.relation.join.joining import Reading, join_phase
 from thetastream.relation.join.leaf_index import LeafIndex
 from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
-from thetastream.relation.join.metrics import Counters
+from thetastream.relation.join.metrics import RelationCounters
 from thetastream.relation.join.online import online_phase
 from thetastream.relation.join.pace import Pace
-from thetastream.relation.join.waiting import Waiting
+from thetastream.relation.join.waiting import StreamBuffer
 from thetastream.relation.join.workspace import Workspace
 from thetastream.relation.pacing.tuning import Tuner
 from thetastream.relation.store import Relation
@@ -61,7 +61,7 @@ class _Phase:
     is_online: bool = False
 
 
-class Engine:
+class RelationEngine:
     """A join of a stream whose columns are known with a relation; the snapshot is its own."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Engine:
         settings: Settings,
         costs: Costs,
         clock: Clock,
-        counters: Counters,
+        counters: RelationCounters,
     ) -> None:
         self._relation = relation
         self.matching = matching
@@ -83,7 +83,7 @@ class Engine:
         self._clock = clock
         self._counters = counters
         self.arrivals = Arrivals(memory)
-        self.waiting = Waiting(matching, memory)
+        self.waiting = StreamBuffer(matching, memory)
         self.answers = Answers(matching, counters, clock, memory.budget, settings.batch_rows)
         self._attach(snapshot)
         block_bytes = snapshot.layout.block_bytes
@@ -196,7 +196,7 @@ class Engine:
     def _begin_join(self) -> _Phase:
         return _Phase(self._join(), self._counters.timed("join"))
 
-    def _look_up(self, arrived: Arrived) -> Steps:
+    def _look_up(self, arrived: ArrivedRows) -> Steps:
         counters = self._counters
         counters.online_phases += 1
         boxes = self.matching.boxes(arrived.batch)

@@ -7,14 +7,14 @@ from typing import Any
 from thetastream.condition.predicate import Predicate
 from thetastream.plan.choice import Explanation
 from thetastream.relation.disk.size import show_size
-from thetastream.relation.join.engine import Engine
+from thetastream.relation.join.engine import RelationEngine
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.store import Relation
 from thetastream.side import How
 
 
 def explained(
-    engine: Engine | None, memory: Memory, relation: Relation, on: Predicate, how: How
+    engine: RelationEngine | None, memory: Memory, relation: Relation, on: Predicate, how: How
 ) -> Explanation:
     """Readable facts: what is asked, which thresholds and why, who holds which memory."""
     facts: dict[str, Any] = {
@@ -59,7 +59,7 @@ def explained(
     return Explanation.of(facts)
 
 
-def _asked(engine: Engine) -> str:
+def _asked(engine: RelationEngine) -> str:
     matching = engine.matching
     if matching.ranged:
         return "the intervals that hold its value"

@@ -35,11 +35,11 @@ from thetastream.relation.disk.size import read_size
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join import kernels
 from thetastream.relation.join.cache import Policy
-from thetastream.relation.join.engine import Engine, Settings
+from thetastream.relation.join.engine import RelationEngine, Settings
 from thetastream.relation.join.explanation import explained
 from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
-from thetastream.relation.join.metrics import Counters, RelationMetrics
+from thetastream.relation.join.metrics import RelationCounters, RelationMetrics
 from thetastream.relation.join.pace import read_deadline
 from thetastream.relation.store import Relation
 from thetastream.side import How
@@ -86,7 +86,7 @@ class RelationJoin:
         self._names = columns
         self._clock: Clock = RealClock() if clock is None else clock
         self._memory = Memory(read_size(memory), _share(split))
-        self._counters = Counters()
+        self._counters = RelationCounters()
         fixed = {"input_rows": input_rows, "stream_rows": stream_rows, "max_scan": max_scan}
         policy, planner = Policy.of(cache), _planner(plan)
         batch_rows = _positive("batch_rows", batch_rows)
@@ -94,7 +94,7 @@ class RelationJoin:
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()  # pushed, not offered yet
         self._flushing = self._closed = False
         prepare(data_kernels, box_kernels, disk_kernels, kernels)
-        self._engine: Engine | None = None
+        self._engine: RelationEngine | None = None
         self._schema: pa.Schema | None = None
         self._first = relation.snapshot()
         try:
@@ -107,11 +107,11 @@ class RelationJoin:
             self._first.close()
             raise
 
-    def _bind(self, schema: pa.Schema) -> Engine:
+    def _bind(self, schema: pa.Schema) -> RelationEngine:
         check_gatherable(schema, "left")
         layout = self._first.layout
         matching = Matching(self._on, schema, layout, self._how, self._suffix, self._names)
-        self._engine = Engine(
+        self._engine = RelationEngine(
             self._relation,
             self._first,
             matching,
@@ -192,7 +192,7 @@ class RelationJoin:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def _taken(self, rows: pa.RecordBatch | pa.Table) -> tuple[Engine, pa.RecordBatch]:
+    def _taken(self, rows: pa.RecordBatch | pa.Table) -> tuple[RelationEngine, pa.RecordBatch]:
         """Rows of the agreed schema, whose keys are keys; or an error, and nothing has changed."""
         self._refuse_if_closed()
         batch = conform(rows, self._schema, "left")

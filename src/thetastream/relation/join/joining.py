@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError
 from thetastream.relation.disk.clock import Clock, Costs
-from thetastream.relation.disk.reader import Reader
+from thetastream.relation.disk.reader import BlockReader
 from thetastream.relation.disk.readplan import Planner
 from thetastream.relation.join.answer import Answers
 from thetastream.relation.join.cache import BlockCache
 from thetastream.relation.join.kernels.leaves import next_leaves
 from thetastream.relation.join.leaf_index import LeafIndex
-from thetastream.relation.join.metrics import Counters
-from thetastream.relation.join.waiting import Waiting
+from thetastream.relation.join.metrics import RelationCounters
+from thetastream.relation.join.waiting import StreamBuffer
 from thetastream.relation.join.workspace import Workspace
 
 
 def join_phase(
     index: LeafIndex,
-    waiting: Waiting,
+    waiting: StreamBuffer,
     cache: BlockCache,
     answers: Answers,
     reading: Reading,
@@ -123,7 +123,7 @@ class Reading:
     """Reads leaves by a plan, group by group, into buffers of the workspace."""
 
     def __init__(
-        self, plan: Planner, costs: Costs, work: Workspace, clock: Clock, counters: Counters
+        self, plan: Planner, costs: Costs, work: Workspace, clock: Clock, counters: RelationCounters
     ) -> None:
         self._plan = plan
         self._costs = costs
@@ -154,7 +154,7 @@ class Reading:
         counters.blocks_read += made.blocks_read
         counters.blocks_wasted += made.wasted
         work, layout, io = self._work, index.snapshot.layout, counters.timed("io")
-        with Reader(index.snapshot, made, work.read_blocks, buffers=work.buffers) as reader:
+        with BlockReader(index.snapshot, made, work.read_blocks, buffers=work.buffers) as reader:
             while True:
                 with io:
                     group = next(reader, None)

@@ -13,7 +13,7 @@ import numpy as np
 from thetastream._jit.arrays import Array
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.kernels.leaves import ZONE, ask, zones_of
-from thetastream.relation.join.matching import Boxes
+from thetastream.relation.join.matching import RelationBoxes
 
 _NONE = np.empty(0, np.int64)
 
@@ -37,7 +37,7 @@ class LeafIndex:
         """Bytes of fences, overlay and zones."""
         return self.snapshot.state.index_bytes + self._greatest.nbytes + self._zones.nbytes
 
-    def questions(self, boxes: Boxes, asking: Array, first: Array, stop: Array) -> Array:
+    def questions(self, boxes: RelationBoxes, asking: Array, first: Array, stop: Array) -> Array:
         """Questions of the boxes ``asking`` to their leaves ``[first, stop)``, in this order."""
         questions = np.empty(int((stop - first).sum()), np.int64)
         cursor = np.array([0, -1])

@@ -30,25 +30,30 @@ from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask
 from thetastream.errors import PredicateError, RelationError
 from thetastream.relation.image.domains import stored_interval
-from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.layout import LeafLayout
 from thetastream.schema import (
     Domain,
-    Kind,
+    KeyKind,
     common_domain,
     kind_of,
     tick,
     value_type,
 )
-from thetastream.shape import Shape
+from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 
 Take = Callable[[str], pa.Array]
-_ALL_FIT = (Kind.INTEGER, Kind.UNSIGNED, Kind.BOOLEAN, Kind.BYTES)  # in their own domain
+_ALL_FIT = (
+    KeyKind.INTEGER,
+    KeyKind.UNSIGNED,
+    KeyKind.BOOLEAN,
+    KeyKind.BYTES,
+)  # in their own domain
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Boxes:
+class RelationBoxes:
     """Boxes ``row × pieces + piece`` of some stream rows; ``least``/``most`` bound upper ends.
 
     For a point ``highs`` is ``lows``; without intervals ``least`` and ``most`` are empty.
@@ -62,10 +67,10 @@ class Boxes:
     null_keys: int = 0
     nan_keys: int = 0
 
-    def take(self, places: Array) -> Boxes:
+    def take(self, places: Array) -> RelationBoxes:
         """Some of the boxes."""
         lows = self.lows[places]
-        return Boxes(
+        return RelationBoxes(
             lows,
             lows if self.highs is self.lows else self.highs[places],
             self.least[places] if self.least.size else _NONE,
@@ -87,7 +92,7 @@ class Matching:
         self,
         on: str | Predicate | Expression,
         stream: pa.Schema,
-        layout: Layout,
+        layout: LeafLayout,
         how: str | How,
         suffix: str,
         columns: Sequence[str] | None,
@@ -99,7 +104,7 @@ class Matching:
             self.predicate, None, {Side.LEFT: stream, Side.RIGHT: layout.schema}
         )
         self._key, self._high, self._others = self._fields()
-        shape = Shape.of(stream, layout.schema, self.how, suffix, columns)
+        shape = OutputShape.of(stream, layout.schema, self.how, suffix, columns)
         self.schema, self.origin = shape.schema, shape.origin
         self.stream = stream
 
@@ -168,7 +173,7 @@ class Matching:
         if not self._takes_any_row:
             self.binding.keys(Side.LEFT, batch)
 
-    def boxes(self, batch: pa.RecordBatch) -> Boxes:
+    def boxes(self, batch: pa.RecordBatch) -> RelationBoxes:
         """What stream rows ask; DataError for a value that is no key. O(rows)."""
         fresh = self.binding.keys(Side.LEFT, batch)
         if self._key is None:
@@ -192,7 +197,7 @@ class Matching:
             if point:
                 high = low.copy()
             low[gone], high[gone] = 1, 0
-        return Boxes(low, high, least, most, pieces, fresh.null_keys, fresh.nan_keys)
+        return RelationBoxes(low, high, least, most, pieces, fresh.null_keys, fresh.nan_keys)
 
     # --- Candidates -----------------------------------------------------------------------------
 
@@ -266,8 +271,8 @@ def always_fits(kind: pa.DataType, domain: Domain) -> bool:
     family = kind_of(kind)
     if domain.kind.is_temporal:
         return tick(kind) == domain.tick and not pat.is_date64(kind)
-    if domain.kind is Kind.FLOAT:
-        return family is not Kind.DECIMAL
+    if domain.kind is KeyKind.FLOAT:
+        return family is not KeyKind.DECIMAL
     return family is domain.kind and family in _ALL_FIT
 
 

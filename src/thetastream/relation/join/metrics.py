@@ -50,7 +50,7 @@ class RelationMetrics(Items):
 
 
 @dataclass
-class Counters:
+class RelationCounters:
     """Counts and times that only grow."""
 
     rows: int = 0

@@ -15,22 +15,22 @@ from thetastream._jit.arrays import Array
 from thetastream.data.order import argsorted
 from thetastream.data.rows import BatchView
 from thetastream.relation.join.answer import Answers, StreamRows
-from thetastream.relation.join.arrivals import Arrived
+from thetastream.relation.join.arrivals import ArrivedRows
 from thetastream.relation.join.cache import BlockCache
 from thetastream.relation.join.leaf_index import LeafIndex
-from thetastream.relation.join.matching import Boxes
+from thetastream.relation.join.matching import RelationBoxes
 from thetastream.relation.join.pace import Pace
-from thetastream.relation.join.waiting import Waiting
+from thetastream.relation.join.waiting import StreamBuffer
 
 _BOX = np.int64(0xFFFFFFFF)
 
 
 def online_phase(
-    arrived: Arrived,
-    boxes: Boxes,
+    arrived: ArrivedRows,
+    boxes: RelationBoxes,
     index: LeafIndex,
     cache: BlockCache,
-    waiting: Waiting,
+    waiting: StreamBuffer,
     answers: Answers,
     pace: Pace,
     limit: int,
@@ -65,7 +65,7 @@ def online_phase(
 
 
 def _parts(
-    index: LeafIndex, boxes: Boxes, limit: int
+    index: LeafIndex, boxes: RelationBoxes, limit: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Rows in the order of their keys, their boxes, and the leaves of those; few questions each."""
     pieces = boxes.pieces
@@ -88,12 +88,12 @@ def _boxes_of(rows: Array, pieces: int) -> Array:
 
 
 def _wait(
-    arrived: Arrived,
+    arrived: ArrivedRows,
     stream: StreamRows,
     rows: Array,
     missing: Array,
     cache: BlockCache,
-    waiting: Waiting,
+    waiting: StreamBuffer,
 ) -> None:
     """Move rows to the stream buffer and their questions to the inverted index."""
     pieces = stream.boxes.pieces

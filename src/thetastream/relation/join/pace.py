@@ -18,8 +18,8 @@ from thetastream.errors import RelationError
 from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.join.arrivals import Arrivals
 from thetastream.relation.join.memory import Memory
-from thetastream.relation.join.metrics import Counters
-from thetastream.relation.join.waiting import Segment, Waiting
+from thetastream.relation.join.metrics import RelationCounters
+from thetastream.relation.join.waiting import Segment, StreamBuffer
 from thetastream.relation.join.workspace import Workspace
 from thetastream.relation.pacing.deadlines import CostModel
 from thetastream.relation.pacing.tuning import Thresholds, Tuner
@@ -47,7 +47,7 @@ class Pace:
         deadline: float | None,
         costs: Costs,
         clock: Clock,
-        counters: Counters,
+        counters: RelationCounters,
     ) -> None:
         self.tuner = tuner
         """Is told what rows ask for."""
@@ -89,7 +89,7 @@ class Pace:
         chosen = self.tuner.thresholds(work.row_bytes + work.per_row, waiting_bytes)
         self.thresholds = work.reserve(replace(chosen, **self._fixed))
 
-    def begin(self, arrivals: Arrivals, waiting: Waiting, leaves: int) -> float | None:
+    def begin(self, arrivals: Arrivals, waiting: StreamBuffer, leaves: int) -> float | None:
         """The moment at which work must begin; None when no row is under a deadline."""
         if self._deadline is None:
             return None
@@ -104,12 +104,12 @@ class Pace:
             return min(first)
         return min(first) + self._deadline * (1 - _SHARE) - needed - _SHORT
 
-    def is_due(self, arrivals: Arrivals, waiting: Waiting, leaves: int) -> bool:
+    def is_due(self, arrivals: Arrivals, waiting: StreamBuffer, leaves: int) -> bool:
         """Whether work must begin now."""
         moment = self.begin(arrivals, waiting, leaves)
         return moment is not None and self._clock.now() >= moment
 
-    def is_crowded(self, waiting: Waiting, memory: Memory, leaves: int) -> bool:
+    def is_crowded(self, waiting: StreamBuffer, memory: Memory, leaves: int) -> bool:
         """Whether a join phase is due: enough rows wait, or too many would come during it.
 
         The latter is judged by how fast rows came during the last ones, and how long they took.

@@ -27,7 +27,7 @@ from thetastream.data.rows import (
 )
 from thetastream.relation.disk.device import aligned, release
 from thetastream.relation.join.answer import StreamRows
-from thetastream.relation.join.matching import Boxes, Matching
+from thetastream.relation.join.matching import Matching, RelationBoxes
 from thetastream.relation.join.memory import Memory
 from thetastream.side import Side
 
@@ -194,7 +194,7 @@ class Segment:
     arrived: float
 
 
-class Waiting:
+class StreamBuffer:
     """The stream buffer and its inverted index; what they hold is noted as ``memory.waiting``."""
 
     def __init__(self, matching: Matching, memory: Memory) -> None:
@@ -222,7 +222,7 @@ class Waiting:
     def append(
         self,
         batch: pa.RecordBatch,
-        boxes: Boxes,
+        boxes: RelationBoxes,
         questions: Array,
         matched: NDArray[np.bool_],
         segments: list[Segment],
@@ -240,7 +240,7 @@ class Waiting:
         self.segments += segments
         self._note()
 
-    def _add_bounds(self, boxes: Boxes) -> None:
+    def _add_bounds(self, boxes: RelationBoxes) -> None:
         if self._point and boxes.highs is not boxes.lows:
             self._point = False
             self._bounds["highs"].append(self._bounds["lows"].values)
@@ -261,13 +261,13 @@ class Waiting:
         self._questions.append(unanswered)
         self._note()
 
-    def _boxes(self) -> Boxes:
+    def _boxes(self) -> RelationBoxes:
         lows, highs, least, most = (column.values for column in self._bounds.values())
         if self._key is not None:
             lows = self._columns[self._key].words()
         if self._point:
             highs = lows
-        return Boxes(lows, highs, least, most, self._pieces)  # type: ignore[arg-type]
+        return RelationBoxes(lows, highs, least, most, self._pieces)  # type: ignore[arg-type]
 
     @property
     def oldest(self) -> float:

@@ -48,7 +48,7 @@ class Popularity:
     """Per class and part of the relation: how many leaves."""
 
 
-class Sample:
+class LeafSample:
     """Questions of this period and the one before: at most ``size`` leaf numbers in all."""
 
     def __init__(self, leaves: int, size: int) -> None:

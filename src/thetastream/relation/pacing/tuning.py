@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thetastream.relation.pacing.popularity import Popularity, Sample
+from thetastream.relation.pacing.popularity import LeafSample, Popularity
 
 # Table II of the paper. The smaller stream buffer is for a memory of 1 % of the relation.
 _INPUT_ROWS = 250_000
@@ -113,7 +113,7 @@ class Tuner:
         self._seek = seek
         self._transfer = transfer
         self._row_bytes = row_bytes
-        self._sample = Sample(self._leaves, min(max(budget // 512, 1024), 16_384))
+        self._sample = LeafSample(self._leaves, min(max(budget // 512, 1024), 16_384))
         self._popularity: Popularity | None = None
         self._questions = 1.0  # per row
         self._apart = 1.0  # so many of them are hits or misses for themselves

@@ -27,7 +27,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError, RelationError, SchemaError, StateError, suggest
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.store import Relation
-from thetastream.shape import Shape
+from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
 from thetastream.spark.relation.report import OBSERVED
@@ -132,7 +132,7 @@ def _answer(
 ) -> _Answer:
     """The columns of the answer: name, side, and name there."""
     named = [pa.schema([(name, pa.null()) for name in s]) for s in (stream.columns, relation.names)]
-    shape = Shape.of(named[0], named[1], how, suffix, columns)
+    shape = OutputShape.of(named[0], named[1], how, suffix, columns)
     return [(name, *place) for name, place in zip(shape.schema.names, shape.origin, strict=True)]
 
 
@@ -169,7 +169,7 @@ def _gathered(
     answer: _Answer, travels: pa.Schema, relation: pa.Schema, how: How, suffix: str
 ) -> tuple[str, ...]:
     """What the engine calls the columns of the answer: it sees those that travel, and no others."""
-    shape = Shape.of(travels, relation, how, suffix)
+    shape = OutputShape.of(travels, relation, how, suffix)
     names = dict(zip(shape.origin, shape.schema.names, strict=True))
     return tuple(names[(side, column)] for _, side, column in answer)
 

@@ -58,7 +58,7 @@ class Blobs(Protocol):
         """Forget a blob of that size."""
 
 
-class Store(Blobs, Protocol):
+class StateStore(Blobs, Protocol):
     """What is needed of a state store, for the partition being processed."""
 
     def read_meta(self) -> str | None:
@@ -69,7 +69,7 @@ class Store(Blobs, Protocol):
 
 
 @dataclass
-class Run:
+class RunBlob:
     """One immutable blob of rows. ``last`` is their largest event time, or position."""
 
     id: str
@@ -87,7 +87,7 @@ class Meta:
     fingerprint: dict[str, str]
     lineage: str
     token: str
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RunBlob] = field(default_factory=list)
     tops: dict[str, int] = field(default_factory=dict)
     timer: int | None = None
     ranks: dict[str, dict[str, int | None]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Meta:
                 f"formats {' and '.join(map(str, READABLE))}; restart with the version that wrote "
                 "it, or with a new checkpoint location"
             )
-        runs = [Run(**run) for run in facts.pop("runs")]
+        runs = [RunBlob(**run) for run in facts.pop("runs")]
         graves = [(name, commit) for name, commit in facts.pop("graves")]
         return cls(runs=runs, graves=graves, **facts)
 
@@ -131,13 +131,13 @@ class Held:
     compactions: int = 0
     written: int = 0
 
-    def runs(self, side: Side) -> list[Run]:
+    def runs(self, side: Side) -> list[RunBlob]:
         """The runs of a stream, oldest first."""
         return [run for run in self.meta.runs if run.side == side.value]
 
     # --- Writing --------------------------------------------------------------------------------
 
-    def save(self, store: Store, spec: JoinSpec) -> None:
+    def save(self, store: StateStore, spec: JoinSpec) -> None:
         """Write what the last push has changed. The record comes last."""
         self.files.touch()
         self.files.remove(self.doomed)
@@ -162,10 +162,12 @@ class Held:
         store.write_meta(text)
         self.written += len(text)
 
-    def _add(self, store: Store, side: Side, batch: pa.RecordBatch, last: int, first: int) -> None:
+    def _add(
+        self, store: StateStore, side: Side, batch: pa.RecordBatch, last: int, first: int
+    ) -> None:
         data = write_blob(batch).to_pybytes()
         checksum = zlib.crc32(data)
-        run = Run(uuid.uuid4().hex, side.value, batch.num_rows, len(data), checksum, last)
+        run = RunBlob(uuid.uuid4().hex, side.value, batch.num_rows, len(data), checksum, last)
         self._put(self.folder or store, run.id, data)
         if not self.mapped:
             self.files.write(run.id, data)
@@ -181,7 +183,7 @@ class Held:
         blobs.put(name, blob)
         self.written += len(blob)
 
-    def _drop(self, store: Store, runs: list[Run]) -> None:
+    def _drop(self, store: StateStore, runs: list[RunBlob]) -> None:
         for run in runs:
             self.firsts.pop(run.id)
             if self.folder is not None:
@@ -201,12 +203,12 @@ class Held:
                 self.folder.remove(name)
             self.meta.graves = [grave for grave in self.meta.graves if grave[1] >= limit]
 
-    def _drop_expired(self, store: Store, side: Side) -> None:
+    def _drop_expired(self, store: StateStore, side: Side) -> None:
         horizon = self.partition.horizon(side)
         if horizon is not None:
             self._drop(store, [run for run in self.runs(side) if run.last < horizon])
 
-    def _compact(self, store: Store, side: Side, columns: list[str]) -> None:
+    def _compact(self, store: StateStore, side: Side, columns: list[str]) -> None:
         """Make one run of the newest ``TIER`` that are of one size class and neighbours by id.
 
         A row is written once more per class, of which there are few.
@@ -224,11 +226,11 @@ class Held:
             self._add(store, side, batch, last, first)
             self.compactions += 1
 
-    def _neighbours(self, runs: list[Run]) -> bool:
+    def _neighbours(self, runs: list[RunBlob]) -> bool:
         ends = [self.firsts[run.id] + run.rows for run in runs]
         return all(end == self.firsts[run.id] for end, run in zip(ends[:-1], runs[1:], strict=True))
 
-    def _batch(self, store: Store, run: Run) -> pa.RecordBatch:
+    def _batch(self, store: StateStore, run: RunBlob) -> pa.RecordBatch:
         buffer = self.files.read(run.id, run.bytes, run.checksum)
         if buffer is None:
             buffer = pa.py_buffer(_fetched(self.folder or store, run, "compaction"))
@@ -252,7 +254,7 @@ class Held:
         ]
         return np.packbits(np.concatenate(bits)).tobytes() if bits else b""
 
-    def _save_ranks(self, store: Store) -> None:
+    def _save_ranks(self, store: StateStore) -> None:
         for side, census in self.partition.census().items():
             self.meta.ranks[side.value] = {"released": census.released, "last": census.last}
             self._put(store, f"{_RANKS}-{side.value}", census.pending.tobytes())
@@ -269,7 +271,7 @@ class Held:
 
 
 def open_partition(
-    store: Store, spec: JoinSpec, meta: Meta | None, where: str, root: Path | None = None
+    store: StateStore, spec: JoinSpec, meta: Meta | None, where: str, root: Path | None = None
 ) -> tuple[Held, int]:
     """The partition as the state store knows it, and how many runs had to be read from there.
 
@@ -331,7 +333,7 @@ def check_fingerprint(meta: Meta, spec: JoinSpec, where: str) -> None:
         )
 
 
-def _fetched(blobs: Blobs, run: Run, where: str) -> bytes:
+def _fetched(blobs: Blobs, run: RunBlob, where: str) -> bytes:
     blob = blobs.get(run.id)
     if blob is None:
         raise DataError(
@@ -348,7 +350,9 @@ def _fetched(blobs: Blobs, run: Run, where: str) -> bytes:
     return blob
 
 
-def _read_flags(store: Store, held: Held, where: str) -> dict[Side, dict[Side, NDArray[np.bool_]]]:
+def _read_flags(
+    store: StateStore, held: Held, where: str
+) -> dict[Side, dict[Side, NDArray[np.bool_]]]:
     roles = held.partition.tracked
     rows = {side: sum(run.rows for run in held.runs(side)) for side in roles}
     total = sum(len(found) * rows[side] for side, found in roles.items())
@@ -371,7 +375,7 @@ def _read_flags(store: Store, held: Held, where: str) -> dict[Side, dict[Side, N
     return flags
 
 
-def _restore_ranks(store: Store, held: Held, spec: JoinSpec, where: str) -> None:
+def _restore_ranks(store: StateStore, held: Held, spec: JoinSpec, where: str) -> None:
     census: dict[Side, Census] = {}
     for side in Side:
         facts, blob = held.meta.ranks[side.value], store.get(f"{_RANKS}-{side.value}")
@@ -393,6 +397,6 @@ def _restore_ranks(store: Store, held: Held, spec: JoinSpec, where: str) -> None
 # --- Blobs --------------------------------------------------------------------------------------
 
 
-def _size_class(run: Run) -> int:
+def _size_class(run: RunBlob) -> int:
     """Runs within a factor of ``TIER`` count as alike."""
     return int(np.log2(max(run.rows, 1)) // np.log2(TIER))

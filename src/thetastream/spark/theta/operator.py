@@ -45,7 +45,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
 from thetastream.plan.tactic import Tactic
-from thetastream.shape import Shape
+from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, split
 from thetastream.spark.frames import METRICS
@@ -209,7 +209,7 @@ def _answer(
     """The columns of the answer: name, side, and name there."""
     named = {side: pa.schema([(n, pa.null()) for n in f.columns]) for side, f in frames.items()}
     given = [pa.field(found.name, pa.null()) for found in aggregates]
-    shape = Shape.of(named[Side.LEFT], named[Side.RIGHT], how, suffix, columns, fields=given)
+    shape = OutputShape.of(named[Side.LEFT], named[Side.RIGHT], how, suffix, columns, fields=given)
     return tuple((n, *place) for n, place in zip(shape.schema.names, shape.origin, strict=True))
 
 

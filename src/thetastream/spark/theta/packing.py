@@ -31,7 +31,7 @@ from thetastream.engine.partition.deliveries import Deliveries
 from thetastream.engine.partition.partition import COPY, RANK
 from thetastream.errors import DataError
 from thetastream.plan import kernels as plan_kernels
-from thetastream.schema import Kind
+from thetastream.schema import KeyKind
 from thetastream.side import Side
 from thetastream.spark.blobs import pieces, write_blob
 from thetastream.spark.theta.spec import JoinSpec
@@ -173,7 +173,7 @@ class Packer:
 def in_milliseconds(spec: JoinSpec, time: int) -> int:
     """An event time as Spark's watermark counts it; a step of an integer time is a millisecond."""
     domain = spec.binding.time_domain
-    return time if domain.kind is Kind.INTEGER else time * domain.tick // 1_000_000
+    return time if domain.kind is KeyKind.INTEGER else time * domain.tick // 1_000_000
 
 
 def frontier(spec: JoinSpec, watermark: int) -> int | None:
@@ -185,7 +185,7 @@ def frontier(spec: JoinSpec, watermark: int) -> int | None:
         return None
     first = watermark + 1
     domain = spec.binding.time_domain
-    if domain.kind is Kind.INTEGER:
+    if domain.kind is KeyKind.INTEGER:
         return first
     return -(-first * 1_000_000 // domain.tick)
 

@@ -14,7 +14,7 @@ from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partiti
 from thetastream.engine.partition.routing import Routing, choose
 from thetastream.engine.query import Query
 from thetastream.plan.tactic import Tactic
-from thetastream.shape import Shape
+from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 from thetastream.window import Window
 
@@ -87,7 +87,9 @@ class JoinSpec:
         """What the engine calls the columns it gives: the answer's, then event times if wanted."""
         if self.aggregates:
             return tuple(column for _, _, column in self.answer)
-        shape = Shape.of(self.schemas[Side.LEFT], self.schemas[Side.RIGHT], self.how, self.suffix)
+        shape = OutputShape.of(
+            self.schemas[Side.LEFT], self.schemas[Side.RIGHT], self.how, self.suffix
+        )
         names = dict(zip(shape.origin, shape.schema.names, strict=True))
         wanted = [names[(side, column)] for _, side, column in self.answer]
         if self.event_time is not None:

@@ -23,7 +23,7 @@ from thetastream.metrics import Metrics
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob
 from thetastream.spark.state.cache import Alive, default_root, remove_forgotten
-from thetastream.spark.state.state import Held, Meta, Store, check_fingerprint, open_partition
+from thetastream.spark.state.state import Held, Meta, StateStore, check_fingerprint, open_partition
 from thetastream.spark.theta.packing import AT, RANKS, ROWS, frontier, in_milliseconds
 from thetastream.spark.theta.spec import JoinSpec
 
@@ -55,7 +55,7 @@ class Step:
 
     spec: JoinSpec
     key: int
-    store: Store
+    store: StateStore
     watermark: int
     started: float = field(default_factory=perf_counter)
     report: dict[str, Any] = field(default_factory=dict)

@@ -117,7 +117,7 @@ def test_a_device_that_cannot_be_opened(anew: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise LogicError("out of resources")
 
-    anew.setattr(module, "Device", refuse)
+    anew.setattr(module, "OpenclDevice", refuse)
     with pytest.raises(RegistryError, match=r"'card' could not be opened: out of resources; cho"):
         ts.index.create("bi-sort-opencl")
 

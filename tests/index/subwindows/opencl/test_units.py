@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream.index.subwindows.opencl import Device, MainArray, find
+from thetastream.index.subwindows.opencl import MainArray, OpenclDevice, find
 
 Array = NDArray[np.int64]
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -91,7 +91,7 @@ def test_probers(
     )
 
 
-def grouped(size: int) -> Device:
+def grouped(size: int) -> OpenclDevice:
     """A device whose units run in groups, as those of a graphics card do."""
     device = copy.copy(find())
     device.group, device.units = size, 4 * size

@@ -6,7 +6,7 @@ code in OpenCL C.
 
 from __future__ import annotations
 
-from thetastream.index.subwindows.opencl.device import Device, find
+from thetastream.index.subwindows.opencl.device import OpenclDevice, find
 from thetastream.index.subwindows.opencl.units import MainArray
 
-__all__ = ["Device", "MainArray", "find"]
+__all__ = ["MainArray", "OpenclDevice", "find"]

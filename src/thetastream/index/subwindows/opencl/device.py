@@ -32,7 +32,7 @@ _NO_CACHE = "PYOPENCL_NO_CACHE"  # read when pyopencl is imported
 _POCL = "Portable Computing Language"
 
 
-class Device:
+class OpenclDevice:
     """A device with the program built for it. Its methods may be called by several threads.
 
     Buffers are those of pyopencl; they live on the device, and here they are opaque.
@@ -108,7 +108,7 @@ class Device:
             )
 
 
-def find(name: str = "") -> Device:
+def find(name: str = "") -> OpenclDevice:
     """The device with ``name`` in its name, else that of ``THETASTREAM_OPENCL``, else the best."""
     device = _open(name or os.environ.get(VARIABLE, ""))
     device.check()
@@ -116,7 +116,7 @@ def find(name: str = "") -> Device:
 
 
 @cache
-def _open(name: str) -> Device:
+def _open(name: str) -> OpenclDevice:
     cl = _pyopencl()
     platform, device = _choose(cl, name)
     if platform.name == _POCL and shutil.which("ld") is None:
@@ -125,7 +125,7 @@ def _open(name: str) -> Device:
             "kernels, and none is on the path; install the package binutils of your system"
         )
     try:
-        return Device(cl, device)
+        return OpenclDevice(cl, device)
     except cl.Error as error:
         raise RegistryError(
             f"the OpenCL device {device.name!r} could not be opened: {error}; choose another with "

@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Any
 
 from thetastream._jit.arrays import Array
-from thetastream.index.subwindows.opencl.device import Device
+from thetastream.index.subwindows.opencl.device import OpenclDevice
 
 WIDTH = 64  # rows of a partition, when the number of partitions is left to us
 
@@ -35,7 +35,9 @@ class MainArray:
     Rows are a matrix: the first line is the keys, ascending; the others lie beside them.
     """
 
-    def __init__(self, device: Device, rows: Any, shape: tuple[int, int], partitions: int) -> None:
+    def __init__(
+        self, device: OpenclDevice, rows: Any, shape: tuple[int, int], partitions: int
+    ) -> None:
         """Take a buffer of rows over, and have the indexer sample it."""
         self._device = device
         self._rows = rows
@@ -46,7 +48,7 @@ class MainArray:
         device.start("indexer", self.partitions, rows, self.width, self.partitions, self._index)
 
     @classmethod
-    def of(cls, device: Device, rows: Array, partitions: int = 0) -> MainArray:
+    def of(cls, device: OpenclDevice, rows: Array, partitions: int = 0) -> MainArray:
         """Move sorted rows, at least one, to a device. ``partitions`` 0: of ``WIDTH`` rows each."""
         return cls(device, device.put(rows), (rows.shape[0], rows.shape[1]), partitions)
 
