@@ -171,6 +171,41 @@ def test_a_layout_in_use_is_kept_unless_another_is_clearly_cheaper() -> None:
     assert moved.layout is not first.layout
 
 
+def test_both_sides_are_kept_in_the_order_of_one_term() -> None:
+    text = "abs(l.x - r.x) <= 1 AND abs(l.y - r.y) <= 1"
+    binding, left, right = drawn(text, x=uniform(10**8), y=uniform(10**8))
+    for term in (0, 1):
+        opposite = Ordered(binding.fields(Side.RIGHT), binding.fields(Side.RIGHT)[term])
+        choice = choose(binding, Side.LEFT, "ordered", 1e5, left, right, opposite=opposite)
+        assert choice.layout.sort_term == opposite.sort_term == term
+        assert "resort" not in choice.best.bill
+        apart = [e for e in choice.others if e.layout.sort_term != term]
+        assert apart
+        assert all(estimate.bill["resort"] == 1.0 for estimate in apart)
+
+
+def test_an_unselective_term_is_not_chosen_to_save_a_sort() -> None:
+    text = "abs(l.x - r.x) <= 10 AND abs(l.y - r.y) <= 10"
+    binding, left, right = drawn(text, x=uniform(10**8), y=uniform(30))
+    fields = binding.fields(Side.RIGHT)
+    choice = choose(
+        binding, Side.LEFT, "ordered", 1e5, left, right, opposite=Ordered(fields, fields[1])
+    )
+    assert choice.layout.sort_term == 0
+    assert choice.best.bill["resort"] == 1.0
+
+
+def test_a_join_by_two_terms_sorts_its_rows_once() -> None:
+    random = np.random.default_rng(0)
+    join = ts.StreamJoin("l.x < r.x AND l.y > r.y", window=WINDOW, tactic="ordered")
+    for _ in range(3):
+        rows = [random.integers(0, 10**6, (2, 20_000)) for _ in Side]
+        left, right = (pa.record_batch({"x": x, "y": x + y // 10_000}) for x, y in rows)
+        list(join.push(left=left, right=right))
+    columns = {plan["chosen"]["first column"] for plan in join.explain().as_dict()["plan"]}
+    assert len(columns) == 1
+
+
 def test_cells_are_left_when_keys_drift_off_their_end() -> None:
     text = "l.k = r.k AND l.x < r.x AND l.x + 9 > r.x"
     here = drawn(text, k=uniform(5), x=uniform(1000))

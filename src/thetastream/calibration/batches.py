@@ -141,7 +141,7 @@ class _Join(StreamJoin):
     def bill(self, side: Side, batch: int) -> Bill:
         """The steps that a row takes in pushes of this size."""
         assert self._engine is not None
-        return self._engine.planner.appraised(side, self._engine.streams[side], batch).bill
+        return self._engine.planner.appraised(side, self._engine.by_role, batch).bill
 
 
 def _push(join: StreamJoin, rng: np.random.Generator, window: int, rows: int) -> None:

@@ -15,6 +15,7 @@ from thetastream.engine.stream import Stored, Stream
 from thetastream.metrics import Counters
 from thetastream.plan.choice import BATCH, appraise, choose, sample
 from thetastream.plan.estimate import Estimate, Traffic
+from thetastream.plan.layout import Layout
 from thetastream.plan.learned import Learned
 from thetastream.side import Side
 
@@ -76,13 +77,15 @@ class Planner:
         if due and len(self._samples) == len(Side):
             arriving = {rows.side: rows.batch.num_rows for rows in fresh}
             for role in due:
-                self._review(role, streams[role], arriving.get(role, 0))
+                self._review(role, streams, arriving.get(role, 0))
 
-    def appraised(self, role: Side, stream: Stream, batch: float) -> Estimate:
+    def appraised(self, role: Side, streams: Mapping[Side, Stream], batch: float) -> Estimate:
         """What the present layout is expected to cost now, in pushes of ``batch`` rows."""
+        stream = streams[role]
         traffic = Traffic(self._expected(role, stream), batch)
         samples = self._stored_sample(role, stream), self._samples[role.other]
-        return appraise(self._binding, stream.stored[role].choice, traffic, *samples)
+        opposite = _settled_layout(role.other, streams)
+        return appraise(self._binding, stream.stored[role].choice, traffic, *samples, opposite)
 
     def _is_due(self, role: Side, stream: Stream) -> bool:
         if self._passed[role] >= self._due[role]:
@@ -104,8 +107,9 @@ class Planner:
         full = 2 * len(stream.rows) >= stored.choice.rows
         return spent.per_row if much and full and self._query.threads == 1 else None
 
-    def _review(self, role: Side, stream: Stream, arriving: int) -> None:
+    def _review(self, role: Side, streams: Mapping[Side, Stream], arriving: int) -> None:
         self._due[role] = max(4 * self._passed[role], _ROWS)
+        stream = streams[role]
         stored, learned = stream.stored[role], self._learned[role]
         measured = self._measured(stream, stored)
         if measured is not None:
@@ -122,6 +126,7 @@ class Planner:
             slide=self._query.window.slide_rows,
             pairless=self._pairless,
             learned=learned,
+            opposite=_settled_layout(role.other, streams),
         )
         if choice.layout is stored.choice.layout:
             stored.keep(choice)
@@ -150,3 +155,9 @@ class Planner:
         if known is not None:
             return float(known)
         return 100_000.0 if stream is None else float(max(len(stream.rows) + arriving, 1000))
+
+
+def _settled_layout(role: Side, streams: Mapping[Side, Stream]) -> Layout | None:
+    """The layout of a stored side, if it was chosen from observed keys."""
+    stored = streams[role].stored.get(role)
+    return stored.layout if stored is not None and stored.choice.sampled else None

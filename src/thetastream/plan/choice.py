@@ -77,13 +77,15 @@ def choose(
     slide: int = 0,
     pairless: bool = False,
     learned: Learned | None = None,
+    opposite: Layout | None = None,
 ) -> Choice:
     """Pick the cheapest layout for the stored side that the tactic allows.
 
     ``rows`` are in the window, ``batch`` of them come at a time and ``slide`` leave at a time, if
     it has a slide. ``pairless``: no pair is wanted, and one key column decides. Estimates are
     corrected by what was ``learned`` from measured costs. The layout of a ``current`` choice is
-    kept unless another is cheaper: clearly so, if it was itself chosen from observed keys.
+    kept unless another is cheaper: clearly so, if it was itself chosen from observed keys. The
+    other side has the layout ``opposite``, if that is settled.
     """
     asked = Tactic.of(tactic)
     known = Selectivity.of(binding.fields(stored), stored_sample, fresh_sample)
@@ -109,7 +111,7 @@ def choose(
     corrections = Learned() if learned is None else learned
     held = None if current is None else current.layout
     estimates = [
-        _estimate(layout, known, traffic, held).corrected(corrections.of(layout))
+        _estimate(layout, known, traffic, held, opposite).corrected(corrections.of(layout))
         for layout in layouts
     ]
     estimates.sort(key=lambda estimate: _weight(estimate, current))
@@ -117,11 +119,16 @@ def choose(
 
 
 def appraise(
-    binding: Binding, current: Choice, traffic: Traffic, stored: Keys | None, fresh: Keys | None
+    binding: Binding,
+    current: Choice,
+    traffic: Traffic,
+    stored: Keys | None,
+    fresh: Keys | None,
+    opposite: Layout | None = None,
 ) -> Estimate:
     """What the layout of a choice costs for other traffic, by samples of stored and fresh rows."""
     known = Selectivity.of(binding.fields(current.stored), stored, fresh)
-    return _estimate(current.layout, known, traffic, current.layout)
+    return _estimate(current.layout, known, traffic, current.layout, opposite)
 
 
 def _with_current(current: Choice, layouts: list[Layout], known: Selectivity) -> list[Layout]:
@@ -137,11 +144,21 @@ def _with_current(current: Choice, layouts: list[Layout], known: Selectivity) ->
 
 
 def _estimate(
-    layout: Layout, known: Selectivity, traffic: Traffic, held: Layout | None
+    layout: Layout,
+    known: Selectivity,
+    traffic: Traffic,
+    held: Layout | None,
+    opposite: Layout | None,
 ) -> Estimate:
-    """What a layout costs, by the tactic that offered it; the one in use may have lost keys."""
+    """What a layout costs, by the tactic that offered it; the one in use may have lost keys.
+
+    Fresh rows are sorted once if both sides are kept in the order of one term.
+    """
     lost = layout.lost(known) if layout is held else 0.0
-    return family(layout.tactic).estimate(layout, known, traffic, lost)
+    estimate = family(layout.tactic).estimate(layout, known, traffic, lost)
+    if opposite is None or layout.sort_term in (None, opposite.sort_term):
+        return estimate
+    return estimate.resorted()
 
 
 def _weight(estimate: Estimate, current: Choice | None) -> float:

@@ -84,6 +84,11 @@ class Layout(ABC):
         return rows.able()
 
     @property
+    def sort_term(self) -> int | None:
+        """The term by whose keys ``arranged`` sorts rows; None if it does not sort."""
+        return None
+
+    @property
     def columns(self) -> int:
         """How many key columns the index has."""
         return 1 + len(self.checks)
@@ -205,8 +210,13 @@ class Ordered(Layout):
             return Boxes(low, high, owners)
         return Boxes(low[owners], high[owners], owners)
 
+    @property
+    def sort_term(self) -> int | None:
+        return self.driver.members[0] if self.ordered else None
+
     def arranged(self, rows: Keys) -> tuple[Array, Keys]:
-        return rows.by_key(self.driver.members[0]) if self.ordered else rows.able()
+        term = self.sort_term
+        return rows.able() if term is None else rows.by_key(term)
 
     def field_keys(self, matrix: Array) -> dict[Field, Array]:
         return {self.driver: matrix[0], **super().field_keys(matrix)}

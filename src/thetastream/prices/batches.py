@@ -33,6 +33,7 @@ class Prices:
     prepare: float = 20.0
     prepare_hash: float = 55.0
     prepare_cells: float = 75.0
+    resort: float = 40.0
     # a box
     search: float = 28.0
     miss: float = 14.0
@@ -95,6 +96,7 @@ WORDS = {
     "prepare": "a row sorted, its boxes and its keys made",
     "prepare_hash": "the same, with hashes",
     "prepare_cells": "the same, with cells",
+    "resort": "a row sorted once more, as the other side is kept in another order",
     "search": "a box in the runs of a window that fits the first caches",
     "miss": "the same, per doubling of the window above that",
     "edge": "the high edge of a box, which zones need",
