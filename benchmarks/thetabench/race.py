@@ -178,7 +178,7 @@ def race(
             trial.turn(turn, sizes.seconds * cell.weight)
     say(f"{cell.label}: checking answers")
     course.check(cell, trials)
-    for who, trial in zip(cell.contestants, entered, strict=True):
+    for who, one in zip(cell.contestants, entered, strict=True):
         about = {
             "figure": cell.figure,
             "contestant": who.label,
@@ -187,10 +187,10 @@ def race(
             **course.about(cell, who),
             **provenance(("thetastream", "numpy", "numba", *course.packages(cell, who))),
         }
-        if isinstance(trial, Trial):
-            yield from ({**about, **values} for values in trial.lines())
+        if isinstance(one, Trial):
+            yield from ({**about, **values} for values in one.lines())
         else:
-            yield {**about, "status": "not run", "reason": str(trial)}
+            yield {**about, "status": "not run", "reason": str(one)}
 
 
 def _entered(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from thetabench.figure import power
 from thetabench.panjoin.figures import FIGURES, SECONDS, cells
@@ -16,7 +17,7 @@ from thetabench.unported import NO_COLUMNS, OldPaper, no_course
 _WINDOWS = {Work.JOIN.value, Work.SLIDE.value}
 
 
-def _where(results: Sequence[PanResult]) -> str:
+def _where(results: Sequence[Any]) -> str:
     rows = {result.rows for result in results}
     if len(rows) > 1:
         return ""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.arrays import Sums
 from thetabench.digest import (
     Digest,
-    Sums,
     VerificationError,
     check_pairs,
     pair_digest,

@@ -11,7 +11,7 @@ from thetabench.paper import Paper
 from thetabench.pim.figures import FIGURES, NOT_MEASURED
 from thetabench.pim.trial import PimCourse
 from thetabench.plots import COLOURS, MARKERS
-from thetabench.score import Goal, Score, least, mean, most, only, ratio, relative
+from thetabench.score import Goal, Judge, Score, least, mean, most, only, ratio, relative
 
 COLUMNS = Columns("""
 structure         text   name of the index, or of an ordered set
@@ -114,7 +114,7 @@ def _threads(line: Line) -> str:
     return f"{line.threads or 'one'} thread{'s' * (line.threads > 1)}"
 
 
-GOALS = (
+GOALS: tuple[Goal | Judge, ...] = (
     *(
         Goal(f"{name} over b+tree, one thread, mean over windows", "10a", ratio(name, "b+tree"),
              mean, must, 2.5, shown=_SHOWN)

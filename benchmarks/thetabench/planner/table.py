@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from thetabench.cli.figures import BUSY
 from thetabench.figure import power
+from thetabench.line import BUSY
 from thetabench.planner.result import Choice, PlannerResult, choices, read
 from thetabench.planner.score import scores
 from thetabench.tables import insert, marks

@@ -16,12 +16,12 @@ from thetabench.unported import NO_COLUMNS, OldPaper, no_course
 _PARTS = {0.5: "p50_us", 0.75: "p75_us", 0.95: "p95_us", 0.99: "p99_us"}
 
 
-def _where(results: Sequence[SpoResult]) -> str:
+def _where(results: Sequence[Any]) -> str:
     windows = {result.window for result in results}
     return f", w = {windows.pop():,}" if len(windows) == 1 else ""
 
 
-def _distribution(panel: Any, results: Sequence[SpoResult]) -> None:
+def _distribution(panel: Any, results: Sequence[Any]) -> None:
     """Which part of the rows was answered within how long."""
     for number, result in enumerate(results):
         panel.plot(

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetabench.digest import Digest, Sums, digest_by_group, row_hash, weighed, weights
+from thetabench.arrays import Sums
+from thetabench.digest import Digest, digest_by_group, row_hash, weighed, weights
 from thetabench.feed import Feed
 from thetabench.query import Query, Term, Values
 from thetabench.reference import candidates
