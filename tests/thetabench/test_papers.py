@@ -14,7 +14,7 @@ from thetabench.figure import Figure
 from thetabench.line import Columns, Line
 from thetabench.papers import PAPERS, paper
 from thetabench.score import Goal, at_least, first, judged, last, least, mean, most, only, ratio
-from thetabench.tables import filled, marks
+from thetabench.tables import SCORES, filled, marks
 from thetastream.errors import DataError, RegistryError
 
 from .bench_command import check_examples
@@ -47,8 +47,12 @@ def test_no_figure_is_lost(name: str) -> None:
     assert {own.figure for own in lines} == set(value.figures)
     assert all(own.verified or not own.ran or not own.seconds for own in lines)
     page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")
-    for figure_name in value.figures:
-        assert page.count(marks(name, figure_name)[0]) == 1, figure_name
+    for place in (SCORES, *value.figures):
+        begin, end = marks(name, place)
+        assert page.count(begin) == page.count(end) == 1, place
+        assert page.index(begin) < page.index(end)
+    for own in value.figures.values():
+        assert set(own.measures) <= set(value.measures)
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -32,7 +32,6 @@ from thetastream.index.trees.kernels import store as layout
 
 from .bench_command import check_examples, check_listed, command, modules, small
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = Sizes(scale=2.0**-13, seconds=0.002)
 SHAPES = {
     "two-way": Shape(40),
@@ -223,12 +222,7 @@ def occupied(joiner: Indexed) -> np.ndarray:
 # --- Plans ---------------------------------------------------------------------------------------
 
 
-def test_the_figures_are_those_that_were_asked_for() -> None:
-    assert [name for name in FIGURES if name[0].isdigit()] == [
-        *("8a", "8b", "8c", "8d", "9a", "9b", "9c", "9d", "10a", "10b", "10c", "10d"),
-        *("11a", "11b", "11c", "12a", "12b", "12c", "13a", "13b", "13c", "14"),
-    ]
-    assert {"peers", "merge", "cost"} < set(FIGURES)
+def test_the_cells_are_those_that_were_asked_for() -> None:
     plan = PAPER.cells((), Sizes())
     windows = [cell.shape.window for cell in plan if cell.figure == "10a"]
     assert windows == [2**e for e in range(16, 24)]
@@ -240,7 +234,6 @@ def test_the_figures_are_those_that_were_asked_for() -> None:
         range(5)
     )
     for figure in FIGURES.values():
-        assert set(figure.measures) <= set(PAPER.measures)
         assert {cell.figure for cell in figure.cells(Sizes())} == {figure.name}
 
 
@@ -439,14 +432,6 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
     assert len(both) == len(sample()) - 4 + 2
     with pytest.raises(DataError, match="thetastream bench pim"):
         PAPER.read(tmp_path / "absent.csv")
-
-
-def test_every_figure_has_its_place_in_the_page() -> None:
-    page = (ROOT / "docs/pim-benchmarks.md").read_text(encoding="utf-8")
-    for name in (SCORES, *FIGURES):
-        begin, end = marks(PAPER.name, name)
-        assert page.count(begin) == page.count(end) == 1, name
-        assert page.index(begin) < page.index(end)
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
