@@ -1,43 +1,25 @@
 """What a named experiment is made of, and how one is made smaller or larger.
 
-An experiment (*figure*) is a list of *cells*: contestants that take turns. What it shows is a
-measure (a column of the result file) over an axis. The figures of one paper, how their lines are
-shown and what must be reached make a `Paper`, one per benchmark.
+An experiment (*figure*) is a list of *cells*: contestants that take turns over the same input. It
+shows measures (columns of the result file) over an axis, beside what the paper claims.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from thetabench.measure import Measure
-from thetabench.result import read_lines, write_lines
-from thetabench.score import Score
+from thetabench.line import Line
 from thetastream.errors import RegistryError, suggest
-
-__all__ = [
-    "Figure",
-    "Line",
-    "Paper",
-    "Parameters",
-    "Sizes",
-    "chosen",
-    "power",
-    "settings",
-    "sized",
-    "tick",
-]
 
 _LEAST = 8  # windows have 2⁸ rows at least
 _LEAST_ROWS = 1 << _LEAST
 _PARTS = "abcdef"
 SECONDS = 1.5
 
-C = TypeVar("C")
-
+Lines = Sequence[Line]
 Parameters = tuple[tuple[str, Any], ...]
 """Settings of a structure, as a value that can be a key."""
 
@@ -75,8 +57,53 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Contestant:
+    """A contestant; papers add what theirs need.
+
+    ``label`` names it in tables and plots, ``place`` is its place on the axis.
+    """
+
+    label: str
+    structure: str
+    """Name of an index, a tactic, a peer or a method."""
+    place: float
+    parameters: Parameters = ()
+
+    @property
+    def settings(self) -> str:
+        """The parameters as text.
+
+        >>> Contestant("", "pim-tree", 1, (("merge_ratio", 0.25), ("depth", 2))).settings
+        'merge_ratio=0.25, depth=2'
+        """
+        return settings(self.parameters)
+
+
+K = TypeVar("K", bound=Contestant)
+
+
+@dataclass(frozen=True)
+class Cell(Generic[K]):
+    """Contestants that take turns; papers add the workload."""
+
+    figure: str
+    contestants: tuple[K, ...]
+    weight: float = 1.0
+    """Share of the timed seconds: less for points of a series, more for rare events."""
+
+    @property
+    def label(self) -> str:
+        """A short name for progress lines and messages."""
+        places = sorted({who.place for who in self.contestants})
+        return f"{self.figure} at {power(places[0])}{' …' if len(places) > 1 else ''}"
+
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
 class Figure(Generic[C]):
-    """A named experiment: what is shown over which axis, and the cells that give it."""
+    """A named experiment: what is shown over which axis, from which cells, and what is claimed."""
 
     name: str
     about: str
@@ -88,88 +115,26 @@ class Figure(Generic[C]):
     """Whether places are powers of two, and drawn as such."""
     stacked: bool = False
     """Whether the measures add up to something."""
+    claim: str = ""
+    """What the paper shows; "" for a figure that is not in the paper."""
+    holds: bool | Callable[[Lines], bool] | None = None
+    """Whether the claim holds here, or how the lines decide that; None where nothing is claimed."""
+    because: str | Callable[[Lines], str] = ""
+    """The reason why it does not hold, or a remark on how it does; may be made of the lines."""
 
+    def verdict(self, lines: Lines) -> str:
+        """The sentence of the page about the lines that were measured.
 
-class Line(Protocol):
-    """What every line of a result file has: where it stands, and where it comes from."""
-
-    @property
-    def figure(self) -> str: ...
-    @property
-    def contestant(self) -> str: ...
-    @property
-    def axis(self) -> str: ...
-    @property
-    def place(self) -> float: ...
-    @property
-    def distribution(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def ran(self) -> bool: ...
-    @property
-    def verified(self) -> bool: ...
-    @property
-    def versions(self) -> str: ...
-    @property
-    def cpu(self) -> str: ...
-    @property
-    def cores(self) -> int: ...
-    @property
-    def memory_bytes(self) -> int: ...
-    @property
-    def system(self) -> str: ...
-    @property
-    def python(self) -> str: ...
-    @property
-    def date(self) -> str: ...
-
-
-R = TypeVar("R", bound=Line)
-
-
-@dataclass(frozen=True)
-class Paper(Generic[R]):
-    """The experiments of one paper, and how their results are kept, shown and judged."""
-
-    name: str
-    """Names the command, the result file and the marks in the page."""
-    title: str
-    figures: Mapping[str, Figure[Any]]
-    """By name, in the order of the paper."""
-    measures: Mapping[str, Measure]
-    """Every column that some figure shows."""
-    kind: type[R]
-    """One line of the result file."""
-    scores: Callable[[Sequence[R]], list[Score]]
-    """What must be reached, and what was."""
-    where: Callable[[Sequence[R]], str] = lambda results: ""
-    """What a figure's results have in common, to be added to its title."""
-    panels: Mapping[str, Callable[[Any, Sequence[R]], None]] = field(default_factory=dict)
-    """Figures that are drawn in a way of their own."""
-    derived: Mapping[str, Callable[[Sequence[R]], str]] = field(default_factory=dict)
-    """Tables of the page that are made of the lines of several figures; "" without those."""
-
-    def write(self, path: Path, results: Iterable[R]) -> None:
-        """Write a result file; an older one of the same name is replaced."""
-        write_lines(path, self.kind, results)
-
-    def read(self, path: Path) -> list[R]:
-        """Read a result file."""
-        what = f"of the {self.title} benchmark"
-        return read_lines(path, self.kind, f"thetastream bench {self.name}", what)
-
-    def together(self, old: Sequence[R], new: Sequence[R]) -> list[R]:
-        """Old lines of figures without new ones, and the new lines, in the order of the paper."""
-        again = {result.figure for result in new}
-        kept = [result for result in old if result.figure not in again]
-        order = list(self.figures)
-        return sorted(
-            [*kept, *new],
-            key=lambda result: order.index(result.figure) if result.figure in order else len(order),
-        )
+        >>> Figure("1", "", "", lambda sizes: [], claim="a", holds=False, because="b.").verdict([])
+        '*Here:* does not hold here, because b.'
+        """
+        because = self.because if isinstance(self.because, str) else self.because(lines)
+        holds = self.holds(lines) if callable(self.holds) else self.holds
+        if holds is None:
+            return f"*Here:* {because}" if because else ""
+        if holds:
+            return f"*Here:* holds here{f': {because}' if because else '.'}"
+        return f"*Here:* does not hold here, because {because}"
 
 
 def chosen(
@@ -179,7 +144,7 @@ def chosen(
 
     ``absent`` are figures of the paper that are not measured, and why.
     """
-    found: set[str] = set()
+    picked: set[str] = set()
     for name in names or figures:
         own = [f for f in figures if f == name or (f[-1] in _PARTS and f[:-1] == name)]
         if not own:
@@ -188,8 +153,8 @@ def chosen(
                 f"figure must be one of {', '.join(figures)}; got {name!r}{why}."
                 f"{suggest(name, figures)}"
             )
-        found.update(own)
-    return [figure for figure in figures.values() if figure.name in found]
+        picked.update(own)
+    return [figure for figure in figures.values() if figure.name in picked]
 
 
 def sized(sizes: Sizes, *counts: int) -> list[int]:
@@ -222,6 +187,6 @@ def power(number: float) -> str:
     return f"{number:,g}" if number < 1e6 else f"{number:,.0f}"
 
 
-def tick(figure: Figure[Any], result: Line) -> str:
+def tick(figure: Figure[Any], line: Line) -> str:
     """Where a line stands on the axis of its figure, as text."""
-    return result.distribution if figure.axis == "distribution" else power(result.place)
+    return line.distribution if figure.axis == "distribution" else power(line.place)

@@ -1,23 +1,24 @@
-"""Plots of a result file: ``python -m thetabench.plots benchmarks/results/foundation.csv``.
+"""Plots of a paper's figures: ``python -m thetabench.plots NAME [FILE] [--output FOLDER]``.
 
-One figure per workload, one panel per window: rows per second over the batch size, both axes
-logarithmic, one line per contestant. Colours are those of Okabe and Ito, which colour-blind readers
-can tell apart; every line has its own marker too.
+There is one kind of plot per kind of figure: a line per contestant over the figure's axis, bars for
+contestants at a single place, stacked bars for measures that add up, or the paper's own panel.
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; every line has its
+own marker too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from thetabench.contestant import optional
-from thetabench.peers import HOME
-from thetabench.result import Result, read
-
-__all__ = ["COLOURS", "MARKERS", "legend", "plot"]
+from thetabench.figure import Figure, Lines, power, tick
+from thetabench.paper import Paper
+from thetabench.papers import paper as paper_of
 
 COLOURS = (
     "#000000",
@@ -30,105 +31,136 @@ COLOURS = (
     "#999999",
 )
 MARKERS = "osDv^<>P"
-_FORMATS = ("png", "svg")
+_LETTERS = 50  # of the names of bars, above which they are written aslant
+_WIDE = 30  # a spread of values above which the vertical axis is logarithmic
 
 
-def plot(results: Sequence[Result], folder: Path, name: str) -> list[Path]:
-    """Draw the results into ``folder``; give the files written."""
-    ran = [result for result in results if result.ran]
-    contestants = list(dict.fromkeys(result.contestant for result in ran))
-    contestants.sort(key=lambda contestant: not contestant.startswith(HOME))
+def plot(paper: Paper, results: Lines, folder: Path, name: str) -> list[Path]:
+    """Draw every figure that has results into ``folder``; returns the files written."""
+    folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for workload in dict.fromkeys(result.workload for result in ran):
-        own = [result for result in ran if result.workload == workload]
-        files += _figure(own, contestants, folder / f"{name}-{workload.lower()}")
+    for figure in paper.figures.values():
+        own = [result for result in results if result.figure == figure.name and result.ran]
+        if own:
+            files.append(_drawn(paper, folder / f"{name}-{figure.name}.png", figure, own))
     return files
 
 
-def _figure(results: Sequence[Result], contestants: Sequence[str], stem: Path) -> list[Path]:
+def _drawn(paper: Paper, path: Path, figure: Figure[Any], results: Lines) -> Path:
     matplotlib = optional("matplotlib")
     matplotlib.use("Agg")
     figure_class = optional("matplotlib.figure").Figure
-    windows = sorted({result.window for result in results})
-    with matplotlib.rc_context({"svg.hashsalt": "thetastream", "font.size": 9}):
-        figure = figure_class(figsize=(1.6 + 3.4 * len(windows), 4.2), layout="constrained")
-        panels = figure.subplots(1, len(windows), sharey=True, squeeze=False)[0]
-        for panel, window in zip(panels, windows, strict=True):
-            own = [result for result in results if result.window == window]
-            _panel(panel, own, contestants, f"window {_power(window)} rows")
-        panels[0].set_ylabel("rows per second")
+    shown = _panels(paper, figure, results)
+    with matplotlib.rc_context({"font.size": 9}):
+        drawing = figure_class(figsize=(2.6 + 3.6 * len(shown), 3.6), layout="constrained")
+        panels = drawing.subplots(1, len(shown), squeeze=False)[0]
+        for panel, draw in zip(panels, shown, strict=True):
+            draw(panel)
+            panel.grid(True, axis="y", color="#dddddd", linewidth=0.6)
+            panel.set_axisbelow(True)
         handles, labels = legend(panels)
-        figure.legend(handles, labels, loc="outside right upper", frameon=False)
-        first = results[0]
-        figure.suptitle(f"{first.workload}: {_shape(first.predicate)}", fontsize=10)
-        files = []
-        for kind in _FORMATS:
-            path = stem.with_name(f"{stem.name}.{kind}")
-            metadata = {"Date": None} if kind == "svg" else {}
-            figure.savefig(path, dpi=150, metadata=metadata)
-            files.append(path)
-    return files
+        drawing.legend(handles, labels, loc="outside right center", frameon=False)
+        number = f"Figure {figure.name}" if figure.name[0].isdigit() else figure.name
+        title = f"{number}: {figure.about}{paper.where(results)}"
+        drawing.suptitle(_math(title), fontsize=10)
+        drawing.savefig(path, dpi=150)
+    return path
 
 
-def _panel(panel: Any, results: Sequence[Result], contestants: Sequence[str], title: str) -> None:
-    for place, contestant in enumerate(contestants):
-        points = sorted((r.batch, r.tuples_per_s) for r in results if r.contestant == contestant)
-        if points:
-            home = contestant.startswith(HOME)
-            panel.plot(
-                [batch for batch, _ in points],
-                [speed for _, speed in points],
-                label=contestant,
-                color=COLOURS[place % len(COLOURS)],
-                marker=MARKERS[place % len(MARKERS)],
-                linewidth=2.4 if home else 1.3,
-                markersize=6 if home else 5,
-                zorder=3 if home else 2,
-            )
-    panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
-    batches = sorted({result.batch for result in results})
-    panel.set_xticks(batches, [_power(batch) for batch in batches])
+def _panels(paper: Paper, figure: Figure[Any], results: Lines) -> list[Callable[[Any], None]]:
+    """What to draw, panel by panel."""
+    if figure.name in paper.panels:
+        return [lambda panel: paper.panels[figure.name](panel, results)]
+    if figure.stacked:
+        return [lambda panel: _stacks(panel, paper, figure, results)]
+    few = len({result.place for result in results}) == 1
+    draw = _bars if few else _lines
+    return [
+        lambda panel, column=column: draw(panel, paper, figure, column, results)  # type: ignore[misc]
+        for column in figure.measures
+    ]
+
+
+def _lines(panel: Any, paper: Paper, figure: Figure[Any], column: str, results: Lines) -> None:
+    measure = paper.measures[column]
+    values: list[float] = []
+    for number, label in enumerate(dict.fromkeys(result.contestant for result in results)):
+        own = [result for result in results if result.contestant == label]
+        if not any(getattr(result, column) for result in own):
+            continue  # a measure that this contestant does not have
+        points = sorted((result.place, getattr(result, column) * measure.factor) for result in own)
+        values += [value for _, value in points]
+        panel.plot(
+            [place for place, _ in points],
+            [value for _, value in points],
+            label=_math(label),
+            color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+            linestyle="-" if number < len(COLOURS) else "--",
+        )
+    places = {result.place: tick(figure, result) for result in results}
+    if figure.logarithmic and min(places) > 0:
+        panel.set_xscale("log", base=2)
+    panel.set_xticks(list(places), [_math(text) for text in places.values()])
     panel.minorticks_off()
-    panel.set_xlabel("rows per push")
-    panel.set_title(title, fontsize=9)
-    panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    panel.set_xlabel(figure.axis)
+    panel.set_ylabel(measure.title)
+    if values and max(values) > _WIDE * min(values) > 0:
+        panel.set_yscale("log")
+    else:
+        panel.set_ylim(bottom=0)
+
+
+def _bars(panel: Any, paper: Paper, figure: Figure[Any], column: str, results: Lines) -> None:
+    measure = paper.measures[column]
+    labels = [_math(result.contestant) for result in results]
+    values = [getattr(result, column) * measure.factor for result in results]
+    bars = panel.bar(labels, values, color=[COLOURS[n % len(COLOURS)] for n in range(len(labels))])
+    panel.bar_label(bars, [measure.text(getattr(result, column)) for result in results])
+    if sum(map(len, labels)) > _LETTERS:
+        panel.set_xticks(range(len(labels)), labels, rotation=25, ha="right")
+    panel.set_ylabel(measure.title)
+
+
+def _stacks(panel: Any, paper: Paper, figure: Figure[Any], results: Lines) -> None:
+    labels = [_math(f"{result.contestant}\n{power(result.place)}") for result in results]
+    below = [0.0] * len(results)
+    for number, column in enumerate(figure.measures):
+        values = [getattr(result, column) for result in results]
+        colour = COLOURS[1 + number % (len(COLOURS) - 1)]
+        panel.bar(labels, values, bottom=below, color=colour, label=paper.measures[column].title)
+        below = [low + value for low, value in zip(below, values, strict=True)]
+    panel.tick_params(axis="x", labelsize=7)
+    panel.set_ylabel("ns per tuple")
+
+
+def _math(text: str) -> str:
+    """Write powers of two as such.
+
+    >>> _math("w = 2^20")
+    'w = 2$^{20}$'
+    """
+    return re.sub(r"2\^(-?\d+)", r"2$^{\1}$", text)
 
 
 def legend(panels: Sequence[Any]) -> tuple[list[Any], list[str]]:
     """Handles and labels of all panels, each label once."""
-    found: dict[str, Any] = {}
+    once: dict[str, Any] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         for handle, label in zip(handles, labels, strict=True):
-            found.setdefault(label, handle)
-    return list(found.values()), list(found)
-
-
-def _power(number: int) -> str:
-    """Write powers of two as such.
-
-    >>> _power(1024), _power(50_000)
-    ('2$^{10}$', '50,000')
-    """
-    exponent = number.bit_length() - 1
-    return f"2$^{{{exponent}}}$" if number == 1 << exponent else f"{number:,}"
-
-
-def _shape(predicate: str) -> str:
-    """Give the predicate with widths as ``d``: they differ between windows."""
-    words = ["d" if word.isdigit() else word for word in predicate.split()]
-    return " ".join(words)
+            once.setdefault(label, handle)
+    return list(once.values()), list(once)
 
 
 def main(
-    file: Annotated[Path, typer.Argument(help="A result file.")],
+    name: Annotated[str, typer.Argument(help="A paper, as in `thetastream bench --list`.")],
+    file: Annotated[Path | None, typer.Argument(help="A result file.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder; default: beside the file.")] = None,
 ) -> None:
     """Draw the plots of a result file."""
-    folder = output or file.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in plot(read(file), folder, file.stem):
+    paper, file = paper_of(name), file or Path(f"benchmarks/results/{name}.csv")
+    for path in plot(paper, paper.read(file), output or file.parent, file.stem):
         typer.echo(path)
 
 

@@ -22,24 +22,17 @@ from typing import Any
 import numpy as np
 
 from thetabench.contestant import PHASES, parse_spec
-from thetabench.digest import Digest
+from thetabench.digest import Digest, verify
 from thetabench.experiment import Cell, Experiment
 from thetabench.feed import Feed
 from thetabench.machine import thread_settings
 from thetabench.reference import reference
 from thetabench.result import Result
 from thetastream.datasets.workloads import WORKLOADS
-from thetastream.errors import ThetastreamError
 from thetastream.plan.machine import Machine
-
-__all__ = ["VerificationError", "run", "run_cell", "verify"]
 
 Report = dict[str, Any]
 Progress = Callable[[str], None]
-
-
-class VerificationError(ThetastreamError):
-    """A contestant gave a wrong answer, so its time means nothing."""
 
 
 def run(
@@ -84,21 +77,6 @@ def run_cell(
         _result({**about, "contestant": spec}, reports[spec], skipped[spec], spec in failed)
         for spec in experiment.contestants
     ]
-
-
-def verify(who: str, digests: Sequence[Sequence[int]], truth: Sequence[Digest]) -> Digest:
-    """Compare the digests of the pushes someone did; give their total, or raise."""
-    total = Digest(0, 0)
-    for push, (found, expected) in enumerate(zip(digests, truth, strict=False)):
-        if Digest(*found) != expected:
-            raise VerificationError(
-                f"{who} gave a wrong answer in push {push}: expected {expected.matches:,} matches "
-                f"with checksum {expected.checksum:016x}, got {found[0]:,} with {found[1]:016x}. "
-                "No result was written for this cell."
-            )
-        total += expected
-    assert len(truth) >= len(digests), "the reference must cover every push"
-    return total
 
 
 def _measure(folder: Path, spec: str, seconds: float, limit: float) -> Report:

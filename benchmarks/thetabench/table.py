@@ -15,11 +15,9 @@ import typer
 
 from thetabench.peers import HOME
 from thetabench.result import Result, best_peer, cells, read
+from thetabench.tables import insert
 from thetastream.errors import DataError
 
-__all__ = ["BEGIN", "END", "insert", "markdown", "ratio_text", "speed_text", "summary"]
-
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 SHORT = {
     "W1": "one band",
     "W2": "two inequalities",
@@ -97,23 +95,6 @@ def ratio_text(home: Result | None, best: Result | None) -> str:
     if ratio < 1:
         return f"{ratio:.2f} × (slower)"
     return f"**{ratio:.1f} ×**"
-
-
-def insert(page: str, table: str, begin: str = BEGIN, end: str = END) -> str:
-    r"""Give the page with the table between its marks.
-
-    >>> print(insert("a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "new"))
-    a
-    <!-- bench:begin -->
-    new
-    <!-- bench:end -->
-    b
-    """
-    before, found, rest = page.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise DataError(f"the page needs the marks {begin} and {end}, in this order.")
-    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def _row(values: Sequence[str]) -> str:

@@ -14,8 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thetabench.box_digest import pair_digest
-from thetabench.digest import Digest
+from thetabench.digest import Digest, pair_digest
 
 __all__ = ["TURNS", "Clocked", "take_turns"]
 

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from thetabench import table
-from thetabench.plots import plot
+from thetabench.grid_plots import plot
 from thetabench.result import Result, best_peer, cells, read, write
-from thetabench.table import BEGIN, END, insert, markdown, summary
+from thetabench.table import markdown, summary
+from thetabench.tables import BEGIN, END, insert
 from thetastream.cli import app
 from thetastream.errors import DataError
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thetastream as ts
+from thetabench.digest import VerificationError
 from thetabench.figure import Sizes
 from thetabench.ordered import matches, questions
 from thetabench.ordered import run as runs
@@ -24,7 +25,6 @@ from thetabench.ordered.minutes import COLUMNS, WINDOW, Minutes
 from thetabench.ordered.plan import Cell, Contestant, Keys, Work
 from thetabench.ordered.questions import Window
 from thetabench.ordered.stock import make
-from thetabench.runner import VerificationError
 from thetastream.errors import RegistryError
 
 TINY = Sizes(scale=1e-4, seconds=0.002)

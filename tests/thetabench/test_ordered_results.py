@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 import thetabench.ordered as package
-from thetabench.figure_plots import plot
-from thetabench.figure_table import SCORES, filled, marks
 from thetabench.ordered import matches, questions, stock
 from thetabench.ordered.figures import FIGURES, TABLE
 from thetabench.ordered.paper import PAPER
 from thetabench.ordered.result import OrderedResult
 from thetabench.ordered.score import verdicts
 from thetabench.ordered.summary import judged, table
-from thetabench.ordered.table import main
+from thetabench.plots import plot
+from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small
@@ -184,7 +183,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     (tmp_path / "ordered-8.png").touch()
     places = {name: "|".join(marks(PAPER.name, name)) for name in PLACES}
     page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    main(file, page)
+    write_page(PAPER, file, page)
     written = page.read_text(encoding="utf-8")
     assert "| million keys | flat array | b-tree | radix-trie | judy |" in written
     assert "| 16 | 16 | 24 | 12 | 14 |" in written

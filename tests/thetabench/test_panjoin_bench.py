@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thetabench.digest import Digest
+from thetabench.digest import Digest, VerificationError
 from thetabench.figure import Sizes
 from thetabench.panjoin import run as runs
 from thetabench.panjoin import splitters
@@ -23,7 +23,6 @@ from thetabench.panjoin.plan import Cell, Contestant, Work
 from thetabench.panjoin.reference import Truth, check_stored, pair_digest, weighed
 from thetabench.panjoin.stock import Stock
 from thetabench.panjoin.structures import BTreesSet, Structure, Unavailable, make
-from thetabench.runner import VerificationError
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.index.base import Ranges

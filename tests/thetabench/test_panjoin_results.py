@@ -9,14 +9,13 @@ import pytest
 
 import thetabench.panjoin as package
 from thetabench.figure import Sizes
-from thetabench.figure_plots import plot
-from thetabench.figure_table import SCORES, filled, marks
 from thetabench.panjoin.figures import FIGURES
 from thetabench.panjoin.paper import PAPER
 from thetabench.panjoin.result import PanResult
 from thetabench.panjoin.score import scores
 from thetabench.panjoin.structures import BTreesSet
-from thetabench.panjoin.table import main
+from thetabench.plots import plot
+from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small
@@ -142,7 +141,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     (tmp_path / "panjoin-13b.png").touch()
     places = {name: "|".join(marks(PAPER.name, name)) for name in (SCORES, *FIGURES)}
     page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    main(file, page)
+    write_page(PAPER, file, page)
     written = page.read_text(encoding="utf-8")
     assert "| selectivity | rap-table | wib-tree | bi-sort | bi-sort, pairs |" in written
     assert "![band probing](panjoin-13b.png)" in written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +12,26 @@ import numpy as np
 import pytest
 
 import thetabench.pim as package
-from thetabench.contestant import MissingPackage
-from thetabench.digest import Digest, mix
-from thetabench.figure_plots import plot
-from thetabench.figure_table import SCORES, filled, marks
+from thetabench.contestant import MissingPackage, Unavailable
+from thetabench.digest import Digest, VerificationError, mix
+from thetabench.figure import Sizes
+from thetabench.line import Line
 from thetabench.pim import contestant as contestants
-from thetabench.pim import run as runs
-from thetabench.pim.contestant import Contestant, Indexed, Joiner, make
-from thetabench.pim.figures import FIGURES, cells, chosen
+from thetabench.pim.contestant import Cell, Contestant, Indexed, Joiner, make
+from thetabench.pim.figures import FIGURES
 from thetabench.pim.inserts import landed, spread
-from thetabench.pim.measure import MEASURES
 from thetabench.pim.ordered import KINDS, OrderedSetJoin
-from thetabench.pim.paper import PAPER
-from thetabench.pim.plan import Cell, Sizes
+from thetabench.pim.paper import COLUMNS, PAPER
 from thetabench.pim.reference import pairs, truths
-from thetabench.pim.result import PimResult
-from thetabench.pim.score import scores
 from thetabench.pim.stream import Shape, Stream
-from thetabench.pim.table import main
-from thetabench.runner import VerificationError
+from thetabench.pim.trial import PimCourse
+from thetabench.plots import plot
+from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError, RegistryError
 from thetastream.index.trees.kernels import store as layout
 
 from .bench_command import check_examples, check_listed, command, modules, small
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = Sizes(scale=2.0**-13, seconds=0.002)
 SHAPES = {
     "two-way": Shape(40),
@@ -44,6 +40,11 @@ SHAPES = {
     "drift": Shape(32, drift=1.0, self_join=True),
     "many": Shape(64, match_rate=20.0, seed=3),
 }
+
+
+def measured(plan: list[Cell], **more: Any) -> list[Line]:
+    return [line for lines in PAPER.run(plan, TINY, **more) for line in lines]
+
 
 # --- Tuples --------------------------------------------------------------------------------------
 
@@ -155,15 +156,15 @@ def test_joins_on_ordered_sets_are_right_at_the_ends_of_the_domain_too(
 
 
 def test_a_contestant_that_cannot_be_had_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(contestants.Unavailable, match="no structure bw-tree"):
+    with pytest.raises(Unavailable, match="no structure bw-tree"):
         make(Contestant("", "bw-tree", 0), Shape(8))
 
     def missing(*given: Any) -> None:
         raise MissingPackage("BTrees is not installed")
 
     monkeypatch.setattr(contestants, "OrderedSetJoin", missing)
-    cell = Cell("peers", Shape(64), tuple(Contestant(n, n, 64) for n in ("btrees", "pim-tree")))
-    (results,) = runs.run([cell], TINY)
+    who = tuple(Contestant(name, name, 64) for name in ("btrees", "pim-tree"))
+    results = measured([Cell("peers", who, shape=Shape(64))])
     assert [(r.contestant, r.status) for r in results] == [
         ("btrees", "not run"),
         ("pim-tree", "ok"),
@@ -221,13 +222,8 @@ def occupied(joiner: Indexed) -> np.ndarray:
 # --- Plans ---------------------------------------------------------------------------------------
 
 
-def test_the_figures_are_those_that_were_asked_for() -> None:
-    assert [name for name in FIGURES if name[0].isdigit()] == [
-        *("8a", "8b", "8c", "8d", "9a", "9b", "9c", "9d", "10a", "10b", "10c", "10d"),
-        *("11a", "11b", "11c", "12a", "12b", "12c", "13a", "13b", "13c", "14"),
-    ]
-    assert {"peers", "merge", "cost"} < set(FIGURES)
-    plan = cells((), Sizes())
+def test_the_cells_are_those_that_were_asked_for() -> None:
+    plan = PAPER.cells((), Sizes())
     windows = [cell.shape.window for cell in plan if cell.figure == "10a"]
     assert windows == [2**e for e in range(16, 24)]
     for figure, place in (("peers", 0), ("merge", 0), ("8b", 0), ("12a", 0), ("10c", -1)):
@@ -238,24 +234,27 @@ def test_the_figures_are_those_that_were_asked_for() -> None:
         range(5)
     )
     for figure in FIGURES.values():
-        assert set(figure.measures) <= set(MEASURES)
         assert {cell.figure for cell in figure.cells(Sizes())} == {figure.name}
 
 
 def test_figures_can_be_chosen() -> None:
-    assert [figure.name for figure in chosen(["12"])] == ["12a", "12b", "12c"]
-    assert [figure.name for figure in chosen(["peers", "9c"])] == ["9c", "peers"]
+    def names(*asked: str) -> list[str]:
+        return list(dict.fromkeys(cell.figure for cell in PAPER.cells(asked, TINY)))
+
+    assert names("12") == ["12a", "12b", "12c"]
+    assert names("9", "14") == ["9a", "9b", "9c", "9d", "14"]
+    assert names("peers", "9c") == ["9c", "peers"]
     with pytest.raises(RegistryError, match="Did you mean 'peers'"):
-        chosen(["pers"])
+        names("pers")
     with pytest.raises(RegistryError, match="memory bandwidth"):
-        chosen(["11d"])
+        names("11d")
 
 
 def test_a_smaller_scale_has_smaller_windows_and_shorter_times() -> None:
     assert Sizes.of(0.25, None).seconds == pytest.approx(0.375)
     assert Sizes.of(0.25, 2.0).seconds == 2.0
     assert Sizes.of(4.0, None).windows(16) == [2**18]
-    small = cells((), Sizes(0.01))
+    small = PAPER.cells((), Sizes(0.01))
     assert max(max(cell.shape.windows) for cell in small) == 2**16
     assert min(min(cell.shape.windows) for cell in small) == 2**8
 
@@ -265,8 +264,8 @@ def test_a_smaller_scale_has_smaller_windows_and_shorter_times() -> None:
 
 def test_a_small_run_of_some_figures_is_verified() -> None:
     steps: list[str] = []
-    plan = cells(["8a", "8b", "8c", "9b", "9c", "10a", "11a", "13a", "14", "peers", "cost"], TINY)
-    results = [line for lines in runs.run(plan, TINY, progress=steps.append) for line in lines]
+    names = ["8a", "8b", "8c", "9b", "9c", "10a", "11a", "13a", "14", "peers", "cost"]
+    results = measured(PAPER.cells(names, TINY), say=steps.append)
     assert any("checking answers" in step for step in steps)
     for result in results:
         if result.structure == "optimistic-tree" and not result.ran:
@@ -289,12 +288,12 @@ def test_a_small_run_of_some_figures_is_verified() -> None:
 def test_parallel_joins_are_measured_with_their_tasks_and_phases() -> None:
     shape = Shape(256, match_rate=2.0)
     who = [
-        Contestant(f"{merge} merge", "pim-tree", 1.0, 2, merge=merge, record=True)
+        Contestant(f"{merge} merge", "pim-tree", 1.0, threads=2, merge=merge, record=True)
         for merge in ("non-blocking", "blocking")
     ]
-    drifting = Cell("13b", Shape(256, drift=0.6, self_join=True), (replace(who[0], label="r"),))
-    plan = [Cell("10d", shape, tuple(who)), drifting]
-    results = [line for lines in runs.run(plan, TINY) for line in lines]
+    drift = Shape(256, drift=0.6, self_join=True)
+    drifting = Cell("13b", (replace(who[0], label="r"),), shape=drift)
+    results = measured([Cell("10d", tuple(who), shape=shape), drifting])
     for line in results[:2]:
         assert line.verified
         assert line.tasks >= line.tuples // 8
@@ -333,9 +332,9 @@ def test_a_wrong_answer_ends_the_run(change: str) -> None:
         made = make(who, shape)
         return Wrong(made, change) if who.structure == "im-tree" else made  # type: ignore[return-value]
 
-    plan = cells(["10a"], TINY)
+    paper = replace(PAPER, course=partial(PimCourse, maker=wrong))
     with pytest.raises(VerificationError, match="im-tree .* gave a wrong answer"):
-        list(runs.run(plan, TINY, make=wrong))
+        list(paper.run(paper.cells(["10a"], TINY), TINY))
 
 
 def test_a_pair_in_an_empty_box_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,23 +347,21 @@ def test_a_pair_in_an_empty_box_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Indexed, "run", wrong)
     with pytest.raises(VerificationError, match="boxes that hold no key"):
-        list(runs.run(cells(["9b"], TINY), TINY))
+        measured(PAPER.cells(["9b"], TINY))
 
 
 # --- Results -------------------------------------------------------------------------------------
 
 
-def line(figure: str, contestant: str, place: float, **more: Any) -> PimResult:
+def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
     about: dict[str, Any] = {
-        "axis": FIGURES[figure].axis, "structure": contestant, "window": 1 << 20,
-        "window_right": 1 << 20, "self_join": False, "threads": 0, "task_size": 8,
-        "merge": "non-blocking", "parameters": "", "distribution": "uniform",
-        "match_rate": 2.0, "share": 0.5, "status": "ok", "cpu": "A Processor", "cores": 2,
+        "axis": FIGURES[figure].axis, "structure": contestant, "window": 1 << 20, "task_size": 8,
+        "merge": "non-blocking", "distribution": "uniform", "cpu": "A Processor", "cores": 2,
     }  # fmt: skip
-    return PimResult(figure, contestant, place=place, **{**about, **more})
+    return COLUMNS.line(figure=figure, contestant=contestant, place=place, **{**about, **more})
 
 
-def sample() -> list[PimResult]:
+def sample() -> list[Line]:
     return [
         line("8b", "B-chain", 2, tuples_per_s=1e6),
         line("8b", "IB-chain", 2, tuples_per_s=1.2e6),
@@ -401,7 +398,7 @@ def sample() -> list[PimResult]:
 
 
 def test_scores_stand_beside_their_limits() -> None:
-    found = {score.measure: (score.value, score.verdict) for score in scores(sample())}
+    found = {score.measure: (score.value, score.verdict) for score in PAPER.scores(sample())}
     expected = {
         "im-tree over b+tree": (1.9, "reached"),
         "pim-tree over b+tree": (2.6, "aim reached"),
@@ -437,14 +434,6 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
         PAPER.read(tmp_path / "absent.csv")
 
 
-def test_every_figure_has_its_place_in_the_page() -> None:
-    page = (ROOT / "docs/pim-benchmarks.md").read_text(encoding="utf-8")
-    for name in (SCORES, *FIGURES):
-        begin, end = marks(PAPER.name, name)
-        assert page.count(begin) == page.count(end) == 1, name
-        assert page.index(begin) < page.index(end)
-
-
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     file, page = tmp_path / "pim.csv", tmp_path / "page.md"
     PAPER.write(file, sample())
@@ -453,7 +442,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
         f"# {name}\n{'|'.join(marks(PAPER.name, name))}\n" for name in (SCORES, *FIGURES)
     )
     page.write_text(text, encoding="utf-8")
-    main(file, page)
+    write_page(PAPER, file, page)
     written = page.read_text(encoding="utf-8")
     assert "| chain length | B-chain | IB-chain |\n| --: | --: | --: |\n| 2 | 1 | 1.2 |" in written
     assert "![chain length](pim-8b.png)" in written

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import thetabench.planner as package
-from thetabench.digest import Digest, digest
-from thetabench.figure_table import marks
+from thetabench.digest import Digest, VerificationError, digest
 from thetabench.planner import run as runs
 from thetabench.planner.plots import plot
 from thetabench.planner.result import PlannerResult, choices, read, together, write
@@ -20,7 +19,7 @@ from thetabench.planner.score import scores
 from thetabench.planner.table import PARTS, filled, main
 from thetabench.planner.trial import Trial
 from thetabench.planner.workloads import WORKLOADS, Workload
-from thetabench.runner import VerificationError
+from thetabench.tables import marks
 from thetastream.errors import DataError, RegistryError
 from thetastream.side import Side
 from thetastream.truth.oracle import matches

@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from thetabench.digest import Digest, digest
+from thetabench.digest import Digest, VerificationError, digest, verify
 from thetabench.experiment import EXPERIMENTS, Cell, Experiment, experiment
 from thetabench.feed import Feed
 from thetabench.peers import PEERS
 from thetabench.peers.numpy_scan import NumpyScan
 from thetabench.query import Query
 from thetabench.reference import reference
-from thetabench.runner import VerificationError, run_cell, verify
+from thetabench.runner import run_cell
 from thetabench.worker import measure
 from thetastream.errors import DataError, PredicateError, RegistryError
 from thetastream.side import Side

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetabench.box_digest import pair_digest, row_hash
-from thetabench.digest import Digest, mix
+from thetabench.digest import Digest, VerificationError, mix, pair_digest, row_hash
 from thetabench.figure import Sizes
-from thetabench.runner import VerificationError
 from thetabench.spo import run as runs
 from thetabench.spo.figures import FIGURES, NOT_MEASURED, cells, chosen
 from thetabench.spo.joins import Joining, feed_of, truths

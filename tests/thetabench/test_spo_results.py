@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 import thetabench.spo as package
-from thetabench.figure_plots import plot
-from thetabench.figure_table import SCORES, filled, marks
+from thetabench.plots import plot
 from thetabench.spo import stock
 from thetabench.spo.figures import FIGURES
 from thetabench.spo.paper import PAPER
 from thetabench.spo.result import SpoResult
 from thetabench.spo.score import scores
-from thetabench.spo.table import main
+from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.datasets.real import VARIABLE
 from thetastream.errors import DataError
 
@@ -152,7 +151,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     (tmp_path / "spo-7b.png").touch()
     places = {name: "|".join(marks(PAPER.name, name)) for name in (SCORES, *FIGURES)}
     page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    main(file, page)
+    write_page(PAPER, file, page)
     written = page.read_text(encoding="utf-8")
     assert "| slide | bits | hash |" in written
     assert "| 60,000 | 6 | 1 |" in written

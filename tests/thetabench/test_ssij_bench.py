@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetabench.contestant import Unavailable
-from thetabench.digest import Digest
+from thetabench.digest import Digest, VerificationError
 from thetabench.figure import Sizes
-from thetabench.runner import VerificationError
 from thetabench.ssij import joins, load, systems
 from thetabench.ssij import run as runs
 from thetabench.ssij.drive import Arrivals, Drive, Watch

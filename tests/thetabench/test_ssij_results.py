@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 import thetabench.ssij as package
-from thetabench.figure_plots import plot
-from thetabench.figure_table import SCORES, filled, marks
+from thetabench.plots import plot
 from thetabench.ssij import readplans
 from thetabench.ssij.figures import FIGURES
 from thetabench.ssij.paper import PAPER
 from thetabench.ssij.result import SsijResult
 from thetabench.ssij.score import verdicts
-from thetabench.ssij.table import main
+from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small
@@ -167,7 +166,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     (tmp_path / "ssij-3.png").touch()
     places = {name: "|".join(marks(PAPER.name, name)) for name in PLACES}
     page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    main(file, page)
+    write_page(PAPER, file, page)
     written = page.read_text(encoding="utf-8")
     assert "| skew | ssij | mesh-join |" in written
     assert "| 1 | 200 | 40 |" in written

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from thetabench.experiment import Experiment
     from thetabench.result import Result
 
-__all__ = ["bench", "main"]
-
-SPARK, PIM, PANJOIN, SPO = "spark", "pim", "panjoin", "spo"
-ORDERED, SSIJ, PLANNER = "ordered", "ssij", "planner"
-_BUSY = 0.9  # processor seconds per second below which a one-thread contestant had to wait
+SPARK, PLANNER = "spark", "planner"
 
 
 def bench(
@@ -47,11 +43,11 @@ def bench(
     rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="Pim, panjoin, spo, ordered, ssij: only this figure, as in 9c."),
+        typer.Option(help="Papers: only this figure, as in 9c."),
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="The same five: factor of the sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="Papers: factor of the sizes; 0.01 to try."),
     ] = 1.0,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
@@ -63,7 +59,10 @@ def bench(
 
     from thetabench import experiment as experiments
     from thetabench import result as files
-    from thetabench.runner import VerificationError
+    from thetabench.cli.figures import bench_figures, warn_if_busy
+    from thetabench.digest import VerificationError
+    from thetabench.line import BUSY
+    from thetabench.papers import PAPERS
 
     console = Console()
     if show:
@@ -81,34 +80,15 @@ def bench(
             plots=plots,
         )
         return
-    if name == PIM:
-        from thetabench.cli.pim import bench_pim
-
-        bench_pim(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
-        return
-    if name == PANJOIN:
-        from thetabench.cli.panjoin import bench_panjoin
-
-        bench_panjoin(
-            figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots
+    if name in PAPERS:
+        bench_figures(
+            name,
+            figures=figure or (),
+            scale=scale,
+            seconds=seconds,
+            output=output,
+            plots=plots,
         )
-        return
-    if name == SPO:
-        from thetabench.cli.spo import bench_spo
-
-        bench_spo(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
-        return
-    if name == ORDERED:
-        from thetabench.cli.ordered import bench_ordered
-
-        bench_ordered(
-            figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots
-        )
-        return
-    if name == SSIJ:
-        from thetabench.cli.ssij import bench_ssij
-
-        bench_ssij(figures=figure or (), scale=scale, seconds=seconds, output=output, plots=plots)
         return
     if name == PLANNER:
         from thetabench.cli.planner import bench_planner
@@ -140,17 +120,12 @@ def bench(
     console.print(_closing(results))
     console.print(f"results in {path}", highlight=False, soft_wrap=True)
     if plots:
-        from thetabench.plots import plot
+        from thetabench.grid_plots import plot
 
         for file in plot(results, output, chosen.name):
             console.print(f"plot in {file}", highlight=False, soft_wrap=True)
-    busy = [result for result in results if result.ran and result.cpu_share < _BUSY]
-    if busy:
-        typer.echo(
-            f"warning: the machine was busy with other work during {len(busy)} of {len(results)} "
-            "measurements; their ratios are not reliable",
-            err=True,
-        )
+    busy = sum(result.ran and result.cpu_share < BUSY for result in results)
+    warn_if_busy(busy, len(results))
     broken = [result for result in results if result.status == "failed"]
     for result in broken:
         typer.echo(f"error: {result.contestant} failed: {result.reason}", err=True)
@@ -170,38 +145,19 @@ def main(arguments: list[str]) -> None:
 
 
 def _list(console: Console) -> None:
-    from thetabench.cli.figures import list_figures
-    from thetabench.cli.ordered import ABOUT as ABOUT_ORDERED
-    from thetabench.cli.panjoin import ABOUT as ABOUT_PANJOIN
-    from thetabench.cli.pim import ABOUT as ABOUT_PIM
+    from thetabench.cli.figures import list_papers
     from thetabench.cli.planner import ABOUT as ABOUT_PLANNER
     from thetabench.cli.planner import list_workloads
     from thetabench.cli.spark import ABOUT
-    from thetabench.cli.spo import ABOUT as ABOUT_SPO
-    from thetabench.cli.ssij import ABOUT as ABOUT_SSIJ
     from thetabench.experiment import EXPERIMENTS
-    from thetabench.ordered.paper import PAPER as ORDERED_PAPER
-    from thetabench.panjoin.paper import PAPER as PANJOIN_PAPER
     from thetabench.peers import PEERS
-    from thetabench.pim.paper import PAPER as PIM_PAPER
     from thetabench.spark.plan import PARTS
-    from thetabench.spo.paper import PAPER as SPO_PAPER
-    from thetabench.ssij.paper import PAPER as SSIJ_PAPER
 
     for found in EXPERIMENTS.values():
         console.print(f"[bold]{found.name}[/]  {found.about}", highlight=False)
     console.print(f"[bold]{SPARK}[/]  {ABOUT}", highlight=False)
     console.print(f"  parts, for --only: {', '.join(PARTS)}", highlight=False)
-    console.print(f"[bold]{PIM}[/]  {ABOUT_PIM}", highlight=False)
-    list_figures(console, PIM_PAPER)
-    console.print(f"[bold]{PANJOIN}[/]  {ABOUT_PANJOIN}", highlight=False)
-    list_figures(console, PANJOIN_PAPER)
-    console.print(f"[bold]{SPO}[/]  {ABOUT_SPO}", highlight=False)
-    list_figures(console, SPO_PAPER)
-    console.print(f"[bold]{ORDERED}[/]  {ABOUT_ORDERED}", highlight=False)
-    list_figures(console, ORDERED_PAPER)
-    console.print(f"[bold]{SSIJ}[/]  {ABOUT_SSIJ}", highlight=False)
-    list_figures(console, SSIJ_PAPER)
+    list_papers(console)
     console.print(f"[bold]{PLANNER}[/]  {ABOUT_PLANNER}", highlight=False)
     list_workloads(console)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)

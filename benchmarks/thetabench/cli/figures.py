@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from thetabench.figure import Line, Paper
-
-__all__ = ["BUSY", "bench_figures", "list_figures", "names"]
-
-BUSY = 0.9
-"""Processor seconds per second below which one thread had to wait."""
-
-R = TypeVar("R", bound="Line")
-Say = Callable[[str], None]
+    from thetabench.line import Line
+    from thetabench.paper import Paper
 
 
 def names(figures: Sequence[str]) -> list[str]:
@@ -32,36 +25,35 @@ def names(figures: Sequence[str]) -> list[str]:
 
 
 def bench_figures(
-    paper: Paper[R],
-    cells: int,
-    run: Callable[[Say], Iterator[list[R]]],
+    name: str,
     *,
+    figures: Sequence[str],
     scale: float,
+    seconds: float | None,
     output: Path,
     plots: bool,
-    waited: Callable[[R], bool],
 ) -> None:
-    """Measure, write the result file, show the scores; a wrong answer ends it with exit code 1.
-
-    ``run`` gives the results of one cell after the other; ``waited`` says whether a line is that of
-    one thread that did not have a processor to itself.
-    """
+    """Measure, write the result file, show the scores; a wrong answer ends it with exit code 1."""
     from rich.console import Console
 
     from thetabench.cli.scores import score_table
-    from thetabench.runner import VerificationError
+    from thetabench.digest import VerificationError
+    from thetabench.figure import Sizes
+    from thetabench.papers import paper as paper_of
     from thetastream.cli.progress import counted
 
-    console = Console()
-    name = paper.name if scale == 1 else f"{paper.name}-scale-{scale:g}"
-    path = output / f"{name}.csv"
+    console, paper = Console(), paper_of(name)
+    sizes = Sizes.of(scale, seconds, paper.seconds)
+    cells = paper.cells(names(figures), sizes)
+    stem = name if scale == 1 else f"{name}-scale-{scale:g}"
+    path = output / f"{stem}.csv"
     old = paper.read(path) if path.exists() else []
-    new: list[R] = []
+    new: list[Line] = []
     try:
-        for results in counted(console, cells, run):
-            for result in results:
-                console.print(_line(paper, result), highlight=False, soft_wrap=True)
-            new += results
+        for lines in counted(console, len(cells), lambda say: paper.run(cells, sizes, say)):
+            for line in lines:
+                console.print(_text(paper, line), highlight=False, soft_wrap=True)
+            new += lines
             paper.write(path, paper.together(old, new))  # so that a run that is ended keeps it
     except VerificationError as error:
         typer.echo(f"error: {error}", err=True)
@@ -72,36 +64,45 @@ def bench_figures(
     console.print(score_table("what must be reached", paper.scores(new)))
     console.print(f"results in {path}", highlight=False, soft_wrap=True)
     if plots:
-        from thetabench.figure_plots import plot
+        from thetabench.plots import plot
 
-        for file in plot(paper, new, output, name):
+        for file in plot(paper, new, output, stem):
             console.print(f"plot in {file}", highlight=False, soft_wrap=True)
-    busy = sum(waited(result) for result in new)
+    warn_if_busy(sum(paper.busy(line) for line in new), len(new))
+
+
+def warn_if_busy(busy: int, lines: int) -> None:
+    """Say that measurements had to share the processor, if some had."""
     if busy:
         typer.echo(
-            f"warning: the machine was busy with other work during {busy} of {len(new)} "
+            f"warning: the machine was busy with other work during {busy} of {lines} "
             "measurements; their ratios are not reliable",
             err=True,
         )
 
 
-def list_figures(console: Console, paper: Paper[R]) -> None:
-    """Say which figures there are."""
-    for figure in paper.figures.values():
-        console.print(f"  --figure {figure.name:10}{figure.about}", highlight=False)
+def list_papers(console: Console) -> None:
+    """Say which papers there are, and which figures each has."""
+    from thetabench.papers import PAPERS
+    from thetabench.papers import paper as paper_of
+
+    for name, about in PAPERS.items():
+        console.print(f"[bold]{name}[/]  {about}", highlight=False)
+        for figure in paper_of(name).figures.values():
+            console.print(f"  --figure {figure.name:10}{figure.about}", highlight=False)
 
 
-def _line(paper: Paper[R], result: R) -> str:
+def _text(paper: Paper, line: Line) -> str:
     from thetabench.figure import tick
 
-    figure = paper.figures[result.figure]
-    where = f"{result.figure}: {result.contestant}, {result.axis} {tick(figure, result)}"
-    if not result.ran:
-        return f"{where}: {result.status}: {result.reason}"
+    figure = paper.figures[line.figure]
+    where = f"{line.figure}: {line.contestant}, {line.axis} {tick(figure, line)}"
+    if not line.ran:
+        return f"{where}: {line.status}: {line.reason}"
     shown = [
-        f"{paper.measures[column].title} {paper.measures[column].text(getattr(result, column))}"
+        f"{paper.measures[column].title} {paper.measures[column].text(getattr(line, column))}"
         for column in figure.measures
-        if getattr(result, column)
+        if getattr(line, column)
     ]
-    verified = ["answers verified"] if result.verified else []
+    verified = ["answers verified"] if line.verified else []
     return f"{where}: {', '.join([*shown, *verified])}"

@@ -34,13 +34,14 @@ def bench_planner(
     """
     from rich.console import Console
 
-    from thetabench.cli.figures import BUSY
+    from thetabench.cli.figures import warn_if_busy
     from thetabench.cli.scores import score_table
+    from thetabench.digest import VerificationError
+    from thetabench.line import BUSY
     from thetabench.planner import result as files
     from thetabench.planner.run import cells, run
     from thetabench.planner.score import scores
     from thetabench.planner.workloads import WORKLOADS
-    from thetabench.runner import VerificationError
     from thetastream.cli.progress import counted
 
     console = Console()
@@ -65,12 +66,7 @@ def bench_planner(
         for file in plot(files.read(path), output, name):
             console.print(f"plot in {file}", highlight=False, soft_wrap=True)
     busy = sum(result.ran and result.cpu_share < BUSY for result in new)
-    if busy:
-        typer.echo(
-            f"warning: the machine was busy with other work during {busy} of {len(new)} "
-            "measurements; their ratios are not reliable",
-            err=True,
-        )
+    warn_if_busy(busy, len(new))
 
 
 def list_workloads(console: Console) -> None:

@@ -14,12 +14,12 @@ from functools import partial
 
 import numpy as np
 
+from thetabench.digest import VerificationError
 from thetabench.ordered.growing import sums
 from thetabench.ordered.minutes import WINDOW
 from thetabench.ordered.plan import BATCH, Cell, Contestant, Measured
 from thetabench.ordered.race import Columns, Say, Trial, raced
 from thetabench.ordered.stock import Held, Stock
-from thetabench.runner import VerificationError
 from thetastream.index.slotted.disposal import settle
 
 __all__ = ["DROP", "ONE_BY_ONE", "Deletion", "deleted"]

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from thetabench.digest import VerificationError
 from thetabench.ordered.code import code_lines
 from thetabench.ordered.load import Array, Truth
 from thetabench.ordered.plan import BATCH, Cell, Contestant, Measured
 from thetabench.ordered.race import Columns, Say, Trial
 from thetabench.ordered.stock import Held, Stock
-from thetabench.runner import VerificationError
 from thetabench.trial import TURNS, take_turns
 from thetastream.index import Index
 from thetastream.index.folding import Fold

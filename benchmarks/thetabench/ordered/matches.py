@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thetabench.contestant import MissingPackage, Unavailable, optional
+from thetabench.digest import VerificationError
 from thetabench.ordered.plan import Cell, Contestant, Measured
 from thetabench.ordered.race import Columns, Say, Trial, raced
 from thetabench.ordered.stock import Stock
@@ -23,7 +24,6 @@ from thetabench.peers.duckdb_bucket import DuckDBBucket
 from thetabench.peers.polars_bucket import PolarsBucket
 from thetabench.peers.polars_window import STORED
 from thetabench.query import Query
-from thetabench.runner import VerificationError
 from thetastream.datasets.workloads import w1
 from thetastream.side import Side
 

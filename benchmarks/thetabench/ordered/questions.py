@@ -15,11 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetabench.contestant import MissingPackage, Unavailable, optional
+from thetabench.digest import VerificationError
 from thetabench.ordered.minutes import EXPRESSWAYS, MINUTE, WINDOW, Minutes
 from thetabench.ordered.plan import BATCH, Cell, Contestant, Measured
 from thetabench.ordered.race import Columns, Say, Trial, raced
 from thetabench.ordered.stock import Stock
-from thetabench.runner import VerificationError
 from thetastream.datasets.linear_road import road_key
 from thetastream.datasets.traffic import SEGMENTS, VIDS
 from thetastream.errors import RegistryError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from thetabench.figure import Figure, power
 from thetabench.ordered.figures import FIGURES
@@ -77,5 +78,5 @@ def _growth(figure: Figure[Cell], results: Results) -> str:
     return f"From {last / 4:g} to {last:g} {figure.axis}: {', '.join(shown)}." if shown else ""
 
 
-REMARKS = {marked(name): _here(figure) for name, figure in FIGURES.items()}
+REMARKS: dict[str, Any] = {marked(name): _here(figure) for name, figure in FIGURES.items()}
 """Sentences by mark."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
+from typing import Any
 
 from thetabench.ordered.figures import STRUCTURES
 from thetabench.ordered.growing import FIRST_NEXT
@@ -35,7 +36,7 @@ Values = dict[str, dict[tuple[str, float], float]]
 """By contestant, then by kind of keys and size."""
 
 
-def table(results: Sequence[OrderedResult]) -> str:
+def table(results: Sequence[Any]) -> str:
     """Table 1 in Markdown; "" without the figures it is made of."""
     found = judged(results)
     names = [name for name in _columns() if any(name in row for row in found.values())]

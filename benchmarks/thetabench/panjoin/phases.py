@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetabench.box_digest import row_hash, weighed
-from thetabench.digest import Digest
+from thetabench.digest import Digest, row_hash, weighed
 from thetabench.figure import Figure, Sizes
 from thetabench.panjoin.load import Array
 from thetabench.panjoin.plan import Cell, Contestant, Work

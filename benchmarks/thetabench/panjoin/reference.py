@@ -1,7 +1,7 @@
 """The right answers, found in another way than any structure's: a sorted copy and prefix sums.
 
 With the hashes of all rows in key order added up once, the right checksum of a box (see
-:mod:`thetabench.box_digest`) is a difference of two sums: the reference costs two binary
+:mod:`thetabench.digest`) is a difference of two sums: the reference costs two binary
 searches per box, however many rows a box holds.
 """
 
@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetabench.box_digest import (
-    Sums,
+from thetabench.arrays import Sums
+from thetabench.digest import (
+    Digest,
+    VerificationError,
     check_pairs,
     pair_digest,
     row_hash,
     weighed,
     weights,
 )
-from thetabench.digest import Digest
 from thetabench.panjoin.structures import Structure
-from thetabench.runner import VerificationError
 from thetastream.index.base import Ranges
 
 __all__ = [

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.digest import VerificationError
 from thetabench.panjoin.plan import Contestant
 from thetabench.panjoin.structures import Maker, Unavailable
-from thetabench.runner import VerificationError
 
 __all__ = ["DISTRIBUTIONS", "RANGE", "WORST", "adjusted", "bound", "even_error", "needed"]
 

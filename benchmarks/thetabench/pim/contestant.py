@@ -7,45 +7,30 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thetabench import figure
+from thetabench.arrays import Array
 from thetabench.contestant import MissingPackage, Unavailable
+from thetabench.figure import power
 from thetabench.pim.ordered import KINDS, OrderedSetJoin
 from thetabench.pim.stream import Shape, Stream
 from thetastream.tuplewise.ibwj import IndexJoin, joinable
 
-__all__ = ["Contestant", "Indexed", "Joiner", "Unavailable", "make"]
-
-Array = NDArray[np.int64]
 _RATIO = 1 / 16  # the merge ratio of the merge trees, unless a parameter says otherwise
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """Who competes. ``label`` names it in tables and plots, ``place`` is its place on the axis."""
+@dataclass(frozen=True, kw_only=True)
+class Contestant(figure.Contestant):
+    """A structure, its settings, a number of threads."""
 
-    label: str
-    structure: str
-    place: float
     threads: int = 0
     """0: one thread, without concurrency control."""
-    parameters: figure.Parameters = ()
     task_size: int = 8
     merge: str = "non-blocking"
     steps: bool = False
     """Whether the steps of each tuple are timed."""
     record: bool = False
     """Whether the times of tasks are kept."""
-
-    @property
-    def settings(self) -> str:
-        """The parameters as text.
-
-        >>> Contestant("", "pim-tree", 1, parameters=(("merge_ratio", 0.25), ("depth", 2))).settings
-        'merge_ratio=0.25, depth=2'
-        """
-        return figure.settings(self.parameters)
 
     def limit(self, window: int) -> int:
         """Rows of a side between two merges, or between two subindexes of a chain; 0 for never."""
@@ -67,14 +52,27 @@ class Contestant:
 
     def merges(self, stream: Stream, start: int, stop: int) -> int:
         """How often it merges between two tuples: before every ``limit``-th row of a side."""
-        found = 0
+        merges = 0
         for side, window in enumerate(stream.windows):
-            limit = self.limit(window)
-            if limit:
+            if limit := self.limit(window):
                 begin = window + int(np.count_nonzero(stream.tuples(0, start)[0] == side))
                 end = begin + int(np.count_nonzero(stream.tuples(start, stop)[0] == side))
-                found += (end - 1) // limit - (begin - 1) // limit
-        return found
+                merges += (end - 1) // limit - (begin - 1) // limit
+        return merges
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(figure.Cell[Contestant]):
+    """Contestants that take turns over the same tuples."""
+
+    shape: Shape
+
+    @property
+    def label(self) -> str:
+        """A short name for progress lines and messages."""
+        kind = "self-join" if self.shape.self_join else "join"
+        windows = " and ".join(power(window) for window in dict.fromkeys(self.shape.windows))
+        return f"{self.figure}: {kind}, window {windows}"
 
 
 class Joiner(Protocol):
@@ -108,7 +106,7 @@ class Indexed:
         )
 
     def fill(self, sides: Array, keys: Array) -> None:
-        """Insert all rows; nobody asks for anything."""
+        """Insert all rows without asking for anything."""
         for _ in self.join.run(sides, keys, np.ones_like(keys), np.zeros_like(keys)):
             raise AssertionError("an empty box met a row")
 

@@ -8,15 +8,12 @@ merge go follows from the keys alone. The tests compare this with the subindexes
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.pim.contestant import Contestant
 from thetabench.pim.stream import Stream
 from thetastream.index.trees.pim_tree import PimTree
 
-__all__ = ["landed", "shares", "spread"]
-
-Array = NDArray[np.int64]
 _IDLE = 0.01
 
 

@@ -15,13 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.contestant import optional
 
-__all__ = ["KINDS", "OrderedSetJoin"]
-
-Array = NDArray[np.int64]
 _BITS = 32
 _LAST = (1 << _BITS) - 1
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1

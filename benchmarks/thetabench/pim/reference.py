@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.digest import Digest, digest_by_group
 from thetabench.pim.stream import Stream
 from thetabench.reference import expanded
 
-__all__ = ["pairs", "truths"]
-
-Array = NDArray[np.int64]
 _STRETCH = 1 << 12
 
 

@@ -15,12 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetastream.datasets.keys import DISTRIBUTIONS, DOMAIN
 from thetastream.datasets.rates import band_width, gaussian_band_width, uniform_band_width
-
-__all__ = ["PHASES", "Shape", "Stream"]
-
-Array = NDArray[np.int64]
 
 PHASES = (2, 6, 3)
 """Lengths of the phases of a drifting stream, in windows: still, moving, still.

@@ -27,13 +27,12 @@ import pyarrow as pa
 
 import thetastream as ts
 from thetabench.contestant import PHASES
-from thetabench.digest import Digest, mix
+from thetabench.digest import Digest, VerificationError, mix, verify
 from thetabench.feed import Feed
 from thetabench.machine import provenance
 from thetabench.planner.result import AUTO, PlannerResult
 from thetabench.planner.trial import WARM, WORK, Trial
 from thetabench.planner.workloads import Columns, Made, Workload, chosen
-from thetabench.runner import VerificationError, verify
 from thetastream._jit.compiling import warm
 from thetastream.errors import DataError, PredicateError
 from thetastream.side import Side

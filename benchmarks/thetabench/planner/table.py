@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from thetabench.cli.figures import BUSY
 from thetabench.figure import power
-from thetabench.figure_table import marks
+from thetabench.line import BUSY
 from thetabench.planner.result import Choice, PlannerResult, choices, read
 from thetabench.planner.score import scores
-from thetabench.table import insert
+from thetabench.tables import insert, marks
 from thetastream.errors import DataError
 
 __all__ = ["PARTS", "filled"]

@@ -22,9 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from thetabench.digest import Digest
+from thetabench.digest import Digest, VerificationError, verify
 from thetabench.machine import versions
-from thetabench.runner import VerificationError, verify
 from thetabench.spark.feed import Feed, Shape, link
 from thetabench.spark.launch import Launch, Place, Report, launch
 from thetabench.spark.plan import EMPTY, KEPT, Measurement, Sizes

@@ -13,7 +13,7 @@ import typer
 
 from thetabench.spark.result import SparkResult, read
 from thetabench.spark.score import scores
-from thetabench.table import insert
+from thetabench.tables import insert
 from thetastream.errors import DataError
 
 __all__ = ["markdown"]

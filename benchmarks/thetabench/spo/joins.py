@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from thetabench.box_digest import check_pairs
 from thetabench.contestant import MissingPackage, Unavailable, parse_spec
-from thetabench.digest import Digest, digest
+from thetabench.digest import Digest, check_pairs, digest
 from thetabench.feed import Feed
 from thetabench.peers import create
 from thetabench.query import Op

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thetabench.runner import VerificationError
+from thetabench.digest import VerificationError
 from thetabench.spo.plan import Contestant
 from thetabench.spo.stock import Stock, few
 from thetabench.spo.trial import Recorded

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thetabench.figure import Paper
 from thetabench.plots import COLOURS, MARKERS
-from thetabench.spo.figures import FIGURES
+from thetabench.spo.figures import FIGURES, SECONDS, cells
 from thetabench.spo.measure import MEASURES
 from thetabench.spo.result import SpoResult
+from thetabench.spo.run import run
 from thetabench.spo.score import scores
-
-__all__ = ["PAPER"]
+from thetabench.unported import NO_COLUMNS, OldPaper, no_course
 
 _PARTS = {0.5: "p50_us", 0.75: "p75_us", 0.95: "p95_us", 0.99: "p99_us"}
 
 
-def _where(results: Sequence[SpoResult]) -> str:
+def _where(results: Sequence[Any]) -> str:
     windows = {result.window for result in results}
     return f", w = {windows.pop():,}" if len(windows) == 1 else ""
 
 
-def _distribution(panel: Any, results: Sequence[SpoResult]) -> None:
+def _distribution(panel: Any, results: Sequence[Any]) -> None:
     """Which part of the rows was answered within how long."""
     for number, result in enumerate(results):
         panel.plot(
@@ -38,13 +37,18 @@ def _distribution(panel: Any, results: Sequence[SpoResult]) -> None:
     panel.set_yticks(list(_PARTS))
 
 
-PAPER = Paper(
+PAPER = OldPaper(
     "spo",
     "SPO-Join",
     FIGURES,
     MEASURES,
-    SpoResult,
-    scores,
-    _where,
-    {"10a": _distribution, "10b": _distribution},
+    NO_COLUMNS,
+    no_course,
+    kind=SpoResult,
+    judge=scores,
+    runner=run,
+    maker=cells,
+    seconds=SECONDS,
+    where=_where,
+    panels={"10a": _distribution, "10b": _distribution},
 )

@@ -2,7 +2,7 @@
 
 `Census` counts what boxes hold in a window that stays as it is. The rows lie in the order of the
 first column, cut into blocks; each block is sorted by the second column, with running sums of row
-hashes (see :mod:`thetabench.box_digest`). A block that lies inside the first interval gives
+hashes (see :mod:`thetabench.digest`). A block that lies inside the first interval gives
 its part by two binary searches, the two blocks at the ends are looked at row by row. So the cost
 does not depend on how many rows match: w / 2,048 searches per box.
 
@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetabench.box_digest import Sums, row_hash, weighed, weights
-from thetabench.digest import Digest, digest_by_group
+from thetabench.arrays import Sums
+from thetabench.digest import Digest, digest_by_group, row_hash, weighed, weights
 from thetabench.feed import Feed
 from thetabench.query import Query, Term, Values
 from thetabench.reference import candidates

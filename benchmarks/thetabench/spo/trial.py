@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from thetabench.box_digest import check_pairs
-from thetabench.digest import Digest
-from thetabench.runner import VerificationError
+from thetabench.digest import Digest, VerificationError, check_pairs
 from thetabench.spo.plan import Contestant
 from thetabench.spo.reference import Step
 from thetabench.spo.stock import Filled, Stock

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetabench.digest import Digest
-from thetabench.runner import VerificationError
+from thetabench.digest import Digest, VerificationError
 from thetabench.ssij.load import Feed, Truth, answer_digest
 
 __all__ = ["Arrivals", "Drive", "Join", "Watch"]

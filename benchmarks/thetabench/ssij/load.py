@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from thetabench.box_digest import pair_digest, row_hash, weights
 from thetabench.contestant import Unavailable
-from thetabench.digest import Digest
+from thetabench.digest import Digest, pair_digest, row_hash, weights
 from thetabench.ssij.plan import Shape, Source, Stream, Table
 from thetastream.datasets.keys import uniform, zipf
 from thetastream.datasets.real import load_taxi_yellow_2019, load_taxi_zones

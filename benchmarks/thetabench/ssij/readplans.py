@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetabench.runner import VerificationError
+from thetabench.digest import VerificationError
 from thetabench.ssij.plan import Cell, Contestant, Measured
 from thetastream.relation.disk.clock import PROFILES, Costs
 

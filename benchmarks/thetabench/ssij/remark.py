@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from thetabench.figure import Figure, power
 from thetabench.ssij.figures import FIGURES
@@ -71,5 +72,5 @@ def _place(result: SsijResult) -> float:
     return result.place
 
 
-REMARKS = {marked(name): _here(figure) for name, figure in FIGURES.items()}
+REMARKS: dict[str, Any] = {marked(name): _here(figure) for name, figure in FIGURES.items()}
 """Sentences by mark."""

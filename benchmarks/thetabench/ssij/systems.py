@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from thetabench.contestant import Unavailable
-from thetabench.runner import VerificationError
+from thetabench.digest import VerificationError
 from thetabench.ssij.peers import PEERS, Answer, checksum, enter, forget
 from thetabench.ssij.plan import Cell, Contestant, Measured, Table
 from thetabench.ssij.shapes import HOME, MICRO_BATCHES, STATIC
