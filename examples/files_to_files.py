@@ -1,7 +1,7 @@
 """Parquet files in, Parquet files out: what most queries look like.
 
-Files that arrive in ``trades`` and ``quotes`` are joined by price band within two seconds; the result
-is a folder of Parquet files. Run it again on the same folder to continue from its checkpoint.
+Files that arrive in ``trades`` and ``quotes`` are joined by price band within two seconds. The
+result is a folder of Parquet files. Run it again on the same folder to continue from its checkpoint.
 """
 
 from pathlib import Path
