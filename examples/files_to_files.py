@@ -1,7 +1,8 @@
 """Parquet files in, Parquet files out: what most queries look like.
 
 Files that arrive in ``trades`` and ``quotes`` are joined by price band within two seconds. The
-result is a folder of Parquet files. Run it again on the same folder to continue from its checkpoint.
+result is a folder of Parquet files. Run it again on the same folder, and it continues from its
+checkpoint.
 """
 
 from pathlib import Path
