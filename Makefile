@@ -1,5 +1,5 @@
-# Every verb sets up what it needs: a clean clone, Python 3.11 and make are enough.
-# `make help` lists the verbs; the text after ## is the line it prints.
+# Every verb installs what it needs; a clean clone only needs Python 3.11 and make.
+# `make help` lists the verbs and prints the text after ##.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -13,14 +13,14 @@ TWO    := --numprocesses 2 --dist loadgroup
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 
-# what Spark needs: Java, workers of the same Python, an address whatever the host is called
+# what Spark needs: Java, workers with the same Python, an address that does not depend on the host name
 SPARK_VERBS := demo test test-all test-slow test-spark drills bench docs
 $(SPARK_VERBS): java
 $(SPARK_VERBS): export JAVA_HOME = $(shell scripts/find-java 2>/dev/null)
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-# what `make test` leaves to `make test-all`: tests marked so, and properties tried on more examples
+# what only `make test-all` runs: marked tests, and properties with more examples
 QUICK := not full and not slow and not drill
 ADDED := (full or hypothesis or battery) and not slow and not drill
 
@@ -44,21 +44,21 @@ java: $(STAMP)
 demo: $(STAMP) ## join two generated streams on Spark and check the answer (ARGS="--embedded")
 	$(BIN)/thetastream demo $(ARGS)
 
-test: $(STAMP) ## run the tests of every room, a few minutes (ARGS="-k window")
+test: $(STAMP) ## run the tests of every part, a few minutes (ARGS="-k window")
 	THETASTREAM_HYPOTHESIS=$${THETASTREAM_HYPOTHESIS:-quick} $(PYTEST) -m "$(QUICK)" $(TWO) $(ARGS)
 
-test-all: test ## run them, then all others: more examples, all of Spark, the laboratory
+test-all: test ## run these, then all others: more examples, all of Spark, the laboratory
 	$(PYTEST) -m "$(ADDED)" $(TWO) $(ARGS)
 
 test-spark: $(STAMP) ## run the tests on Spark only
 	$(PYTEST) -m "not slow and not drill" tests/spark $(ARGS)
 
-test-slow: $(STAMP) ## run the battery at length, up to an hour; then the kernels as plain Python
+test-slow: $(STAMP) ## run the long check battery, up to an hour; then the kernels as plain Python
 	$(PYTEST) -m slow $(TWO) $(ARGS)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not slow and not full" $(TWO) \
 	    --cov=src/thetastream --cov-report=term $$(find tests -type d -name kernels)
 
-drills: $(STAMP) ## kill and restart queries on Spark, and look what is lost
+drills: $(STAMP) ## kill and restart queries on Spark, and check that no row is lost
 	$(PYTEST) -m drill $(ARGS)
 
 lint: $(STAMP) ## check style, format and import contracts

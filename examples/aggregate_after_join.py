@@ -18,7 +18,7 @@ QUOTES = [(1, 1.1), (2, 0.9), (25, 2.1), (71, 3.1), (600, 9.0)]
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[int, int]]:
-    """Count the matches per minute; give minute and count of those that are complete."""
+    """Count the matches per minute; return minute and count of each complete minute."""
     for name, rows in (("trades", TRADES), ("quotes", QUOTES)):
         frame = spark.createDataFrame(rows, "s int, price double")
         frame = frame.selectExpr("timestamp_seconds(1699999980 + s) AS t", "price")

@@ -1,7 +1,7 @@
 """The same join over tables: a backfill, or a test of the streaming query.
 
-Two static DataFrames are joined at once, with the same meaning: nothing is late, and at the end
-every unmatched row of an outer join comes out.
+Two static DataFrames are joined at once, by the same rules: no row is late, and at the end
+every unmatched row of an outer join is returned.
 """
 
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from thetastream.spark import configure, theta_join
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[str, str | None]]:
-    """Give each alarm with the repairs that began within the hour, or None."""
+    """Return each alarm with the repairs that began within the hour, or None."""
 
     def at(hour: int, minute: int) -> datetime:
         return datetime(2024, 3, 4, hour, minute, tzinfo=UTC)

@@ -9,7 +9,7 @@ from thetastream.spark import configure, explain, query_metrics, theta_join
 
 
 def main(spark: SparkSession, folder: Path) -> int:
-    """Join two small streams onto the console; give the number of pairs."""
+    """Print the join of two small streams to the console; return the number of pairs."""
     for name, values in (("left", (1, 5, 9)), ("right", (4, 7))):
         rows = [(1_700_000_000_000 + value, value) for value in values]
         spark.createDataFrame(rows, "t long, x int").write.parquet(str(folder / name))

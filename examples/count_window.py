@@ -18,7 +18,7 @@ RIGHT = [(2, 10), (4, 12), (6, 11), (8, 31), (10, 0)]
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[int, int]]:
-    """Join each row with the near ones among the last two of the other side; give the ranks."""
+    """Join each row with near ones among the last two of the other side; return the ranks."""
     for name, rows in (("left", LEFT), ("right", RIGHT)):
         spark.createDataFrame(rows, SCHEMA).write.parquet(str(folder / name))
     joined = theta_join(

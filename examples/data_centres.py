@@ -1,8 +1,8 @@
-"""Two inequalities at once: racks that draw less power than others, but more cooling.
+"""Two inequalities at once: racks that draw less power than others, but need more cooling.
 
-Query Q1 of the SPO-Join paper. Two data centres report every few minutes; whoever reschedules jobs
-looks, every ten minutes, at the last sixty. No term is an equality, and each by itself lets half of
-the window through: tactic ``spo-join`` answers both together.
+This is query Q1 of the SPO-Join paper. Two data centres report every few minutes; every ten minutes
+a scheduler looks at the last sixty. No term is an equality, and each term alone matches half of the
+window. Tactic ``spo-join`` evaluates both together.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ S = [(3, 1, 1100, 1500), (15, 2, 2000, 2600), (20, 3, 1300, 3600), (75, 4, 2500,
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[int, int]]:
-    """Give the racks of each pair; rack 2 of S has left the window when rack 4 of R reports."""
+    """Return the racks of each pair; rack 2 of S has left the window when rack 4 of R reports."""
     for name, rows in (("r", R), ("s", S)):
         frame = spark.createDataFrame(rows, "minute int, rack int, power int, cool int")
         time = "timestamp_seconds(1700000400 + 60 * minute) AS t"

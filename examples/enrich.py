@@ -1,7 +1,7 @@
-"""A stream of calls gets the price of its tariff, from a table of number ranges on disk.
+"""Enrich a stream of calls with the price of its tariff, from a table of number ranges on disk.
 
-A call belongs to the range that holds its number. The table is larger than the memory of the join.
-Halfway through, prices change: calls that are pushed afterwards pay them. Answers are checked.
+A call belongs to the range that contains its number. The table is larger than the memory of the
+join. Halfway through, prices change; later calls pay the new ones. Every answer is checked.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ RANGES, NUMBERS = 60_000, 10**9
 
 
 def tariffs(random: np.random.Generator) -> pa.Table:
-    """Ranges of numbers side by side, every 50th missing, and what a minute costs in each."""
+    """Adjacent ranges of numbers, every 50th missing, and what a minute costs in each."""
     edges = np.sort(random.choice(NUMBERS, RANGES + 1, replace=False))
     columns = {"lo": edges[:-1], "hi": edges[1:] - 1, "cents": random.integers(1, 50, RANGES)}
     names = [f"operator {i % 97}, area {i}" for i in range(RANGES)]
@@ -23,7 +23,7 @@ def tariffs(random: np.random.Generator) -> pa.Table:
 
 
 def calls(random: np.random.Generator, count: int = 20_000) -> pa.Table:
-    """Calls: a few numbers are called often, most hardly ever."""
+    """Calls, most of them to a few popular numbers."""
     numbers = (random.pareto(0.8, count) * 1e4).astype(np.int64) * 7919 % NUMBERS
     return pa.table({"number": numbers, "minutes": random.integers(1, 60, count)})
 
@@ -39,7 +39,7 @@ def check(found: pa.Table, table: pa.Table) -> None:
 
 
 def main(folder: Path, batches: int = 10) -> list[int]:
-    """Enrich batches of 20,000 calls; give how many calls of each had a tariff."""
+    """Enrich batches of 20,000 calls; return how many calls of each had a tariff."""
     random, priced = np.random.default_rng(1), []
     table = tariffs(random)
     with ts.Relation.build(folder / "tariffs.rel", table, key=("lo", "hi")) as relation:
@@ -67,4 +67,4 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as name:
         main(Path(name))
-    print("All answers are those of a plain search in the table.")
+    print("All answers agree with a plain search in the table.")

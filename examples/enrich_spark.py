@@ -1,8 +1,8 @@
 """Taxi trips priced from a table of tariffs on disk: an equality and a range, stream by table.
 
-The table may be far larger than memory: only the blocks that trips ask for are read, and those
-asked for often stay in the Python workers. Between two runs the table is updated; trips that come
-afterwards are priced anew. Every answer is checked against the same join in plain SQL.
+The table may be far larger than memory: the join reads only the blocks that trips ask for, and
+Python workers keep the popular ones. Between two runs the table is updated, and later trips see the
+change. Every answer is checked against the same join in plain SQL.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ PRICED = "l.zone = r.zone AND l.metres BETWEEN r.lo AND r.hi"
 
 
 def trips(spark: SparkSession, first: int) -> DataFrame:
-    """Stand-ins for whatever brings trips in real life."""
+    """Generate trips, in place of a real source."""
     return spark.range(first, first + 500).selectExpr(
         "id AS trip", "pmod(id * 37, 40) AS zone", "pmod(id * 7919, 21000) AS metres"
     )
 
 
 def by_sql(spark: SparkSession, found: DataFrame, path: Path) -> Counter[tuple[int, ...]]:
-    """The same by Spark itself, which reads the whole table."""
+    """Run the same join in Spark, which reads the whole table."""
     with ts.Relation.open(path) as relation:
         table = spark.createDataFrame(relation.to_table())
     both = found.alias("l").join(table.alias("r"), expr(PRICED)).select("trip", "cents")
@@ -34,7 +34,7 @@ def by_sql(spark: SparkSession, found: DataFrame, path: Path) -> Counter[tuple[i
 
 
 def main(spark: SparkSession, folder: Path) -> list[int]:
-    """Give the number of trips that were priced in each run."""
+    """Return the number of trips priced in each run."""
     tariffs = spark.range(0, 40 * 200).selectExpr(
         "id DIV 200 AS zone", "id % 200 * 100 AS lo", "id % 200 * 100 + 99 AS hi", "id AS cents"
     )

@@ -1,7 +1,8 @@
 """Parquet files in, Parquet files out: what most queries look like.
 
-Files that land in ``trades`` and ``quotes`` are joined by price band within two seconds; the result
-is a folder of Parquet files. Run it again with the same folder and it goes on from its checkpoint.
+Files that arrive in ``trades`` and ``quotes`` are joined by price band within two seconds. The
+result is a folder of Parquet files. Run it again on the same folder, and it continues from its
+checkpoint.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ QUOTE = "t timestamp, symbol string, ask double"
 
 
 def write_inputs(spark: SparkSession, folder: Path) -> None:
-    """Stand-ins for whatever writes the files in real life."""
+    """Write input files, in place of a real source."""
     trades = [(1, "A", 10.00), (2, "B", 10.02), (9, "A", 10.00)]
     quotes = [(2, "C", 10.01), (3, "D", 10.06)]
     for name, rows, schema in (("trades", trades, TRADE), ("quotes", quotes, QUOTE)):
@@ -26,7 +27,7 @@ def write_inputs(spark: SparkSession, folder: Path) -> None:
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[str, str]]:
-    """Join the files of a folder; give the symbols of the pairs."""
+    """Join the files of a folder; return the symbols of the pairs."""
     write_inputs(spark, folder)
     trades = spark.readStream.schema(TRADE).parquet(str(folder / "trades"))
     quotes = spark.readStream.schema(QUOTE).parquet(str(folder / "quotes"))
@@ -39,7 +40,7 @@ def main(spark: SparkSession, folder: Path) -> list[tuple[str, str]]:
     query = (
         joined.writeStream.option("path", str(folder / "matches"))
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)  # until all files are read; without it, for ever
+        .trigger(availableNow=True)  # stop when all files are read
         .start()
     )
     query.awaitTermination()

@@ -1,7 +1,7 @@
-"""``foreachBatch``: a function is handed the rows of every micro-batch as a static DataFrame.
+"""``foreachBatch``: a function receives the rows of every micro-batch as a static DataFrame.
 
-Here it appends them to a table and keeps count. It runs in the driver; after a restart it may see a
-micro-batch again, and tells so by the number.
+Here it appends them to a table and counts them. It runs in the driver. After a restart it may see a
+micro-batch again, with the same number.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from thetastream.spark import configure, theta_join
 
 
 def main(spark: SparkSession, folder: Path) -> dict[int, int]:
-    """Give the rows per micro-batch that had any."""
+    """Return the number of rows of each micro-batch that has any."""
     seen: dict[int, int] = {}
 
     def keep(rows: DataFrame, number: int) -> None:
@@ -35,9 +35,9 @@ def main(spark: SparkSession, folder: Path) -> dict[int, int]:
     )
     joined = theta_join(
         stream,
-        None,  # the stream with itself
+        None,  # join the stream with itself
         "r.v - l.v BETWEEN 1 AND 3",
-        window=ts.TimeWindow(60_000, time="t"),  # an integer time: a unit counts as a millisecond
+        window=ts.TimeWindow(60_000, time="t"),  # an integer time: one unit is a millisecond
     )
     query = (
         joined.writeStream.foreachBatch(keep)

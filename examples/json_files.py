@@ -1,4 +1,4 @@
-"""JSON lines in, JSON lines out; nested payload travels through the join as it is."""
+"""JSON lines in, JSON lines out; nested payload passes through the join unchanged."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ LIMITS = """\
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[str, int, str]]:
-    """Readings above a limit that was set within a minute: an inequality, no equality."""
+    """Return readings above a limit that was set within a minute: an inequality, no equality."""
     for name, text in (("readings", READINGS), ("limits", LIMITS)):
         (folder / name).mkdir()
         (folder / name / "0.json").write_text(text)

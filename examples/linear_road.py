@@ -3,7 +3,7 @@
 Q1: what was the last speed of a vehicle within a minute? A look-up of one key.
 Q2: what was the average speed of a segment within five? An aggregate over a range of keys.
 
-Minutes come in one by one, the sixth last leaves as a whole; every answer is checked.
+Reports arrive minute by minute, and old minutes leave as a whole. Every answer is checked.
 """
 
 from itertools import islice
@@ -20,7 +20,7 @@ Q2 = {"speed": ("speed", "mean"), "n": "count"}
 
 
 def check(reports: pa.Table, minute: int, keys: list, q1: list, q2: list) -> None:
-    """Compare with a plain pass over all reports per question."""
+    """Compare with a plain pass over all reports per query."""
     rows = {name: reports[name].to_numpy() for name in COLUMNS}
     for (xway, direction, seg, vid), newest, answer in zip(keys, q1, q2, strict=True):
         here = (rows["xway"] == xway) & (rows["dir"] == direction) & (rows["seg"] == seg)
@@ -32,8 +32,8 @@ def check(reports: pa.Table, minute: int, keys: list, q1: list, q2: list) -> Non
 
 
 def main(minutes: int = 10, index: str = "auto") -> list[int]:
-    """Ask about 20 vehicles per minute; give how many reports the last Q2 found for each."""
-    window = ts.TimeWindow(300, time="time", slide=60)  # in seconds, as the reports have them
+    """Query 20 vehicles per minute; return how many reports the last Q2 found for each."""
+    window = ts.TimeWindow(300, time="time", slide=60)  # in seconds, like the reports
     roads = ts.WindowIndex(key=KEY, window=window, index=index)
     random, seen, q2 = np.random.default_rng(1), [], []
     stream = linear_road_batches(60, rate=200, accidents=12, positions=True, columns=COLUMNS)
@@ -43,7 +43,7 @@ def main(minutes: int = 10, index: str = "auto") -> list[int]:
         asked = batch.take(random.integers(0, batch.num_rows, 20)).select(list(KEY))
         keys = [tuple(row.values()) for row in asked.to_pylist()]
         q1 = roads.lookup(keys, last=60, columns=["speed"])["speed"].to_pylist()
-        segments = [key[:3] for key in keys]  # all vehicles in it
+        segments = [key[:3] for key in keys]  # all vehicles in each
         q2 = roads.aggregate(segments, segments, Q2, last=300).to_pylist()
         check(pa.Table.from_batches(seen), minute, keys, q1, q2)
         print(
@@ -55,4 +55,4 @@ def main(minutes: int = 10, index: str = "auto") -> list[int]:
 
 if __name__ == "__main__":
     main()
-    print("All answers are those of a plain pass over the reports.")
+    print("All answers agree with a plain pass over the reports.")

@@ -1,7 +1,7 @@
-"""Linear Road on Spark: reports are one stream, questions the other; each question gets one row.
+"""Linear Road on Spark: reports are one stream, queries the other; each query gets one row.
 
 Q1: the last speed of a vehicle within a minute. Q2: the average speed of a segment within five.
-``aggregate`` folds the reports without making pairs. A question is answered when the watermark has
+``aggregate`` folds the reports without making pairs. A query is answered when the watermark has
 passed it, so the last ones still wait when the reports end. Plain SQL checks the answers.
 """
 
@@ -16,7 +16,7 @@ from thetastream.datasets import linear_road_batches
 from thetastream.spark import configure, theta_join
 
 HERE = "l.xway = r.xway AND l.dir = r.dir AND l.seg = r.seg"
-QUERIES = {  # a stamp is time and speed in one number: the greatest has the last speed
+QUERIES = {  # a stamp is time and speed in one number: the largest has the last speed
     "q1": (f"{HERE} AND l.vid = r.vid", "1 minute", {"newest": ("r.stamp", "max")}),
     "q2": (HERE, "5 minutes", {"mean": ("r.speed", "mean"), "n": ("r.speed", "count")}),
 }
@@ -27,7 +27,7 @@ MORE = ["*", "timestamp_seconds(1700000000 + time) AS t", "1000 * time + speed A
 
 
 def main(spark: SparkSession, folder: Path) -> list[int]:
-    """Ask about every 20th report, 20 seconds after it; give how many answers each query has."""
+    """Ask about every 20th report, 20 seconds later; return the number of answers per query."""
     (folder / "road").mkdir()
     running, schema = [], ", ".join(f"{name} long" for name in COLUMNS)
 

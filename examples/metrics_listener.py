@@ -1,4 +1,4 @@
-"""What a join is doing: a listener for all queries of a session, or the progress of one.
+"""Metrics of a join: from a listener for all queries of a session, or from one query.
 
 A real listener would send the numbers to a monitoring system. ``recent`` holds the last thousand.
 """
@@ -15,7 +15,7 @@ SCHEMA = "t long, x int"
 
 
 def report(metrics: JoinMetrics) -> None:
-    """One line per micro-batch."""
+    """Print one line per micro-batch."""
     print(
         f"batch {metrics.batchId}: {metrics.numInputRows} rows in, {metrics.matches} matches, "
         f"{metrics.numRowsTotal} stored, {metrics.numRowsDroppedByWatermark} late, "
@@ -24,7 +24,7 @@ def report(metrics: JoinMetrics) -> None:
 
 
 def main(spark: SparkSession, folder: Path) -> list[JoinMetrics]:
-    """Run a query of three micro-batches; give their metrics."""
+    """Run a query of three micro-batches; return their metrics."""
     listener = MetricsListener(report)
     spark.streams.addListener(listener)
     try:

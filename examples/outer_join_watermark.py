@@ -1,8 +1,8 @@
-"""A left join: orders without a near offer come out once the watermark has passed them.
+"""A left join: orders without a near offer are returned once the watermark has passed them.
 
-The third micro-batch brings no match at all, but it moves both streams on by an hour: the unmatched
-order of the first is final then, and is given with NULL on the right. The orders of the last
-minutes stay in the state; a stream has no end that would let them go.
+The third micro-batch contains no match, but it advances both streams by an hour. The unmatched
+order of the first micro-batch is final then, and is returned with NULL on the right. The orders of
+the last minutes stay in the state, because a stream has no end.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ OFFERS = ([(2, 10.2)], [(31, 20.1)], [(3600, 99.0)])
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[float, float | None]]:
-    """Give the price of each order with that of its offer, or None."""
+    """Return the price of each order with that of its offer, or None."""
     for name in ("orders", "offers"):
         (folder / name).mkdir()
     joined = theta_join(

@@ -1,6 +1,6 @@
 """Two ``rate`` streams into a memory sink: a live query without any files.
 
-The right side's expression is Spark SQL: it is computed by Spark before the join.
+The right side's expression is Spark SQL, which Spark computes before the join.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ def numbers(spark: SparkSession, every: int) -> DataFrame:
 
 
 def main(spark: SparkSession, folder: Path, rows: int = 50) -> list[tuple[int, int]]:
-    """Wait until the query has given some rows; give the pairs."""
+    """Wait until the query has returned some rows; return the pairs."""
     joined = theta_join(
         numbers(spark, 3),
         numbers(spark, 2),
@@ -28,7 +28,7 @@ def main(spark: SparkSession, folder: Path, rows: int = 50) -> list[tuple[int, i
     query = joined.writeStream.format("memory").queryName("pairs").start()
     try:
         while spark.table("pairs").count() < rows:
-            query.awaitTermination(1)  # a second; raises what a failed query raised
+            query.awaitTermination(1)  # one second; raises the error of a failed query
     finally:
         query.stop()
     return [(row["x"], row["x_right"]) for row in spark.table("pairs").collect()]

@@ -16,7 +16,7 @@ SIGHTINGS = [(0, 1, 0.0, 0.0), (3, 2, 0.5, 0.4), (4, 3, 9.0, 0.0), (90, 1, 9.1, 
 
 
 def main(spark: SparkSession, folder: Path) -> list[tuple[int, int]]:
-    """Give the pairs of taxis."""
+    """Return the pairs of taxis."""
     frame = spark.createDataFrame(SIGHTINGS, "s int, taxi int, x double, y double")
     frame = frame.selectExpr("timestamp_seconds(1700000000 + s) AS t", "taxi", "x", "y")
     frame.write.parquet(str(folder / "sightings"))

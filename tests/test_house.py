@@ -41,6 +41,16 @@ TEXTS = [
 ]
 
 
+WORDS = [  # that the engine uses; each needs an entry in the glossary
+    *("bill", "binding", "box", "census", "collector", "copy", "domain", "emitter", "field"),
+    *("fresh", "frontier", "home", "key", "layout", "lead", "lifetime", "lineage", "outside"),
+    *("partition", "price", "probe", "question", "rank", "residual", "role", "run", "settled"),
+    *("side", "stored", "structure", "subwindow", "tactic", "tactic family", "term", "token"),
+    *("view", "window"),
+]
+HOMONYMS: dict[str, str] = {}  # class names that may occur twice, each with the reason why
+
+
 def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -137,6 +147,23 @@ def test_no_file_names_a_machine_or_a_registry(path: Path) -> None:
 def test_modules_are_nouns_of_the_domain(path: Path) -> None:
     assert path.stem not in {"utils", "util", "common", "helpers", "core", "misc"}
     assert not re.search(r"_(old|new|v\d+)$", path.stem)
+
+
+def public_classes() -> dict[str, list[str]]:
+    """The public classes of the library, by name, with the modules that define them."""
+    found: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(room(path))
+    return found
+
+
+def test_a_class_name_means_one_class() -> None:
+    twice = {name: where for name, where in public_classes().items() if len(where) > 1}
+    assert not {name: where for name, where in twice.items() if name not in HOMONYMS}
+    assert all(HOMONYMS[name].strip() for name in HOMONYMS), "an exception says why"
+    assert {*HOMONYMS} <= {*twice}, "an exception that is not needed"
 
 
 # --- Rooms ---------------------------------------------------------------------------------------
@@ -238,6 +265,21 @@ def test_the_checks_of_names_notice_mistakes() -> None:
     assert resolved("thetastream.oracle")
     assert not resolved("thetastream.dashboard")
     assert _FILE.findall("`dashboard/` and `engine/query.py`") == ["dashboard/", "engine/query.py"]
+
+
+def glossary() -> list[str]:
+    """The words that the glossary defines, in its order."""
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| \*\*(.+?)\*\* \| \S", text, flags=re.MULTILINE)
+
+
+def test_the_glossary_defines_the_words_of_the_engine() -> None:
+    assert not [word for word in WORDS if word not in glossary()]
+
+
+def test_the_glossary_is_sorted_and_defines_each_word_once() -> None:
+    words = [word.lower() for word in glossary()]
+    assert words == sorted({*words})
 
 
 def test_the_readme_is_short() -> None:
