@@ -319,12 +319,12 @@ def tree_estimate(layout: Layout, known: Selectivity, traffic: Traffic) -> Estim
 
 
 def _read(work: _Work) -> Bill:
-    """The candidates: blocks without a match are passed by vector loops."""
+    """The candidates: vector loops pass blocks without a match, but not the ends of a range."""
     if work.layout.index == "zoned-runs":
         return {"pass_by": work.candidates}
     if not work.layout.checks:
         return {"check": work.candidates}
-    slow = min(work.candidates, ZONE * work.matches)
+    slow = min(work.candidates, ZONE * max(work.matches, work.busy))
     return {"check_beside": slow, "pass_by": work.candidates - slow}
 
 
