@@ -195,7 +195,3 @@ def test_the_clock_never_goes_back() -> None:
     after = time.monotonic_ns()
     assert before <= times[0] <= times[-1] <= after
     assert np.all(np.diff(times) >= 0)
-
-
-def test_every_operation_is_named() -> None:
-    assert all(hasattr(atomics, name) for name in atomics.__all__)
