@@ -1,4 +1,4 @@
-"""The two sides of a join, and which of their rows a join mode keeps."""
+"""The two sides of a join, and the rows of each that a join mode keeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from thetastream.errors import StateError, suggest
 
 
 class Side(Enum):
-    """A side is a value: code takes ``side`` and says ``side.other``; it has no twins.
+    """A side as a value: code takes ``side`` and uses ``side.other`` instead of twin functions.
 
     >>> Side.LEFT.other
     <Side.RIGHT: 'right'>
@@ -17,7 +17,7 @@ class Side(Enum):
     LEFT = "left"
     RIGHT = "right"
 
-    # Sides are keys of small dicts on the path of every push; Enum's own hash is a Python call.
+    # Sides are dict keys on the path of every push, and Enum's own hash is a Python call.
     __hash__ = object.__hash__
 
     @property
@@ -52,7 +52,7 @@ class How(Enum):
 
     @classmethod
     def of(cls, name: str | How) -> How:
-        """Read a mode from its name."""
+        """Parse the name of a mode."""
         if isinstance(name, How):
             return name
         try:
@@ -73,7 +73,7 @@ class How(Enum):
         return self in _KEEPS[side]
 
     def tracks(self, side: Side) -> bool:
-        """Whether the engine must remember which rows of the side have matched."""
+        """Whether the engine must track which rows of the side have matched."""
         return self.keeps(side) or (self is How.SEMI and side is Side.LEFT)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thetastream._jit import atomics
 from thetastream._jit.atomics import (
     add,
     compare_swap,
