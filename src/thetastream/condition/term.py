@@ -34,6 +34,11 @@ class Compare:
     left_shift: Constant | None = None
     right_shift: Constant | None = None
 
+    @property
+    def constants(self) -> list[Constant]:
+        """The constants of the condition."""
+        return [shift for shift in (self.left_shift, self.right_shift) if shift is not None]
+
     def shift(self, side: Side) -> Constant | None:
         """The constant added to the side's expression."""
         return self.left_shift if side is Side.LEFT else self.right_shift
@@ -56,6 +61,11 @@ class Difference:
     minuend: Side
     low: Bound | None
     high: Bound | None
+
+    @property
+    def constants(self) -> list[Constant]:
+        """The constants of the condition."""
+        return [bound.value for bound in (self.low, self.high) if bound is not None]
 
     def mirrored(self) -> Difference:
         """The same condition with the sides exchanged."""
