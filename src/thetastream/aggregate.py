@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.schema import NUMERIC, KeyKind, kind_of, value_type
-from thetastream.side import Side
+from thetastream.side import Side, read_name
 
 _BIAS = 1 << 63
 
@@ -54,14 +54,7 @@ class Summary(Enum):
     @classmethod
     def of(cls, name: object) -> Summary:
         """Parse the name of a function."""
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [function.value for function in cls]
-            raise SchemaError(
-                f"an aggregate is one of {', '.join(known)}; got {name!r}."
-                f"{suggest(str(name), known)}"
-            ) from None
+        return read_name(cls, name, "an aggregate is", SchemaError)
 
     def takes(self, kind: KeyKind | None) -> bool:
         """Whether the function accepts values of a kind; None is a kind without an order."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from thetastream.errors import StateError, suggest
-from thetastream.side import How
+from thetastream.errors import StateError
+from thetastream.side import How, read_name
 
 
 class Output(Enum):
@@ -31,16 +31,7 @@ class Output(Enum):
     @classmethod
     def of(cls, name: str | Output) -> Output:
         """Parse a name."""
-        if isinstance(name, Output):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [output.value for output in cls]
-            raise StateError(
-                f"output must be one of {', '.join(known)}; got {name!r}."
-                f"{suggest(str(name), known)}"
-            ) from None
+        return read_name(cls, name, "output must be")
 
     @property
     def numbered(self) -> bool:

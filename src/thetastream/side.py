@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
 
 from thetastream.errors import StateError, suggest
+
+E = TypeVar("E", bound=Enum)
+
+
+def read_name(kind: type[E], name: object, what: str, error: type[Exception] = StateError) -> E:
+    """The member of an enum that has a name; members pass through."""
+    if isinstance(name, kind):
+        return name
+    try:
+        return kind(str(name).lower())
+    except ValueError:
+        known = [member.value for member in kind]
+        hint = suggest(str(name), known)
+        raise error(f"{what} one of {', '.join(known)}; got {name!r}.{hint}") from None
 
 
 class Side(Enum):
@@ -53,15 +68,7 @@ class How(Enum):
     @classmethod
     def of(cls, name: str | How) -> How:
         """Parse the name of a mode."""
-        if isinstance(name, How):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [mode.value for mode in cls]
-            raise StateError(
-                f"how must be one of {', '.join(known)}; got {name!r}.{suggest(str(name), known)}"
-            ) from None
+        return read_name(cls, name, "how must be")
 
     @property
     def pairs(self) -> bool:

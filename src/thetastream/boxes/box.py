@@ -91,8 +91,8 @@ def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
     """Intervals of the stored key ``u`` for a fresh ``v``: every condition is ``u op v + c``."""
     if isinstance(condition, Compare):
         op = condition.op if fresh is Side.RIGHT else condition.op.flip()
-        stored, own = condition.shift(fresh.other) or 0, condition.shift(fresh) or 0
-        return _exact_compare(op, domain.constant(own) - domain.constant(stored), keys)
+        stored, added = (domain.constant(condition.shift(s) or 0) for s in (fresh.other, fresh))
+        return _exact_compare(op, added - stored, keys)
     if condition.low is not None and condition.high is not None:
         return [exact_band(_steps(condition, domain, fresh), keys)]
     # minuend stored: u - v op c, so u op v + c.  minuend fresh: v - u op c, so u flip(op) v - c.
@@ -190,11 +190,11 @@ def _float_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
 def _float_compare(condition: Compare, fresh: Side, keys: Array) -> Pieces:
     """``fl(u + stored shift) op w`` with ``w = fl(v + fresh shift)``."""
     op = condition.op if fresh is Side.RIGHT else condition.op.flip()
-    stored, own = condition.shift(fresh.other), condition.shift(fresh)
-    if stored is None and own is None:
+    stored, added = condition.shift(fresh.other), condition.shift(fresh)
+    if stored is None and added is None:
         at_most, below = keys, keys - 1
     else:
-        at_most, below = _float_bounds(stored, own, keys_to_floats(keys))
+        at_most, below = _float_bounds(stored, added, keys_to_floats(keys))
     if op is Function.LE:
         return [_all_to(at_most)]
     if op is Function.LT:
@@ -209,11 +209,11 @@ def _float_compare(condition: Compare, fresh: Side, keys: Array) -> Pieces:
 
 
 def _float_bounds(
-    stored: Constant | None, own: Constant | None, values: Floats
+    stored: Constant | None, added: Constant | None, values: Floats
 ) -> tuple[Array, Array]:
     """The last keys at most, and below, the bounds of values; constants are added."""
     with np.errstate(all="ignore"):
-        bound = values if own is None else values + float(own)  # type: ignore[arg-type]
+        bound = values if added is None else values + float(added)  # type: ignore[arg-type]
     if stored is None:
         at = float_keys(bound)
         return at, at - 1

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.keys import Keys
+from thetastream.data.batch import one_batch
 from thetastream.side import Side
 
 
@@ -91,8 +92,7 @@ def concatenated(pieces: Sequence[Fresh]) -> Fresh:
     if len(pieces) == 1:
         return first
     table = pa.Table.from_batches([piece.batch for piece in pieces])
-    whole = [pa.concat_arrays(column.chunks) for column in table.unify_dictionaries().columns]
-    batch = pa.RecordBatch.from_arrays(whole, schema=table.schema)
+    batch = one_batch(table.unify_dictionaries())
     roles = {role: _joined_keys([piece.roles[role] for piece in pieces]) for role in first.roles}
     parts = {f.name: [getattr(p.places, f.name) for p in pieces] for f in fields(Places)}
     copies = _joined_masks(parts.pop("copies"), [p.count for p in pieces], missing=False)

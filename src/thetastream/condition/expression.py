@@ -177,7 +177,7 @@ class Expression:
 
     def between(self, low: Any, high: Any) -> Expression:
         """``low <= self AND self <= high``."""
-        return (self >= low) & (self <= high)
+        return Call(Function.AND, (self >= low, self <= high))
 
     def is_null(self) -> Expression:
         """Whether the value is NULL."""

@@ -205,7 +205,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str) -> pa.RecordBatch:
     """One record batch of the agreed schema; a SchemaError names what differs."""
     if isinstance(data, pa.Table):
-        data = _one_batch(data)
+        data = one_batch(data)
     if not isinstance(data, pa.RecordBatch):
         raise SchemaError(
             f"push takes pyarrow record batches or tables; the {side} side got "
@@ -217,7 +217,8 @@ def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str
     return data if data.schema.equals(schema) else _matched(data, schema, side)
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as a single record batch."""
     arrays = [
         pa.concat_arrays(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns
     ]

@@ -73,12 +73,12 @@ class Ring:
 
     @property
     def values(self) -> NDArray[Any]:
-        """All rows held, as a view."""
+        """All rows, as a view."""
         return self._buffer[self._head : self._head + self.size]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, room to grow included."""
+        """Allocated bytes, including room to grow."""
         return self._buffer.nbytes
 
 
@@ -201,8 +201,8 @@ class _ChunkColumn:
     def _mergeable(self) -> bool:
         """Neighbours of like size are merged, but a chunk never outgrows a quarter of the rows."""
         older, newer = len(self._chunks[-2]), len(self._chunks[-1])
-        held = self._next - self._starts[0]
-        return older <= _CHUNK_RATIO * newer and (older + newer) * 4 <= max(held, 4 * _LEAST)
+        rows = self._next - self._starts[0]
+        return older <= _CHUNK_RATIO * newer and (older + newer) * 4 <= max(rows, 4 * _LEAST)
 
     def expire(self, before: int) -> None:
         while self._chunks and self._starts[0] + len(self._chunks[0]) <= before:
@@ -283,7 +283,7 @@ class Rows:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns held."""
+        """Names of the stored columns."""
         return list(self._columns)
 
     def append(self, batch: pa.RecordBatch, count: int | None = None) -> None:
@@ -308,7 +308,7 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of payload held."""
+        """Bytes of stored payload."""
         return sum(column.nbytes for column in self._columns.values())
 
 

@@ -65,8 +65,8 @@ class Cost:
     """Nanoseconds per tuple, by step."""
 
     search: float
-    delete: float
-    insert: float
+    delete: float = 0.0
+    insert: float = 0.0
     merge: float = 0.0
 
     @property
@@ -184,7 +184,6 @@ def _chained(
         read, merge = rate * at(k.compare, w) + extra, 0.0
     return Cost(
         search=(length - 1) * archived + active.visit(k.search) + read,
-        delete=0.0,
         insert=active.change(k, k.insert),
         merge=merge,
     )
@@ -229,7 +228,6 @@ def _im_tree(
     read = _read_merged(k, w, rate, merge_ratio)
     return Cost(
         search=stored.visit(k.immutable) + young.visit(k.search) + read,
-        delete=0.0,
         insert=young.change(k, k.insert),
         merge=_merge(k, w, merge_ratio),
     )
@@ -261,7 +259,6 @@ def _pim_tree(
     read = _read_merged(k, w, rate, merge_ratio)
     return Cost(
         search=stored.visit(k.immutable) + young.visit(k.search) + read,
-        delete=0.0,
         insert=above.visit(k.immutable) + young.change(k, k.insert),
         merge=_merge(k, w, merge_ratio),
     )
@@ -281,15 +278,13 @@ def _css_tree(k: Constants, w: float, rate: float, *, leaf: int, fanout: int) ->
     """T_S alone: every insert rebuilds it. Not in the paper, and not meant for single rows."""
     return Cost(
         search=immutable_tree(w, leaf, fanout).visit(k.immutable) + rate * at(k.compare_run, w),
-        delete=0.0,
-        insert=0.0,
         merge=w * at(k.merge, w) + at(k.merge_young, w),
     )
 
 
 def _nested_loop(k: Constants, w: float, rate: float) -> Cost:
     """``w τ``: every row of the window is visited."""
-    return Cost(search=w * k.scan, delete=0.0, insert=0.0)
+    return Cost(search=w * k.scan)
 
 
 _EQUATIONS: dict[str, Callable[..., Cost]] = {

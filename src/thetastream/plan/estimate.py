@@ -176,13 +176,13 @@ class _Work:
         return {"fetch": first, "block": blocks, "far": (first + blocks / 2) * self.far}
 
     def estimate(
-        self, *asked: Bill, insert: Bill, push: Bill, candidates: float | None = None
+        self, *probe: Bill, insert: Bill, push: Bill, candidates: float | None = None
     ) -> Estimate:
         layout, batch = self.layout, max(self.batch, 1.0)
         candidates = self.candidates if candidates is None else candidates
         whole_push = {layout.pushed: 1.0, "push_column": float(len(layout.checks)), **push}
         share = {step: count / batch for step, count in whole_push.items()}
-        bill = _sum({layout.prepared: 1.0}, *asked, insert, share)
+        bill = _sum({layout.prepared: 1.0}, *probe, insert, share)
         of = self.prices.of
         costs = (of(bill), of(insert), of(share))
         return Estimate(
@@ -218,23 +218,23 @@ def _price(layout: Layout) -> Callable[[_Work], Estimate]:
 
 def _in_runs(work: _Work) -> Estimate:
     """Sorted runs: a search in a few of them, then a range of candidates."""
-    asked = [work.searched(1.0)]
+    probe = [work.searched(1.0)]
     if work.layout.index == "zoned-runs":
-        asked = [work.searched(EDGED), work.fetched(work.candidates)]
-    return work.estimate(*asked, _read(work), work.checking, insert=_into_runs(work), push={})
+        probe = [work.searched(EDGED), work.fetched(work.candidates)]
+    return work.estimate(*probe, _read(work), work.checking, insert=_into_runs(work), push={})
 
 
 def _chained(work: _Work) -> Estimate:
     """A chain of subwindows: a search in each."""
-    asked = {"subwindow": work.reach.boxes * HELD}
+    probe = {"subwindow": work.reach.boxes * HELD}
     insert, push = _into_chain(work), {"push_chain": 1.0}
-    return work.estimate(asked, _read(work), work.checking, insert=insert, push=push)
+    return work.estimate(probe, _read(work), work.checking, insert=insert, push=push)
 
 
 def _scanned(work: _Work) -> Estimate:
     """A nested loop: every row is visited once per box."""
-    asked = {"loop": work.rows * work.reach.boxes, "match": work.matches}
-    return work.estimate(asked, insert={}, push={})
+    probe = {"loop": work.rows * work.reach.boxes, "match": work.matches}
+    return work.estimate(probe, insert={}, push={})
 
 
 def _zoned(work: _Work) -> Estimate:
@@ -243,9 +243,9 @@ def _zoned(work: _Work) -> Estimate:
     assert layout.driver is not None
     within = work.candidates
     blocks = within / ZONE * min(known.met(layout.driver, f, rows) for f in layout.checks)
-    asked = {"edge": work.reach.boxes, "zone": within / ZONE**2, "match": work.matches}
+    probe = {"edge": work.reach.boxes, "zone": within / ZONE**2, "match": work.matches}
     return work.estimate(
-        asked,
+        probe,
         work.searched(1.0),
         work.fetched(max(blocks * ZONE, work.matches)),
         insert=_into_runs(work),
