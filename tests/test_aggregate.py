@@ -23,8 +23,7 @@ from thetastream.aggregate import (
     read_aggregates,
     result_type,
 )
-from thetastream.data.measure import Measured, number_dtype, numbers
-from thetastream.data.values import Values
+from thetastream.data.number_columns import NumberColumn, Values, number_dtype, numbers
 from thetastream.engine.emit.summarizer import combined
 from thetastream.errors import DataError, SchemaError
 from thetastream.index.folding import Fold
@@ -246,7 +245,7 @@ def test_a_decimal_of_too_many_digits() -> None:
 
 @given(st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=5), max_size=6))
 def test_measured_columns_are_snapshots(pieces: list[list[int | None]]) -> None:
-    measured, held, first = Measured(pa.int8(), "r.x", 100), [], 100
+    measured, held, first = NumberColumn(pa.int8(), "r.x", 100), [], 100
     for piece in pieces:
         measured.append(pa.array(piece, pa.int8()))
         held += piece

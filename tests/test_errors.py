@@ -225,7 +225,7 @@ CASES: dict[str, Case] = {
     "output names": (
         lambda: push("l.x = r.x", {"x": [1]}, suffix=""),
         SchemaError,
-        "choose another suffix than ''",
+        "choose a suffix other than ''",
     ),
     "output column": (
         lambda: push("l.x = r.x", {"x": [1]}, columns=["x_rihgt"]),

@@ -48,7 +48,7 @@ def test_rows_carry_the_columns_of_both_sides_with_a_suffix_where_names_clash():
 
 def test_a_suffix_that_makes_another_clash_is_refused():
     join = joined(suffix="_r")
-    with pytest.raises(errors.SchemaError, match="another suffix"):
+    with pytest.raises(errors.SchemaError, match="a suffix other"):
         join.push(left=table([1], x_r=[1]), right=table([1]))
 
 

@@ -127,7 +127,9 @@ def test_types_that_do_not_meet(left: pa.DataType, right: pa.DataType) -> None:
 
 @pytest.mark.parametrize("naive", [pa.timestamp("s"), pa.date32(), pa.date64()], ids=str)
 def test_zones_are_never_dropped_silently(naive: pa.DataType) -> None:
-    with pytest.raises(SchemaError, match="time zone .* give both a zone, or take it off both$"):
+    with pytest.raises(
+        SchemaError, match="time zone .* add a zone to both, or remove it from both$"
+    ):
         common_domain(naive, pa.timestamp("s", "UTC"), "x")
 
 

@@ -41,7 +41,7 @@ def test_names_that_collide() -> None:
     left = pa.schema([("x", pa.int64())])
     with pytest.raises(SchemaError, match="two output columns would be called 'x_right'; choose"):
         OutputShape.of(left, right)
-    with pytest.raises(SchemaError, match="another suffix than ''"):
+    with pytest.raises(SchemaError, match="a suffix other than ''"):
         OutputShape.of(LEFT, LEFT, How.INNER, "")
     assert OutputShape.of(left, right, How.INNER, "_r").schema.names == ["x", "x_right", "x_r"]
 

@@ -3,8 +3,8 @@
 >>> import thetastream as ts
 >>> join = ts.StreamJoin("abs(l.price - r.price) <= 0.05", window=ts.CountWindow(1 << 20))
 
-Names are loaded when they are first used: importing the package costs milliseconds, and a Spark
-worker or ``--help`` loads no compiler.
+Names are loaded on first use: importing the package takes milliseconds, and a Spark worker or
+``--help`` loads no compiler.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _ADDRESSES = {
     "oracle": "truth.oracle",
     "parallel": "tuplewise.parallel",
 }
-"""Modules under a short public address, and the rooms where they live."""
+"""Modules with a short public address, and the rooms they live in."""
 
 
 def __getattr__(name: str) -> Any:
@@ -120,7 +120,7 @@ def __dir__() -> list[str]:
 
 
 class _Addresses(MetaPathFinder, Loader):
-    """Lets ``import thetastream.oracle`` find the module in its room: the same one, not a copy."""
+    """Makes ``import thetastream.oracle`` find the module in its room: the same one, not a copy."""
 
     def find_spec(
         self, fullname: str, path: object = None, target: ModuleType | None = None
@@ -135,7 +135,7 @@ class _Addresses(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None  # that of the address: the import system put it there
+        assert module.__spec__ is not None  # the spec of the address, set by the import system
         module.__spec__ = module.__spec__.loader_state
 
 

@@ -1,22 +1,22 @@
-"""Aggregates: what is asked of a set of rows instead of the rows, and the types of the answers.
+"""Aggregates: functions of a set of rows, and the types of their results.
 
     {"n": "count", "avg": ("r.speed", "mean"), "lo": ("r.price", "min")}
 
-    function   of                                        gives
+    function   argument                                  result
     count      the rows, or the non-NULL values          int64
-    sum        whole numbers                             int64, an error when it does not fit
+    sum        whole numbers                             int64; an error if it does not fit
                floats                                    float64
                decimals                                  decimal of 38 digits and the same scale
     min, max   numbers, times, booleans                  the type of the column
     mean       numbers                                   float64
 
-NULLs are left out, as in SQL. Of no value at all the count is 0 and everything else NULL. NaN is
-above every number and makes a sum or mean NaN, as in Spark.
+NULLs are skipped, as in SQL. Without any value the count is 0 and every other result is NULL. NaN
+is above every number and makes a sum or mean NaN, as in Spark.
 
-A *fold* holds per set of rows the number of values, their sum, the least and the greatest, all as
+A *fold* holds, per set of rows, the number of values, their sum, the least and the greatest, all as
 int64 or all as float64 (``index/kernels/fold.py``). Values become such numbers one-to-one and in
-order (``data/measure.py``), so one fold of a column answers every function. Sums of whole numbers
-are exact however large they are, so an error says what the sum is, and a mean never overflows.
+order (``data/number_columns.py``), so one fold of a column answers every function. Sums of whole
+numbers are exact at any size, so an error can name the sum, and a mean never overflows.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream.errors import DataError, SchemaError, suggest
-from thetastream.schema import KeyKind, kind_of, value_type
-from thetastream.side import Side
+from thetastream.schema import NUMERIC, KeyKind, kind_of, value_type
+from thetastream.side import Side, read_name
 
-_NUMERIC = (KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.DECIMAL, KeyKind.FLOAT)
 _BIAS = 1 << 63
 
 
 class Summary(Enum):
-    """The functions.
+    """The aggregate functions.
 
-    >>> Summary.of("Mean").takes(Kind.FLOAT), Summary.of("sum").takes(Kind.DATE)
+    >>> Summary.of("Mean").takes(KeyKind.FLOAT), Summary.of("sum").takes(KeyKind.DATE)
     (True, False)
     """
 
@@ -54,28 +53,21 @@ class Summary(Enum):
 
     @classmethod
     def of(cls, name: object) -> Summary:
-        """Read a function from its name."""
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [function.value for function in cls]
-            raise SchemaError(
-                f"an aggregate is one of {', '.join(known)}; got {name!r}."
-                f"{suggest(str(name), known)}"
-            ) from None
+        """Parse the name of a function."""
+        return read_name(cls, name, "an aggregate is", SchemaError)
 
     def takes(self, kind: KeyKind | None) -> bool:
-        """Whether values of a kind can be aggregated so; None is a kind that has no order."""
+        """Whether the function accepts values of a kind; None is a kind without an order."""
         if self is Summary.COUNT:
             return True
         if self in (Summary.MIN, Summary.MAX):
             return kind is not None and kind.is_ordered
-        return kind in _NUMERIC
+        return kind in NUMERIC
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One output column: a function of a column; of the rows themselves without a column."""
+    """One output column: a function of a column, or of the rows if ``column`` is None."""
 
     name: str
     function: Summary
@@ -85,18 +77,18 @@ class Aggregate:
         return f"{self.function.value}({self.column or '*'})"
 
 
-def read_aggregates(asked: Any) -> tuple[Aggregate, ...]:
-    """Read ``{"n": "count", "avg": ("speed", "mean")}``; column names are taken as they are.
+def read_aggregates(spec: Any) -> tuple[Aggregate, ...]:
+    """Parse ``{"n": "count", "avg": ("speed", "mean")}``; column names are taken literally.
 
-    >>> [str(found) for found in read_aggregates({"n": "count", "avg": ("speed", "mean")})]
+    >>> [str(aggregate) for aggregate in read_aggregates({"n": "count", "avg": ("speed", "mean")})]
     ['count(*)', 'mean(speed)']
     """
-    if not isinstance(asked, Mapping) or not asked:
+    if not isinstance(spec, Mapping) or not spec:
         raise SchemaError(
             'aggregates are given by name, as {"n": "count", "avg": ("speed", "mean")}; '
-            f"got {asked!r}"
+            f"got {spec!r}"
         )
-    return tuple(_read(name, what) for name, what in asked.items())
+    return tuple(_read(name, what) for name, what in spec.items())
 
 
 def _read(name: Any, what: Any) -> Aggregate:
@@ -120,48 +112,49 @@ def _read(name: Any, what: Any) -> Aggregate:
 
 def of_right(aggregates: Sequence[Aggregate]) -> tuple[Aggregate, ...]:
     """Aggregates over the matches of left rows: their columns are written ``r.name``."""
-    return tuple(_of_right(aggregate) for aggregate in aggregates)
+    return tuple(map(_of_right, aggregates))
 
 
-def _of_right(found: Aggregate) -> Aggregate:
-    if found.column is None:
-        return found
-    alias, dot, column = found.column.partition(".")
+def _of_right(aggregate: Aggregate) -> Aggregate:
+    if aggregate.column is None:
+        return aggregate
+    alias, dot, column = aggregate.column.partition(".")
     if alias != Side.RIGHT.alias or not dot or not column:
-        own = alias == Side.LEFT.alias and dot
+        left = alias == Side.LEFT.alias and dot
         raise SchemaError(
-            f"aggregate {found.name!r} must be over a column of the right side, written r.name: it "
-            f"is taken over the right rows that a left row matches; got {found.column!r}"
-            + (", which every left row gives anyway" if own else "")
+            f"aggregate {aggregate.name!r} must be over a column of the right side, written "
+            "r.name: it is computed over the right rows that a left row matches; got "
+            f"{aggregate.column!r}" + (", which is in every output row anyway" if left else "")
         )
-    return Aggregate(found.name, found.function, column)
+    return Aggregate(aggregate.name, aggregate.function, column)
 
 
 # --- Types --------------------------------------------------------------------------------------
 
 
 def check_aggregates(aggregates: Sequence[Aggregate], schema: pa.Schema, what: str) -> None:
-    """SchemaError for columns that are missing, or cannot be aggregated so."""
-    for found in aggregates:
-        if found.column is None:
+    """Raise SchemaError for a column that is missing, or whose type the function rejects."""
+    for aggregate in aggregates:
+        name, column, function = aggregate.name, aggregate.column, aggregate.function
+        if column is None:
             continue
-        if found.column not in schema.names:
+        if column not in schema.names:
             raise SchemaError(
-                f"aggregate {found.name!r}: {what} has no column {found.column!r}; it has "
-                f"{', '.join(schema.names)}.{suggest(found.column, schema.names)}"
+                f"aggregate {name!r}: {what} has no column {column!r}; it has "
+                f"{', '.join(schema.names)}.{suggest(column, schema.names)}"
             )
-        kind = schema.field(found.column).type
-        if not found.function.takes(kind_of(kind)):
-            able = [f.name for f in schema if found.function.takes(kind_of(f.type))]
+        kind = schema.field(column).type
+        if not function.takes(kind_of(kind)):
+            able = [f.name for f in schema if function.takes(kind_of(f.type))]
             raise SchemaError(
-                f"aggregate {found.name!r}: {found.function.value} cannot be taken of column "
-                f"{found.column!r}, which is {kind}; of {what} it can be taken of "
-                f"{', '.join(able) or 'no column'}. Any column can be counted"
+                f"aggregate {name!r}: {function.value} cannot be taken of column {column!r}, which "
+                f"is {kind}; of {what} it can be taken of {', '.join(able) or 'no column'}. Any "
+                "column can be counted"
             )
 
 
 def result_type(aggregate: Aggregate, kind: pa.DataType | None) -> pa.DataType:
-    """The type of an aggregate over a column of type ``kind``; None for rows."""
+    """The type of an aggregate over a column of type ``kind``, which is None for rows."""
     if aggregate.function is Summary.COUNT:
         return pa.int64()
     if aggregate.function is Summary.MEAN:
@@ -188,11 +181,11 @@ def result_fields(aggregates: Sequence[Aggregate], schema: pa.Schema) -> list[pa
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What is known of several sets of values, one entry per set.
+    """Folds of several sets of values, one entry per set.
 
-    Arrays are int64, or all but ``counts`` float64. A sum of floats is ``totals + carries``; one of
-    whole numbers is ``totals + 2^32 * carries``. ``least`` and ``greatest`` mean nothing where the
-    count is 0.
+    Arrays are int64, or all but ``counts`` float64. A sum of floats is ``totals + carries``, a sum
+    of whole numbers ``totals + 2^32 * carries``. Where the count is 0, ``least`` and ``greatest``
+    are meaningless.
     """
 
     counts: NDArray[np.int64]
@@ -208,9 +201,9 @@ class Folded:
 
 
 def answer(aggregate: Aggregate, kind: pa.DataType | None, folded: Folded) -> pa.Array:
-    """The column of an aggregate, from the folds of its column of type ``kind``.
+    """The output column of an aggregate, from the folds of its column of type ``kind``.
 
-    DataError when a sum of whole numbers leaves 64 bits.
+    Raises DataError if a sum of whole numbers does not fit 64 bits.
     """
     counts, function = folded.counts, aggregate.function
     if function is Summary.COUNT:
@@ -223,7 +216,8 @@ def answer(aggregate: Aggregate, kind: pa.DataType | None, folded: Folded) -> pa
         return _values(folded.greatest, kind, none)
     if pat.is_floating(kind):
         sums = _float_sums(folded)
-        return pa.array(_divided(sums, counts) if function is Summary.MEAN else sums, mask=none)
+        means = function is Summary.MEAN
+        return pa.array(sums / np.maximum(counts, 1) if means else sums, mask=none)
     if function is Summary.MEAN:
         return pa.array(_means(folded, kind), mask=none)
     if pat.is_decimal(kind):
@@ -231,31 +225,27 @@ def answer(aggregate: Aggregate, kind: pa.DataType | None, folded: Folded) -> pa
     return pa.array(_whole_sums(aggregate, folded, kind), mask=none)
 
 
-def _divided(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    return sums / np.maximum(counts, 1)
-
-
 def _float_sums(folded: Folded) -> NDArray[np.float64]:
-    """The carry of a sum that is not finite means nothing."""
+    """Sums with their carries; the carry of a sum that is not finite is meaningless."""
     totals = np.asarray(folded.totals, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(np.isfinite(totals), totals + folded.carries, totals)
 
 
 def _exact(folded: Folded, kind: pa.DataType, at: int) -> int:
-    """A sum of whole numbers, however large."""
+    """A sum of whole numbers of any size."""
     bias = _BIAS * int(folded.counts[at]) if pat.is_uint64(kind) else 0
     return (int(folded.carries[at]) << 32) + int(folded.totals[at]) + bias
 
 
 def _words(folded: Folded) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lower and the upper 64 bits of sums of whole numbers."""
+    """The lower and upper 64 bits of sums of whole numbers."""
     middle = folded.carries + (folded.totals >> 32)
     return (folded.carries << 32) + folded.totals, middle >> 32
 
 
 def _is_wide(folded: Folded, kind: pa.DataType) -> NDArray[np.bool_]:
-    """Where a sum is not just its lower 64 bits."""
+    """Where a sum does not fit its lower 64 bits."""
     if pat.is_uint64(kind):
         return folded.counts > 0
     low, high = _words(folded)
@@ -265,8 +255,8 @@ def _is_wide(folded: Folded, kind: pa.DataType) -> NDArray[np.bool_]:
 def _means(folded: Folded, kind: pa.DataType) -> NDArray[np.float64]:
     scale = 10**kind.scale if pat.is_decimal(kind) else 1
     sums = _words(folded)[0].astype(np.float64)
-    means = _divided(sums, folded.counts) / float(scale)
-    # Whole numbers beyond 2^53 are no floats; Python divides them with one rounding.
+    means = sums / np.maximum(folded.counts, 1) / float(scale)
+    # Floats do not hold all whole numbers beyond 2^53; Python divides them with one rounding.
     inexact = np.abs(sums) >= 2.0**53
     for at in map(int, np.flatnonzero((_is_wide(folded, kind) | inexact) & (folded.counts > 0))):
         means[at] = _exact(folded, kind, at) / (int(folded.counts[at]) * scale)
@@ -288,7 +278,7 @@ def _whole_sums(aggregate: Aggregate, folded: Folded, kind: pa.DataType) -> NDAr
 
 
 def _values(numbers: NDArray[Any], kind: pa.DataType, none: NDArray[np.bool_]) -> pa.Array:
-    """Numbers back as values of their type; the reverse of ``measure.numbers``."""
+    """Numbers back as values of their type: the inverse of ``number_columns.numbers``."""
     numbers = np.where(none, np.zeros((), numbers.dtype), numbers)
     if pat.is_floating(kind):
         return pa.array(numbers, mask=none).cast(kind)
@@ -300,8 +290,7 @@ def _values(numbers: NDArray[Any], kind: pa.DataType, none: NDArray[np.bool_]) -
     if pat.is_date(kind):
         return pa.array(numbers.astype(np.int32), mask=none).view(pa.date32()).cast(kind)
     if pat.is_temporal(kind):
-        width = np.int32 if kind.bit_width == 32 else np.int64
-        return pa.array(numbers.astype(width), mask=none).view(kind)
+        return pa.array(numbers.astype(f"i{kind.bit_width // 8}"), mask=none).view(kind)
     return pa.array(numbers, mask=none).cast(kind)
 
 

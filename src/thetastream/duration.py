@@ -1,4 +1,4 @@
-"""Durations: text, timedelta or nanoseconds become one exact value."""
+"""Durations: text, timedelta or nanoseconds as one exact value."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Interval:
 
     @classmethod
     def of(cls, value: str | timedelta | Interval) -> Interval:
-        """Read a duration from text such as ``10 minutes`` or from a timedelta.
+        """Parse text such as ``10 minutes``, or convert a timedelta.
 
-        Raises ValueError with a message that shows the accepted forms.
+        Raises a ValueError that shows the accepted forms.
         """
         if isinstance(value, Interval):
             return value
@@ -61,7 +61,7 @@ class Interval:
 
     @classmethod
     def unit(cls, name: str) -> int:
-        """Nanoseconds of one unit; ValueError for months and other units of no fixed length."""
+        """Nanoseconds of one unit; ValueError for months and other units without a fixed length."""
         word = name.lower()
         word = _SHORT.get(word, word)
         if word.endswith("s") and word[:-1] in _UNITS:

@@ -1,4 +1,4 @@
-"""Ctrl-C without loss: an interrupt waits until the state is whole."""
+"""Ctrl-C without loss: delay an interrupt until the state is consistent."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import _signal  # type: ignore[import-not-found]
 import threading
 from types import FrameType
 
-# The functions behind ``signal.signal`` and ``signal.getsignal``, which wrap numbers into enums at
-# ten times the cost; this runs in every push.
+# What ``signal.signal`` and ``signal.getsignal`` call; those wrap numbers into enums, at ten times
+# the cost, and this runs in every push.
 _set, _get, _INTERRUPT = _signal.signal, _signal.getsignal, _signal.SIGINT
 
 

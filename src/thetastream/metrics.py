@@ -1,4 +1,4 @@
-"""What a join has done so far: counters and a frozen snapshot of them."""
+"""What a join has done so far: counters, and frozen snapshots of them."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class SideMetrics(Items):
 class Metrics(Items):
     """A snapshot; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
-    ``dropped`` are late rows. ``candidates`` are pairs that the index gave before residuals and the
-    arrival window were looked at; ranges stand for matches without any. ``window_*`` is what is
-    held now; ``peak_bytes`` the most that was seen held after a push. ``replans`` counts moves of
-    an index to another layout, ``switches`` changes of structure from one subwindow to the next.
+    ``dropped`` counts late rows. ``candidates`` counts the pairs that the index returned, before
+    residuals and the arrival window were checked; ranges have none. ``window_*`` is what is stored
+    now, ``peak_bytes`` the maximum after any push. ``replans`` counts moves of an index to another
+    layout, ``switches`` changes of structure from one subwindow to the next.
     """
 
     pushes: int
@@ -96,9 +96,9 @@ class SideCounters:
 
 @dataclass(slots=True)
 class Spent:
-    """The work of one index since its plan was made: rows asked and stored, and their seconds.
+    """The work of one index since it was planned: rows that probed and were stored, and seconds.
 
-    Seconds are of the processor, in the thread that asks: not of a pool of threads.
+    Seconds are processor time of the probing thread, not of a pool of threads.
     """
 
     asked: int = 0
@@ -108,13 +108,13 @@ class Spent:
 
     @property
     def per_row(self) -> float | None:
-        """Nanoseconds per row, as estimates count them; None before rows have asked."""
+        """Nanoseconds per row, as in estimates; None before any row has probed."""
         if not self.asked or not self.stored:
             return None
         return (self.probe / self.asked + self.insert / self.stored) * 1e9
 
     def as_dict(self) -> dict[str, float]:
-        """Plain values; none before rows have asked."""
+        """Plain values; empty before any row has probed."""
         if self.per_row is None:
             return {}
         return {
@@ -145,7 +145,7 @@ class Counters:
 
 
 class Timer:
-    """A stopwatch as a context manager; a class because it runs several times per push."""
+    """A stopwatch; a class and no generator because it runs several times per push."""
 
     __slots__ = ("_phase", "_seconds", "_started")
 

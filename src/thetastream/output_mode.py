@@ -1,24 +1,23 @@
-"""What a join returns for its matches: whole rows, pairs of numbers, ranges, or counts.
+"""What a join returns for its matches: rows, pairs of numbers, ranges, or counts.
 
     rows     the columns of both rows of every pair
     pairs    the arrival numbers of both rows of every pair; no payload is read
     ranges   where the matches of a row lie in the sorted arrays of the other side: ⟨start, end⟩
     count    how many matches each row has
 
-The last two need not write any pair, so a row that matches millions costs as much as one that
-matches none.
+The last two write no pairs, so a row with millions of matches costs as much as one without any.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-from thetastream.errors import StateError, suggest
-from thetastream.side import How
+from thetastream.errors import StateError
+from thetastream.side import How, read_name
 
 
 class Output(Enum):
-    """What is given for matches.
+    """The form in which matches are returned.
 
     >>> Output.of("count").numbered, Output.of("rows").numbered
     (True, False)
@@ -31,30 +30,21 @@ class Output(Enum):
 
     @classmethod
     def of(cls, name: str | Output) -> Output:
-        """Read it from its name."""
-        if isinstance(name, Output):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [output.value for output in cls]
-            raise StateError(
-                f"output must be one of {', '.join(known)}; got {name!r}."
-                f"{suggest(str(name), known)}"
-            ) from None
+        """Parse a name."""
+        return read_name(cls, name, "output must be")
 
     @property
     def numbered(self) -> bool:
-        """Whether rows are given by their arrival numbers, and their payload is not needed."""
+        """Whether rows are identified by arrival numbers, so that no payload is needed."""
         return self is not Output.ROWS
 
     @property
     def bounded(self) -> bool:
-        """Whether the size of the answer does not grow with the matches."""
+        """Whether the size of the output is independent of the number of matches."""
         return self in (Output.RANGES, Output.COUNT)
 
     def check(self, how: How, columns: object) -> None:
-        """StateError for a join that this cannot be the answer of."""
+        """Raise StateError for a join that cannot have this output."""
         if self.bounded and how is not How.INNER:
             raise StateError(
                 f"output={self.value!r} is for inner joins; got how={how.value!r}. "
@@ -62,6 +52,6 @@ class Output(Enum):
             )
         if self.numbered and columns is not None:
             raise StateError(
-                f"columns= picks columns of the rows, and output={self.value!r} gives none of "
+                f"columns= selects columns of the rows, and output={self.value!r} has none of "
                 "them; leave one of the two out"
             )

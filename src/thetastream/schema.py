@@ -1,7 +1,7 @@
 """Types: which keys can be compared, and how.
 
-A *domain* says how values of two Arrow types become comparable int64 keys: whole numbers, decimals
-of a common scale, times in a common unit, 64-bit floats, or hashes of byte strings.
+A *domain* defines how values of two Arrow types become comparable int64 keys: whole numbers,
+decimals of a common scale, times in a common unit, 64-bit floats, or hashes of byte strings.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ class KeyKind(Enum):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether keys keep the order of values, so that ``<`` and bands can be indexed."""
+        """Whether keys preserve the order of values, so that an index serves ``<`` and bands."""
         return self is not KeyKind.BYTES
+
+
+NUMERIC = {KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.DECIMAL, KeyKind.FLOAT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Domain:
     tick: int = 0
 
     def constant(self, value: int | Decimal | Interval) -> Fraction:
-        """A constant of the predicate in key units (exact); for floats its plain value."""
+        """A constant of the predicate in exact key units; for floats, its plain value."""
         if isinstance(value, Interval):
             if not self.kind.is_temporal:
                 raise SchemaError(
@@ -83,7 +86,7 @@ class Domain:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values, a dictionary's seen through."""
+    """The type of the values, with dictionaries resolved."""
     return kind.value_type if pat.is_dictionary(kind) else kind
 
 
@@ -95,51 +98,34 @@ def tick(kind: pa.DataType) -> int:
 
 
 def kind_of(kind: pa.DataType) -> KeyKind | None:
-    """The family of an Arrow type; None when it cannot be a key."""
+    """The family of an Arrow type; None if it cannot be a key."""
     kind = value_type(kind)
-    tests = (
-        (pat.is_boolean, KeyKind.BOOLEAN),
-        (pat.is_uint64, KeyKind.UNSIGNED),
-        (pat.is_integer, KeyKind.INTEGER),
-        (pat.is_floating, KeyKind.FLOAT),
-        (pat.is_decimal, KeyKind.DECIMAL),
-        (pat.is_date, KeyKind.DATE),
-        (pat.is_time, KeyKind.TIME),
-        (pat.is_duration, KeyKind.DURATION),
-    )
-    for test, found in tests:
-        if test(kind):
-            return found
     if pat.is_timestamp(kind):
         return KeyKind.NAIVE if kind.tz is None else KeyKind.ZONED
-    if _is_bytes(kind):
-        return KeyKind.BYTES
-    return None
+    return next((family for test, family in _TESTS if test(kind)), None)
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    tests = (
-        pat.is_string,
-        pat.is_large_string,
-        pat.is_string_view,
-        pat.is_binary,
-        pat.is_large_binary,
-        pat.is_binary_view,
-        pat.is_fixed_size_binary,
-    )
-    return any(test(kind) for test in tests)
+_TEXT = (pat.is_string, pat.is_large_string, pat.is_string_view)
+_BINARY = (pat.is_binary, pat.is_large_binary, pat.is_binary_view, pat.is_fixed_size_binary)
+_TESTS = (
+    (pat.is_boolean, KeyKind.BOOLEAN),
+    (pat.is_uint64, KeyKind.UNSIGNED),
+    (pat.is_integer, KeyKind.INTEGER),
+    (pat.is_floating, KeyKind.FLOAT),
+    (pat.is_decimal, KeyKind.DECIMAL),
+    (pat.is_date, KeyKind.DATE),
+    (pat.is_time, KeyKind.TIME),
+    (pat.is_duration, KeyKind.DURATION),
+    *((test, KeyKind.BYTES) for test in _TEXT + _BINARY),
+)
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    kind = value_type(kind)
-    return bool(pat.is_string(kind) or pat.is_large_string(kind) or pat.is_string_view(kind))
-
-
-_NUMBERS = (KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.DECIMAL, KeyKind.FLOAT)
+    return any(test(value_type(kind)) for test in _TEXT)
 
 
 def common_domain(left: pa.DataType, right: pa.DataType, what: str) -> Domain:
-    """The domain in which values of both types are compared; SchemaError when there is none."""
+    """The domain in which values of both types are compared; SchemaError if there is none."""
     kinds = kind_of(left), kind_of(right)
     for kind, type_ in zip(kinds, (left, right), strict=True):
         if kind is None:
@@ -149,12 +135,12 @@ def common_domain(left: pa.DataType, right: pa.DataType, what: str) -> Domain:
             )
     a, b = kinds
     assert a is not None and b is not None
-    if a in _NUMBERS and b in _NUMBERS:
+    if {a, b} <= NUMERIC:
         return _number_domain(a, b, value_type(left), value_type(right))
     if {a, b} == {KeyKind.NAIVE, KeyKind.ZONED} or {a, b} == {KeyKind.DATE, KeyKind.ZONED}:
         raise SchemaError(
             f"{what}: {left} and {right} cannot be compared: one has a time zone and the other has "
-            "none; give both a zone, or take it off both"
+            "none; add a zone to both, or remove it from both"
         )
     if {a, b} == {KeyKind.DATE, KeyKind.NAIVE}:
         return Domain(KeyKind.NAIVE, tick=min(_fine_tick(left, right), _DAY))

@@ -1,8 +1,8 @@
 """The shape of a join's output: which columns it has, and where each comes from.
 
-This is the only place that names output columns. Left columns keep their names; a right column
-whose name is taken gets the suffix. Semi and anti joins, and joins whose right side is unknown,
-have the left columns alone. Aggregates stand in the place of right columns.
+Only this module names output columns. Left columns keep their names; a right column whose name is
+taken gets the suffix. Semi and anti joins, and joins whose right side is unknown, have left columns
+only. Aggregates take the place of right columns.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from thetastream.side import How, Side
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """Output columns: their schema, and for each its side and its name there.
+    """Output columns: their schema, and the side and original name of each.
 
-    An aggregate is its own origin: the right side, and its own name.
+    The origin of an aggregate is the right side and its own name.
 
     >>> left, right = pa.schema([("x", pa.int64())]), pa.schema([("x", pa.int64())])
-    >>> shape = Shape.of(left, right)
+    >>> shape = OutputShape.of(left, right)
     >>> shape.schema.names, shape.origin[1][1]
     (['x', 'x_right'], 'x')
     """
@@ -45,21 +45,19 @@ class OutputShape:
         *,
         fields: Sequence[pa.Field] | None = None,
     ) -> OutputShape:
-        """The shape of a join; ``columns`` keeps only those, in that order.
+        """The shape of a join; ``columns`` selects columns, in that order.
 
-        ``fields`` are the aggregates' columns where the types they come from are unknown.
+        ``fields`` are the columns of the aggregates if their argument types are unknown.
         """
-        if fields is None:
-            fields = []
-            if aggregates:
-                assert right is not None
-                check_aggregates(aggregates, right, "the right side")
-                fields = result_fields(aggregates, right)
-        schema, origin = _whole(left, right, how, suffix, fields)
+        if fields is None and aggregates:
+            assert right is not None
+            check_aggregates(aggregates, right, "the right side")
+            fields = result_fields(aggregates, right)
+        schema, origin = _all_columns(left, right, how, suffix, fields or ())
         return cls(schema, tuple(origin)).select(columns)
 
     def select(self, columns: Sequence[str] | None) -> OutputShape:
-        """Keep the wanted output columns, in the wanted order."""
+        """Select output columns, in this order."""
         if columns is None:
             return self
         if not columns:
@@ -98,15 +96,15 @@ RANGES = pa.schema(
 
 
 def fixed_shape(output: Output) -> OutputShape | None:
-    """The shape of an output that has no columns of the streams; None for rows."""
+    """The shape of an output without columns of the streams; None for rows."""
     fixed = {Output.COUNT: OutputShape(COUNTS, ()), Output.RANGES: OutputShape(RANGES, ())}
     return None if output is Output.ROWS else fixed.get(output, NUMBERS)
 
 
-def _whole(
+def _all_columns(
     left: pa.Schema, right: pa.Schema | None, how: How, suffix: str, aggregates: Sequence[pa.Field]
 ) -> tuple[pa.Schema, list[tuple[Side, str]]]:
-    """All columns, and where they come from."""
+    """All columns and their origins."""
     fields = [field.with_nullable(True) for field in left]
     origin = [(Side.LEFT, field.name) for field in left]
     taken = set(left.names)
@@ -114,7 +112,7 @@ def _whole(
         if field.name in taken:
             raise SchemaError(
                 f"aggregate {field.name!r} has the name of a column of the left side, which is "
-                "given beside it; choose another name"
+                "in the output too; choose another name"
             )
         fields.append(field)
         origin.append((Side.RIGHT, field.name))
@@ -123,7 +121,7 @@ def _whole(
             name = field.name + suffix if field.name in taken else field.name
             if name in taken:
                 raise SchemaError(
-                    f"two output columns would be called {name!r}; choose another suffix than "
+                    f"two output columns would be called {name!r}; choose a suffix other than "
                     f"{suffix!r}"
                 )
             taken.add(name)

@@ -1,14 +1,29 @@
-"""The two sides of a join, and which of their rows a join mode keeps."""
+"""The two sides of a join, and the rows of each that a join mode keeps."""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
 
 from thetastream.errors import StateError, suggest
 
+E = TypeVar("E", bound=Enum)
+
+
+def read_name(kind: type[E], name: object, what: str, error: type[Exception] = StateError) -> E:
+    """The member of an enum that has a name; members pass through."""
+    if isinstance(name, kind):
+        return name
+    try:
+        return kind(str(name).lower())
+    except ValueError:
+        known = [member.value for member in kind]
+        hint = suggest(str(name), known)
+        raise error(f"{what} one of {', '.join(known)}; got {name!r}.{hint}") from None
+
 
 class Side(Enum):
-    """A side is a value: code takes ``side`` and says ``side.other``; it has no twins.
+    """A side as a value: code takes ``side`` and uses ``side.other`` instead of twin functions.
 
     >>> Side.LEFT.other
     <Side.RIGHT: 'right'>
@@ -17,7 +32,7 @@ class Side(Enum):
     LEFT = "left"
     RIGHT = "right"
 
-    # Sides are keys of small dicts on the path of every push; Enum's own hash is a Python call.
+    # Sides are dict keys on the path of every push, and Enum's own hash is a Python call.
     __hash__ = object.__hash__
 
     @property
@@ -52,16 +67,8 @@ class How(Enum):
 
     @classmethod
     def of(cls, name: str | How) -> How:
-        """Read a mode from its name."""
-        if isinstance(name, How):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [mode.value for mode in cls]
-            raise StateError(
-                f"how must be one of {', '.join(known)}; got {name!r}.{suggest(str(name), known)}"
-            ) from None
+        """Parse the name of a mode."""
+        return read_name(cls, name, "how must be")
 
     @property
     def pairs(self) -> bool:
@@ -73,7 +80,7 @@ class How(Enum):
         return self in _KEEPS[side]
 
     def tracks(self, side: Side) -> bool:
-        """Whether the engine must remember which rows of the side have matched."""
+        """Whether the engine must track which rows of the side have matched."""
         return self.keeps(side) or (self is How.SEMI and side is Side.LEFT)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from thetastream.calibration import trees as calibration
-from thetastream.plan.cost import immutable_tree, mutable_tree, predict
+from thetastream.plan.cost import Cost, immutable_tree, mutable_tree, predict
 from thetastream.prices.constants import CALIBRATED, Constants, Table
 
 SIZES = (8, 10, 12, 14, 16, 18)
@@ -59,8 +59,8 @@ def seen(known: Constants, size: int) -> calibration._Point:
     more = [predict(name, rows, few + 1, constants=known).search for name in ("b+tree", "im-tree")]
     return calibration._Point(
         size,
-        calibration._Steps(tree.search, tree.delete, tree.insert, tree.merge),
-        calibration._Steps(merged.search, merged.delete, merged.insert, merged.merge),
+        tree,
+        merged,
         often.merge,
         more[0] - tree.search,
         more[1] - merged.search,
@@ -81,10 +81,10 @@ def test_perfect_measurements_give_the_constants_back() -> None:
 
 
 def test_timed_steps_are_scaled_to_the_whole() -> None:
-    steps, factor = calibration._Steps(40.0, 20.0, 30.0, 10.0).scaled(80.0)
+    steps, factor = calibration._scaled(Cost(40.0, 20.0, 30.0, 10.0), 80.0)
     assert factor == pytest.approx(0.8)
     assert (steps.search, steps.delete, steps.insert, steps.merge) == pytest.approx((32, 16, 24, 8))
-    assert calibration._Steps(1.0, 0.0, 1.0, 0.0).scaled(-5.0)[1] == 0.5
+    assert calibration._scaled(Cost(1.0, 0.0, 1.0, 0.0), -5.0)[1] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_rows_beyond_their_range_are_refused() -> None:
         ([(1, True, 10, 9)], "up to 3 columns"),
         ({"d": [True]}, "first columns in order, x, d, v; got d"),
         ({"x": [1], "d": [True, False]}, "of one length"),
-        ([("one", True)], "'x' is of type int8; the question cannot be read"),
+        ([("one", True)], "'x' is of type int8; the query cannot be read"),
     ],
 )
 def test_questions_that_make_no_sense(asked: Any, message: str) -> None:
@@ -204,7 +204,7 @@ def test_questions_that_make_no_sense(asked: Any, message: str) -> None:
 
 
 def test_lows_and_highs_must_be_as_many() -> None:
-    with pytest.raises(DataError, match="as many; got 1 and 2"):
+    with pytest.raises(DataError, match="the same length; got 1 and 2"):
         KeyPacker(RANGES, SCHEMA).intervals([(1,)], [(1,), (1,)])
 
 

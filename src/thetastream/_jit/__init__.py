@@ -1,7 +1,7 @@
-"""What every kernel is made with: compile options, warm-up, the cache on disk, and instructions.
+"""Shared by all kernels: compile options, warm-up, the cache on disk, and extra instructions.
 
 ``compiling`` declares kernels and compiles them once, ``cache`` keeps them on disk, ``intrinsics``
-and ``atomics`` are instructions that numba has no name for, ``arrays`` names the kinds of arrays.
-Outside the folders called ``kernels`` nothing else imports numba. The room imports nothing of the
+and ``atomics`` add instructions that numba does not expose, ``arrays`` names the array types.
+Outside folders called ``kernels``, only this room imports numba. It imports nothing else of the
 library.
 """

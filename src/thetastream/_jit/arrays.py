@@ -1,4 +1,4 @@
-"""The kinds of arrays that kernels take and return, and the limits of a key."""
+"""The array types that kernels take and return, and the limits of a key."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 """Atomic operations on int64 arrays, for compiled loops that run in several threads.
 
-All of them are sequentially consistent, which is simple to reason about, but for ``publish``: a
-store that others who ``load`` it see only together with all that was written before. That is enough
-to give back a lock or to say that something is ready, and costs no barrier on x86. ``store`` is for
-the rare places where a thread writes one word and then reads another that threads write while they
-read the first. Without the compiler (coverage runs of the tests) all this is plain Python and
-serves one thread only.
+All operations are sequentially consistent except ``publish``, a release store: a thread that
+``load``s its value also sees everything written before it. That suffices to release a lock or to
+signal that data is ready, and needs no barrier on x86. Use ``store`` in the rare places where a
+thread writes one word and then reads another that other threads write while they read the first.
+Without the compiler (coverage runs of the tests) all of this is plain Python for a single thread.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -25,60 +25,53 @@ _ORDER = "seq_cst"
 _SPINS = 64
 
 
-def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Pointer to ``array[position]``."""
-    data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-    return builder.gep(data, [arguments[1]])
+def _access(result: Any, array: Any, values: int, emit: Callable[..., Any]) -> Any:
+    """Typing and code of an operation on ``array[at]`` that takes ``values`` further words."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        value = emit(builder, builder.gep(data, [arguments[1]]), *arguments[2:])
+        return context.get_dummy_value() if result == types.void else value
+
+    return result(array, types.int64, *([types.int64] * values)), generate
 
 
 def _load(typing: Any, array: Any, at: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load_atomic(_address(context, builder, signature, arguments), _ORDER, 8)
-
-    return types.int64(array, types.int64), generate
+    return _access(types.int64, array, 0, lambda code, place: code.load_atomic(place, _ORDER, 8))
 
 
 def _store(typing: Any, array: Any, at: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature, arguments)
-        builder.store_atomic(arguments[2], place, _ORDER, 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.int64), generate
+    return _access(
+        types.void, array, 1, lambda code, place, word: code.store_atomic(word, place, _ORDER, 8)
+    )
 
 
 def _publish(typing: Any, array: Any, at: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature, arguments)
-        builder.store_atomic(arguments[2], place, "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.int64), generate
+    return _access(
+        types.void, array, 1, lambda code, place, word: code.store_atomic(word, place, "release", 8)
+    )
 
 
 def _swap(typing: Any, array: Any, at: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature, arguments)
-        return builder.atomic_rmw("xchg", place, arguments[2], _ORDER)
-
-    return types.int64(array, types.int64, types.int64), generate
+    return _access(
+        types.int64,
+        array,
+        1,
+        lambda code, place, word: code.atomic_rmw("xchg", place, word, _ORDER),
+    )
 
 
 def _add(typing: Any, array: Any, at: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature, arguments)
-        return builder.atomic_rmw("add", place, arguments[2], _ORDER)
-
-    return types.int64(array, types.int64, types.int64), generate
+    return _access(
+        types.int64, array, 1, lambda code, place, word: code.atomic_rmw("add", place, word, _ORDER)
+    )
 
 
 def _compare_swap(typing: Any, array: Any, at: Any, expected: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = _address(context, builder, signature, arguments)
-        pair = builder.cmpxchg(place, arguments[2], arguments[3], _ORDER, _ORDER)
-        return builder.extract_value(pair, 1)
+    def emit(code: Any, place: Any, old: Any, new: Any) -> Any:
+        return code.extract_value(code.cmpxchg(place, old, new, _ORDER, _ORDER), 1)
 
-    return types.boolean(array, types.int64, types.int64, types.int64), generate
+    return _access(types.boolean, array, 2, emit)
 
 
 def _fence(typing: Any) -> Any:
@@ -128,7 +121,7 @@ if ENABLED:
 else:
 
     def load(array: Any, at: int) -> int:
-        """The value at a position."""
+        """Return the value at a position."""
         return int(array[at])
 
     def store(array: Any, at: int, value: int) -> None:
@@ -138,45 +131,45 @@ else:
     publish = store
 
     def swap(array: Any, at: int, value: int) -> int:
-        """Write a value; gives the one before."""
+        """Write a value and return the previous one."""
         before = int(array[at])
         array[at] = value
         return before
 
     def add(array: Any, at: int, value: int) -> int:
-        """Add a value; gives the sum before."""
+        """Add a value and return the previous sum."""
         before = int(array[at])
         array[at] = before + value
         return before
 
     def compare_swap(array: Any, at: int, expected: int, value: int) -> bool:
-        """Write a value if the one there is as expected; whether it was."""
+        """Write a value if the current one is as expected; return whether it was."""
         if array[at] != expected:
             return False
         array[at] = value
         return True
 
     def fence() -> None:
-        """Keep the reads before it before the reads after it."""
+        """Keep earlier reads before later ones."""
 
     def give_way() -> None:
         """Let another thread run."""
         os.sched_yield()
 
     def now() -> int:
-        """Nanoseconds of a clock that never goes back."""
+        """Nanoseconds of a monotonic clock."""
         return time.monotonic_ns()
 
 
 @inlined
 def try_lock(locks: Any, at: int) -> bool:
-    """Test and set; whether the lock was free."""
+    """Take a lock if it is free; return whether it was."""
     return bool(load(locks, at) == 0 and swap(locks, at, 1) == 0)
 
 
 @inlined
 def lock(locks: Any, at: int) -> None:
-    """Wait for a lock: spin a little, then let others run (threads may outnumber processors)."""
+    """Wait for a lock: spin briefly, then yield (threads may outnumber processors)."""
     spins = 0
     while not try_lock(locks, at):
         spins += 1
@@ -187,5 +180,5 @@ def lock(locks: Any, at: int) -> None:
 
 @inlined
 def unlock(locks: Any, at: int) -> None:
-    """Give a lock back."""
+    """Release a lock."""
     publish(locks, at, 0)

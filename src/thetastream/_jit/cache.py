@@ -1,9 +1,9 @@
 """Where compiled kernels are kept between runs.
 
-The cache of a package lies in a folder named after its kernels' sources, the versions and the
-interpreter; any change leads to another folder. numba's own cache is not safe when several
-processes fill it at once, so it is filled under a file lock by one process while the others wait,
-and a marker per module says that its kernels are complete.
+The cache folder of a package is named after a fingerprint of its kernel sources, the versions of
+its dependencies and the interpreter; any change leads to another folder. numba's own cache is not
+safe when several processes fill it at once, so one process fills it under a file lock while the
+others wait. A marker per module records that its kernels are complete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def cache_folder(package: Path = LIBRARY) -> Path:
 
 
 def cache_root() -> Path:
-    """The folder that holds what is kept between runs (``THETASTREAM_CACHE`` sets it)."""
+    """The folder for everything kept between runs (``THETASTREAM_CACHE`` sets it)."""
     chosen = os.environ.get("THETASTREAM_CACHE")
     if chosen:
         return Path(chosen)
@@ -46,9 +46,9 @@ def cache_root() -> Path:
 
 
 def fingerprint(package: Path = LIBRARY) -> str:
-    """Changes with any kernel source (content or time of change), version or interpreter.
+    """A name that changes with any kernel source (content or mtime), version or interpreter.
 
-    Kernels of other packages are compiled together with ours, so both count.
+    Kernels of other packages are compiled together with ours, so it covers both.
     """
     digest = hashlib.sha256()
     versions = [metadata.version(name) for name in ("numpy", "numba", "llvmlite")]
@@ -60,11 +60,11 @@ def fingerprint(package: Path = LIBRARY) -> str:
 
 
 def sources(package: Path = LIBRARY) -> list[Path]:
-    """The files whose text compiled kernels of a package depend on, whatever their folder."""
-    found = {*LIBRARY.glob("_jit/*.py")}
+    """The source files that compiled kernels of a package depend on."""
+    files = {*LIBRARY.glob("_jit/*.py")}
     for folder in (LIBRARY, package):
-        found.update(folder.glob("**/kernels/**/*.py"))
-    return sorted(found)
+        files.update(folder.glob("**/kernels/**/*.py"))
+    return sorted(files)
 
 
 @contextlib.contextmanager

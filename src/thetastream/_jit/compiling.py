@@ -1,14 +1,14 @@
-"""How kernels are declared and compiled: once, all kernels of a module together.
+"""Declaring and compiling kernels: once, all kernels of a module together.
 
-A kernel is declared with the types it serves::
+A kernel is declared with the types it takes::
 
     @kernel("i8(i8[::1], i8)")
     def count_below(keys, bound): ...
 
 Nothing is compiled at import. The first call of a kernel compiles the kernels of its module, or
-loads them from the cache, and then forbids further compilation, so a call with other types is a
-loud error and not a silent second compilation. ``prepare`` does it ahead of the first call, so that
-who creates a join waits, not who pushes the first row.
+loads them from the cache, and then forbids further compilation: a call with other types raises an
+error instead of silently compiling again. ``prepare`` does this ahead of the first call, so that
+creating a join takes the time and not the first push.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from thetastream._jit.cache import cache_folder, cache_root, locked
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
-# Without reference counts: they are atomic, and cost two thirds of the time of a descent in a tree.
+# Without reference counts: they are atomic and take two thirds of the time of a tree descent.
 _BARE: dict[str, Any] = {**_OPTIONS, "_nrt": False}
 config: Any = _config
 ENABLED = not config.DISABLE_JIT
@@ -42,7 +42,7 @@ COMPILE_ERROR: type[Exception] = numba.core.errors.NumbaError
 
 
 class _Declared(NamedTuple):
-    """A kernel, and the signatures it serves."""
+    """A kernel and its signatures."""
 
     dispatcher: Any
     signatures: tuple[Any, ...]
@@ -54,9 +54,9 @@ _guard = threading.Lock()
 
 
 def kernel(*signatures: Any, allocates: bool = False) -> Callable[[F], F]:
-    """Declare a compiled function with the signatures it serves: text, or tuples of types.
+    """Declare a compiled function with its signatures: text, or tuples of types.
 
-    One that makes arrays, or views of them, says so: ``allocates``.
+    Set ``allocates`` for a function that makes arrays or views of them.
     """
 
     def declare(function: F) -> F:
@@ -78,29 +78,29 @@ def kernel(*signatures: Any, allocates: bool = False) -> Callable[[F], F]:
 
 
 def device(function: F) -> F:
-    """Declare a function that only kernels call; it is compiled into them."""
+    """Declare a function that only kernels call, and that is compiled into them."""
     return numba.njit(**_OPTIONS)(function) if ENABLED else function
 
 
 def compiled(function: F) -> F:
-    """Compile a user's function, for the types it is called with; one that is compiled stays so."""
+    """Compile a user's function for the types it is called with, unless it already is compiled."""
     if not ENABLED or isinstance(function, numba.core.dispatcher.Dispatcher):
         return function
     return cast(F, numba.njit(nogil=True)(function))
 
 
 def inlined(function: F) -> F:
-    """Declare a function that is always copied into its callers.
+    """Declare a function that is always inlined.
 
-    For functions of many arrays: a call would pass seven words per array on the stack.
+    Meant for functions of many arrays: a call would pass seven words per array on the stack.
     """
     return numba.njit(**_BARE, forceinline=True)(function) if ENABLED else function
 
 
 def by_type(integer: F, real: F) -> F:
-    """A function for kernels: ``real`` when its last argument is of floats, else ``integer``.
+    """A function for kernels: ``real`` if its last argument is a float or an array of floats.
 
-    That argument is a number or an array. Chosen while compiling.
+    Otherwise ``integer``. The choice is made at compile time.
     """
 
     def plain(*arguments: Any) -> Any:
@@ -123,7 +123,7 @@ NUMBER = types.int64
 
 
 def vector(dimensions: int, bits: int = 64, kind: str = "int") -> Any:
-    """The type of contiguous arrays, for signatures that text cannot say."""
+    """The type of contiguous arrays, for signatures that text cannot express."""
     return types.Array(getattr(types, f"{kind}{bits}"), dimensions, "C")
 
 
@@ -135,7 +135,7 @@ def named(kind: Any, *parts: Any) -> Any:
 
 
 def prepare(*kernels: ModuleType) -> None:
-    """Compile the kernels of modules, or of all modules of a package, or load them. Idempotent."""
+    """Compile or load the kernels of modules, or of all modules of a package. Idempotent."""
     if ENABLED and any(module.__name__ not in _ready for module in kernels):
         _prepare([name for module in kernels for name in _modules(module)])
         _ready.update(module.__name__ for module in kernels)
@@ -146,11 +146,11 @@ def warm(*rooms: str) -> None:
     prepare(*(import_module(f"thetastream.{room}.kernels") for room in rooms))
 
 
-def _modules(found: ModuleType) -> Iterator[str]:
-    """The names of a module, or of those inside a package, which are imported."""
-    for inner in iter_modules(getattr(found, "__path__", ())):
-        yield from _modules(import_module(f"{found.__name__}.{inner.name}"))
-    yield found.__name__
+def _modules(module: ModuleType) -> Iterator[str]:
+    """Import the modules inside a package; yield their names and its own."""
+    for inner in iter_modules(getattr(module, "__path__", ())):
+        yield from _modules(import_module(f"{module.__name__}.{inner.name}"))
+    yield module.__name__
 
 
 def _prepare(modules: list[str]) -> None:
@@ -163,7 +163,7 @@ def _prepare(modules: list[str]) -> None:
             if all(_marker(name).exists() for name in names):
                 _compile(names)
             else:
-                # Kernels call those of their own room only: two rooms may be compiled at a time.
+                # Kernels call only those of their own room, so two rooms may compile at once.
                 with locked(cache_root() / f"{room}.lock"):
                     if not all(_marker(name).exists() for name in names):
                         _say(room)
@@ -183,7 +183,7 @@ def _compile(modules: list[str]) -> None:
 
 
 def _say(package: str) -> None:
-    """One line, as a first run takes its time."""
+    """Print one line, as a first run takes a while."""
     room = package.partition(".")[2].partition(".kernels")[0].replace(".", "/")
     print(f"thetastream: compiling kernels (first run only): {room} …", file=sys.stderr)
 
@@ -200,7 +200,7 @@ def _marker(module: str) -> Path:
 
 @contextmanager
 def _cache_in(folder: Path) -> Iterator[None]:
-    """Let numba put its cache into our folder, for the functions declared inside only."""
+    """Make numba use our cache folder, but only for functions declared inside the block."""
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:

@@ -1,15 +1,15 @@
 """Arrival by rank: with ``CountWindow(order=…)`` rows wait until their place is known.
 
-Ranks of one side never fall, so a left row of rank ``k`` may be processed once the right side has
-shown a rank of ``k`` or more, and a right row once the left side has gone beyond ``k`` (equal
-ranks: left first). What is processed, and in which order, then depends on the ranks alone and not
-on how the streams were cut into pushes.
+Ranks of one side never fall. So a left row of rank ``k`` may be processed once the right side has
+reached rank ``k``, and a right row once the left side is beyond ``k`` (equal ranks: left first).
+The order of processing then depends on the ranks alone, not on how the streams are cut into pushes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from thetastream.side import Side
 
 
 def ready(ranks: Array, side: Side, other: int | None) -> int:
-    """How many rows may be processed, given the last rank that the other side has shown."""
+    """How many rows may be processed, given the last rank of the other side."""
     if other is None:
         return 0
     return int(np.searchsorted(ranks, other, "right" if side is Side.LEFT else "left"))
@@ -31,9 +31,9 @@ def ready(ranks: Array, side: Side, other: int | None) -> int:
 
 @dataclass
 class Census:
-    """The ranks of all rows of a side, in whichever partition of the join the rows are.
+    """The ranks of all rows of a side, in all partitions of the join.
 
-    ``pending`` are the ranks of rows that wait, ascending; ``released`` rows came before them.
+    ``pending`` are the ascending ranks of waiting rows; ``released`` rows came before them.
     """
 
     pending: Array = field(default_factory=lambda: np.empty(0, np.int64))
@@ -42,30 +42,29 @@ class Census:
 
     @property
     def seen(self) -> int:
-        """How many rows the side has had."""
+        """How many rows the side has received."""
         return self.released + self.pending.size
 
     def add(self, ranks: Array) -> None:
-        """Take note of rows, in the order of their ranks."""
+        """Register rows, in the order of their ranks."""
         if ranks.size:
             self.pending = np.concatenate([self.pending, ranks])
             self.last = int(ranks[-1])
 
     def before(self, ranks: Array, side: Side) -> Array:
         """How many rows arrived before rows of the other ``side`` with these ranks."""
-        if side is Side.LEFT:
-            return self.released + np.searchsorted(self.pending, ranks, "left")
-        return self.released + np.searchsorted(self.pending, ranks, "right")
+        edge: Literal["left", "right"] = "left" if side is Side.LEFT else "right"
+        return self.released + np.searchsorted(self.pending, ranks, edge)
 
     def release(self, count: int) -> None:
-        """The first ``count`` rows have been processed."""
+        """Mark the first ``count`` rows as processed."""
         self.released += count
         self.pending = self.pending[count:]
 
 
 @dataclass
 class Waiting:
-    """Rows of one stream whose turn has not come, in the order in which they came."""
+    """Rows of one stream that wait for their turn, in order of arrival."""
 
     pieces: list[Fresh] = field(default_factory=list)
 
@@ -74,18 +73,18 @@ class Waiting:
 
     @property
     def rows(self) -> Fresh | None:
-        """All of them in one piece; None if there are none."""
+        """All waiting rows in one piece; None if there are none."""
         if len(self.pieces) > 1:
             self.pieces = [concatenated(self.pieces)]
         return self.pieces[0] if self.pieces else None
 
     def add(self, rows: Fresh) -> None:
-        """Put rows behind those that wait already."""
+        """Add rows behind those that already wait."""
         if rows.count:
             self.pieces.append(rows)
 
     def release(self, count: int) -> Fresh | None:
-        """Take the first ``count`` rows out; None for none."""
+        """Remove and return the first ``count`` rows; None for none."""
         rows = self.rows
         if rows is None or not count:
             return None
@@ -102,7 +101,7 @@ def read_ranks(
     *,
     rising: bool = True,
 ) -> Array:
-    """The arrival ranks of a batch; DataError when one is NULL, or falls though it must not."""
+    """The arrival ranks of a batch; DataError if one is NULL, or if ranks fall and must not."""
     ranks, valid = to_keys(batch.column(name), domain, f"{side.alias}.{name}")
     if valid is not None:
         raise DataError(
@@ -118,7 +117,7 @@ def read_ranks(
 
 
 def order_domain(order: tuple[str, str] | None, schemas: Mapping[Side, pa.Schema]) -> Domain | None:
-    """How arrival ranks of both sides become comparable; None without an order."""
+    """The domain in which arrival ranks of both sides are compared; None without an order."""
     if order is None:
         return None
     kinds = [schemas[side].field(order[side.position]).type for side in Side]

@@ -1,6 +1,6 @@
-"""A predicate and a window bound to two schemas: the keys rows have, and the boxes they ask for.
+"""A predicate and a window bound to two schemas: the keys of rows, and the boxes they ask for.
 
-``bind`` checks columns and types once; a ``Binding`` then turns batches into keys, and knows the
+``bind`` checks columns and types once. A ``Binding`` then turns batches into keys and knows the
 fields of both sides.
 """
 
@@ -34,8 +34,8 @@ from thetastream.window import BoundTime, EventTime, Window
 class Binding:
     """Everything that follows from predicate, window and schemas.
 
-    ``bound`` is a window over event time in key units; ``time`` is the same where event time is one
-    more field, and else None. Both are None for other windows.
+    ``bound`` is a window over event time in key units; ``time`` is the same if event time is a
+    field of its own, else None. Both are None for other windows.
     """
 
     predicate: Predicate
@@ -49,7 +49,7 @@ class Binding:
 
     @cached_property
     def _compared(self) -> dict[Side, list[tuple[Expression, Domain, str]]]:
-        """What is compared of each side: the expression, its domain, and its name in messages."""
+        """The compared expressions of each side, with their domains and names in messages."""
         return {
             side: [(b.term.expression(side), b.domain, b.names[side]) for b in self.terms]
             for side in Side
@@ -60,7 +60,7 @@ class Binding:
         return {side: tuple(self.predicate.filters(side)) for side in Side}
 
     def fields(self, stored: Side) -> tuple[Field, ...]:
-        """The key columns an index of the side stores."""
+        """The key columns that an index of the side stores."""
         return self._fields[stored]
 
     @cached_property
@@ -78,9 +78,12 @@ class Binding:
         return tuple(fields)
 
     def keys(self, side: Side, batch: pa.RecordBatch) -> Keys:
-        """Compute keys and times of arriving rows. Raises before anything is stored."""
-        lookup = _lookup(batch)
+        """Compute the keys and times of arriving rows. Raises before anything is stored."""
         rows = batch.num_rows
+
+        def lookup(column: Column) -> pa.Array:
+            return batch.column(column.name)
+
         keys: list[Array] = []
         masks: list[Mask] = []
         for node, domain, name in self._compared[side]:
@@ -97,24 +100,22 @@ class Binding:
         times, timed = self.times(side, batch)
         if timed is not None:
             masks.append(timed)
-        for condition in self._filters[side]:
-            masks.append(true_mask(condition, lookup, rows))
+        masks += [true_mask(condition, lookup, rows) for condition in self._filters[side]]
         valid = reduce(np.logical_and, masks) if masks else None
         return Keys(side, keys, times, rows, valid, timed, null_keys, nan_keys)
 
     def _count_nan(self, keys: list[Array], masks: list[Mask]) -> int:
-        floats = [
+        nan = [
             key == NAN_KEY
             for key, bound in zip(keys, self.terms, strict=True)
             if bound.domain.kind is KeyKind.FLOAT
         ]
-        if not floats:
+        if not nan:
             return 0
-        found = reduce(np.logical_or, floats)
-        return int(np.count_nonzero(reduce(np.logical_and, [found, *masks])))
+        return int(np.count_nonzero(reduce(np.logical_and, [reduce(np.logical_or, nan), *masks])))
 
     def times(self, side: Side, batch: pa.RecordBatch) -> tuple[Array | None, Mask | None]:
-        """Event times of rows, and which rows have one; None if no times are read, or all have."""
+        """Event times of rows (None if unused), and which rows have one (None if all have)."""
         if not self.time_columns:
             return None, None
         name = self.time_columns[side]
@@ -123,13 +124,9 @@ class Binding:
     def residual_mask(
         self, lookup: Callable[[Column], pa.Array], length: int
     ) -> NDArray[np.bool_] | None:
-        """Which candidate pairs pass all residuals; None when there are none."""
+        """Which candidate pairs pass all residuals; None without residuals."""
         masks = [true_mask(node, lookup, length) for node in self.residuals]
         return reduce(np.logical_and, masks) if masks else None
-
-
-def _lookup(batch: pa.RecordBatch) -> Callable[[Column], pa.Array]:
-    return lambda column: batch.column(column.name)
 
 
 def bind(
@@ -139,7 +136,7 @@ def bind(
     *,
     back: bool = False,
 ) -> Binding:
-    """Check columns and types, and find the domain of every term. ``window`` may be None.
+    """Check columns and types, and determine the domain of every term.
 
     ``back``: in a time window, left rows meet only right rows that are not later.
     """
@@ -169,17 +166,12 @@ def bind(
 
 
 def _check_constants(term: Term, domain: Domain) -> None:
-    """Constants must have a meaning in the domain (an interval for times, a number otherwise)."""
+    """Check that constants fit the domain: intervals for times, otherwise numbers."""
     for arm in term.arms:
         for condition in arm:
-            if isinstance(condition, Compare):
-                values = [condition.left_shift, condition.right_shift]
-            else:
-                values = [b.value for b in (condition.low, condition.high) if b is not None]
             try:
-                for value in values:
-                    if value is not None:
-                        domain.constant(value)
+                for value in condition.constants:
+                    domain.constant(value)
             except SchemaError as error:
                 raise SchemaError(f"{term}: {error}") from None
 
@@ -202,7 +194,7 @@ def _as_expression(term: Term) -> Expression:
 def check_columns(
     predicate: Predicate, window: Window | None, side: Side, schema: pa.Schema
 ) -> None:
-    """Every column that predicate and window read must exist."""
+    """Check that every column of predicate and window exists."""
     for name in predicate.columns(side):
         if name not in schema.names:
             start = predicate.text.find(f"{side.alias}.{name}")
@@ -224,7 +216,7 @@ def check_columns(
 def _bind_time(
     window: Window | None, schemas: Mapping[Side, pa.Schema], back: bool
 ) -> tuple[Any, Domain, dict[Side, str]]:
-    """The window in key units, how its times become keys, and their columns."""
+    """The window in key units, the domain of its times, and their columns."""
     if window is None or not window.timed:
         return None, Domain(KeyKind.INTEGER), {}
     clock = cast("EventTime", window)
@@ -239,21 +231,20 @@ def _bind_time(
 
 
 def check_time_type(window: EventTime, kind: pa.DataType, what: str) -> None:
-    """SchemaError for a column that cannot be the event time of a window."""
-    found = kind_of(kind)
-    if found in (KeyKind.DATE, KeyKind.NAIVE, KeyKind.ZONED):
-        if not window.in_durations:
-            raise SchemaError(
-                f"event time {what} is of type {kind}: give the window as a duration such as "
-                f"'10 minutes', not as the number {window.length}"
-            )
-    elif found is KeyKind.INTEGER:
-        if window.in_durations:
-            raise SchemaError(
-                f"event time {what} is of type {kind}: give the window as a whole number in the "
-                f"column's unit, or cast the column to a timestamp; got {window.length}"
-            )
-    else:
+    """Raise SchemaError for a column that cannot be the event time of a window."""
+    family = kind_of(kind)
+    temporal = family in (KeyKind.DATE, KeyKind.NAIVE, KeyKind.ZONED)
+    if not temporal and family is not KeyKind.INTEGER:
         raise SchemaError(
             f"event time {what} is of type {kind}; it must be a timestamp, a date or an integer"
+        )
+    if temporal and not window.in_durations:
+        raise SchemaError(
+            f"event time {what} is of type {kind}: write the window as a duration such as "
+            f"'10 minutes', not as the number {window.length}"
+        )
+    if not temporal and window.in_durations:
+        raise SchemaError(
+            f"event time {what} is of type {kind}: write the window as a whole number in the "
+            f"column's unit, or cast the column to a timestamp; got {window.length}"
         )

@@ -1,9 +1,9 @@
 """From conditions to boxes: which keys of the stored side a fresh row asks for.
 
-For a fresh value every condition of a term gives one or two inclusive intervals of stored keys; the
-conditions of an arm are intersected, the arms of a term made disjoint. Whole numbers, decimals and
-times use exact integer edges that saturate at the ends of int64. Floats use the edges that IEEE
-rounding gives (``data/kernels/floats.py``).
+For a fresh value, each condition of a term yields one or two inclusive intervals of stored keys.
+The conditions of an arm are intersected, and the arms of a term are made disjoint. Whole numbers,
+decimals and times use exact integer edges that saturate at the ends of int64. Floats use edges that
+follow IEEE rounding (``data/kernels/floats.py``).
 
     fresh right value v, term -5 <= l.x - r.x <= 5     stored left keys [v - 5, v + 5]
     fresh right value v, term l.x != r.x               stored left keys [min, v - 1], [v + 1, max]
@@ -12,24 +12,16 @@ rounding gives (``data/kernels/floats.py``).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 
-from thetastream._jit.arrays import LEAST, MOST, Array, Floats
+from thetastream._jit.arrays import LEAST, MOST, Array, Floats, Mask
 from thetastream.boxes.kernels.arms import make_disjoint
 from thetastream.condition.expression import Function
-from thetastream.condition.term import (
-    Arm,
-    Bound,
-    Compare,
-    Condition,
-    Constant,
-    Difference,
-    Term,
-    edges,
-)
+from thetastream.condition.term import Arm, Compare, Condition, Constant, Difference, Term, edges
 from thetastream.data.batch import float_keys, keys_to_floats
 from thetastream.data.kernels.floats import (
     NAN_KEY,
@@ -58,28 +50,26 @@ def intervals(term: Term, domain: Domain, fresh: Side, keys: Array) -> Pieces:
 
 
 def band_width(term: Term, domain: Domain) -> float | None:
-    """How wide the interval of a bounded band is, in values (floats) or key units; else None."""
-    if not term.is_band or any(
-        isinstance(c, Compare) and c.op is Function.EQ for c in term.arms[0]
-    ):
+    """The width of a bounded band, in values (floats) or key units; None for other terms."""
+    arm = term.arms[0]
+    if not term.is_band or any(isinstance(c, Compare) and c.op is Function.EQ for c in arm):
         return None
-    lows: list[Fraction] = []
-    highs: list[Fraction] = []
-    for condition in term.arms[0]:
-        for edge, is_low in edges(condition, domain.constant):
-            (lows if is_low else highs).append(edge)
-    return float(min(highs) - max(lows)) if lows and highs else None
+    bounds = [edge for condition in arm for edge in edges(condition, domain.constant)]
+    low = max(value for value, is_low in bounds if is_low)
+    return float(min(value for value, is_low in bounds if not is_low) - low)
 
 
 def _arm(arm: Arm, domain: Domain, fresh: Side, keys: Array) -> Pieces:
     edges = _float_edges if domain.kind is KeyKind.FLOAT else _exact_edges
-    parts = [edges(condition, domain, fresh, keys) for condition in arm]
-    if len(parts) == 1:
-        return parts[0]
-    return [_intersection(combination) for combination in product(*parts)]
+    return intersected([edges(condition, domain, fresh, keys) for condition in arm])
 
 
-def _intersection(parts: tuple[tuple[Array, Array], ...]) -> tuple[Array, Array]:
+def intersected(parts: Sequence[Pieces]) -> Pieces:
+    """The intersections of one interval of each part, in all combinations."""
+    return parts[0] if len(parts) == 1 else [_intersection(each) for each in product(*parts)]
+
+
+def _intersection(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     low, high = parts[0]
     for other_low, other_high in parts[1:]:
         low, high = np.maximum(low, other_low), np.minimum(high, other_high)
@@ -101,22 +91,23 @@ def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
     """Intervals of the stored key ``u`` for a fresh ``v``: every condition is ``u op v + c``."""
     if isinstance(condition, Compare):
         op = condition.op if fresh is Side.RIGHT else condition.op.flip()
-        stored, own = condition.shift(fresh.other) or 0, condition.shift(fresh) or 0
-        return _exact_compare(op, domain.constant(own) - domain.constant(stored), keys)
+        stored, added = (domain.constant(condition.shift(s) or 0) for s in (fresh.other, fresh))
+        return _exact_compare(op, added - stored, keys)
     if condition.low is not None and condition.high is not None:
-        return [_exact_band(_steps(condition, domain, fresh), keys)]
-    ops = []
+        return [exact_band(_steps(condition, domain, fresh), keys)]
     # minuend stored: u - v op c, so u op v + c.  minuend fresh: v - u op c, so u flip(op) v - c.
-    sign = -1 if condition.minuend is fresh else 1
-    for bound, op in ((condition.low, Function.GE), (condition.high, Function.LE)):
-        if bound is not None:
-            ops.append((_strict(op, bound) if sign > 0 else _strict(op, bound).flip(), bound))
-    parts = [_exact_compare(op, sign * domain.constant(b.value), keys)[0] for op, b in ops]
-    return [_intersection(tuple(parts))]
+    bound = condition.low or condition.high
+    assert bound is not None
+    op = Function.GE if condition.low is not None else Function.LE
+    if bound.strict:
+        op = Function.GT if op is Function.GE else Function.LT
+    if condition.minuend is fresh:
+        return _exact_compare(op.flip(), -domain.constant(bound.value), keys)
+    return _exact_compare(op, domain.constant(bound.value), keys)
 
 
-def _exact_band(steps: tuple[int, int], keys: Array) -> tuple[Array, Array]:
-    """A band with both edges: two additions, unless an edge leaves int64."""
+def exact_band(steps: tuple[int, int], keys: Array) -> tuple[Array, Array]:
+    """The interval of a band with both edges: two additions, unless an edge leaves int64."""
     first, last = steps
     low, high = (int(keys.min()), int(keys.max())) if keys.size else (0, 0)
     edges_fit = low + first >= LEAST and low + last >= LEAST and high + first <= MOST
@@ -127,7 +118,7 @@ def _exact_band(steps: tuple[int, int], keys: Array) -> tuple[Array, Array]:
 
 
 def _steps(condition: Difference, domain: Domain, fresh: Side) -> tuple[int, int]:
-    """Whole steps from a fresh key to the first and the last stored key inside a band."""
+    """Whole steps from a fresh key to the first and last stored keys inside a band."""
     assert condition.low is not None and condition.high is not None
     low, high = domain.constant(condition.low.value), domain.constant(condition.high.value)
     first = math.floor(low) + 1 if condition.low.strict else math.ceil(low)
@@ -136,7 +127,7 @@ def _steps(condition: Difference, domain: Domain, fresh: Side) -> tuple[int, int
 
 
 def plain_band(term: Term, domain: Domain, fresh: Side) -> tuple[int, int] | None:
-    """The steps of a term that is one exact band and nothing else; they never change."""
+    """The steps of a term that is a single exact band; they never change."""
     if domain.kind is KeyKind.FLOAT or len(term.arms) != 1 or len(term.arms[0]) != 1:
         return None
     (condition,) = term.arms[0]
@@ -144,17 +135,6 @@ def plain_band(term: Term, domain: Domain, fresh: Side) -> tuple[int, int] | Non
         return None
     steps = _steps(condition, domain, fresh)
     return steps if all(LEAST <= step <= MOST for step in steps) else None
-
-
-def band_interval(steps: tuple[int, int], keys: Array) -> Pieces:
-    """``intervals`` of a plain band."""
-    return [_exact_band(steps, keys)]
-
-
-def _strict(op: Function, bound: Bound) -> Function:
-    if not bound.strict:
-        return op
-    return Function.GT if op is Function.GE else Function.LT
 
 
 def _exact_compare(op: Function, shift: Fraction, keys: Array) -> Pieces:
@@ -171,36 +151,28 @@ def _exact_compare(op: Function, shift: Fraction, keys: Array) -> Pieces:
     if op is Function.EQ:
         if down != up:
             return [(np.ones_like(keys), np.zeros_like(keys))]
-        both = (
-            *_exact_compare(Function.GE, shift, keys),
-            *_exact_compare(Function.LE, shift, keys),
-        )
-        return [_intersection(both)]
+        return [exact_band((down, down), keys)]
     return _exact_compare(Function.LT, shift, keys) + _exact_compare(Function.GT, shift, keys)
 
 
 def _empty_if_below(piece: tuple[Array, Array], keys: Array, step: int) -> tuple[Array, Array]:
-    """An upper edge that falls out of int64 at the bottom leaves nothing."""
+    """Empty the intervals whose upper edge leaves int64 at the bottom."""
     low, high = piece
-    if step < 0:
-        gone = high == LEAST
-        if gone.any():
-            out = gone & (keys.astype(object) + step < LEAST)
-            low = np.where(out, np.int64(1), low)
-            high = np.where(out, np.int64(0), high)
+    if step < 0 and (gone := high == LEAST).any():
+        return _emptied(low, high, gone & (keys.astype(object) + step < LEAST))
     return low, high
 
 
 def _empty_if_above(piece: tuple[Array, Array], keys: Array, step: int) -> tuple[Array, Array]:
-    """A lower edge that leaves int64 at the top leaves nothing."""
+    """Empty the intervals whose lower edge leaves int64 at the top."""
     low, high = piece
-    if step > 0:
-        gone = low == MOST
-        if gone.any():
-            out = gone & (keys.astype(object) + step > MOST)
-            low = np.where(out, np.int64(1), low)
-            high = np.where(out, np.int64(0), high)
+    if step > 0 and (gone := low == MOST).any():
+        return _emptied(low, high, gone & (keys.astype(object) + step > MOST))
     return low, high
+
+
+def _emptied(low: Array, high: Array, where: Mask) -> tuple[Array, Array]:
+    return np.where(where, np.int64(1), low), np.where(where, np.int64(0), high)
 
 
 # --- Floats --------------------------------------------------------------------------------------
@@ -218,11 +190,11 @@ def _float_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
 def _float_compare(condition: Compare, fresh: Side, keys: Array) -> Pieces:
     """``fl(u + stored shift) op w`` with ``w = fl(v + fresh shift)``."""
     op = condition.op if fresh is Side.RIGHT else condition.op.flip()
-    stored, own = condition.shift(fresh.other), condition.shift(fresh)
-    if stored is None and own is None:
+    stored, added = condition.shift(fresh.other), condition.shift(fresh)
+    if stored is None and added is None:
         at_most, below = keys, keys - 1
     else:
-        at_most, below = _float_bounds(stored, own, keys_to_floats(keys))
+        at_most, below = _float_bounds(stored, added, keys_to_floats(keys))
     if op is Function.LE:
         return [_all_to(at_most)]
     if op is Function.LT:
@@ -237,11 +209,11 @@ def _float_compare(condition: Compare, fresh: Side, keys: Array) -> Pieces:
 
 
 def _float_bounds(
-    stored: Constant | None, own: Constant | None, values: Floats
+    stored: Constant | None, added: Constant | None, values: Floats
 ) -> tuple[Array, Array]:
-    """The last keys at most and below the bounds of values, where constants are added."""
+    """The last keys at most, and below, the bounds of values; constants are added."""
     with np.errstate(all="ignore"):
-        bound = values if own is None else values + float(own)  # type: ignore[arg-type]
+        bound = values if added is None else values + float(added)  # type: ignore[arg-type]
     if stored is None:
         at = float_keys(bound)
         return at, at - 1
@@ -285,8 +257,8 @@ def _float_difference_stored(condition: Difference, values: Floats) -> Pieces:
 def _float_difference_fresh(condition: Difference, values: Floats) -> Pieces:
     """``low <= fl(v - u) <= high`` for the stored ``u``: falling in ``u``, but NaN at its top.
 
-    ``fl(v - u) = -fl(u - v)`` exactly, so the edges are those of the mirrored band; what yields NaN
-    (above every bound) is added for an open upper end and left out for a closed one.
+    ``fl(v - u) = -fl(u - v)`` exactly, so the edges are those of the mirrored band. Keys that yield
+    NaN (above every bound) are added for an open upper end and excluded for a closed one.
     """
     regular = np.isfinite(values)
     shifts = np.where(regular, -values, 0.0)
@@ -308,9 +280,9 @@ def _float_difference_fresh(condition: Difference, values: Floats) -> Pieces:
         only_nan = NEGATIVE_INFINITY_KEY if condition.low is not None else POSITIVE_INFINITY_KEY
         high = np.where(minus, POSITIVE_INFINITY_KEY if capped else only_nan, high)
         if capped and condition.low is not None:
-            low, high = np.where(minus, 1, low), np.where(minus, 0, high)
+            low, high = _emptied(low, high, minus)
     pieces: Pieces = [(low, high)]
     if not capped:
-        reached = high >= NAN_KEY
-        pieces.append((np.where(reached, 1, NAN_KEY), np.where(reached, 0, NAN_KEY)))
+        only = np.full(len(values), NAN_KEY)
+        pieces.append(_emptied(only, only, high >= NAN_KEY))
     return pieces

@@ -1,21 +1,25 @@
-"""Fields: what an index of one side stores, and the intervals of it that fresh rows ask for.
+"""Fields: the key columns that an index stores, and the intervals that fresh rows ask for.
 
-There is one per distinct expression of that side that terms compare, and one for the event time of
-a time window. Terms that share the stored expression share a field, so that
-``l.x >= r.low AND l.x <= r.high`` asks one interval of ``l.x``.
+There is one field per distinct expression of that side that terms compare, and one for the event
+time of a time window. Terms that share the stored expression share a field, so that
+``l.x >= r.low AND l.x <= r.high`` asks for one interval of ``l.x``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import product
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from thetastream._jit.arrays import Array
-from thetastream.boxes.box import Pieces, band_interval, band_width, intervals, plain_band
+from thetastream.boxes.box import (
+    Pieces,
+    band_width,
+    exact_band,
+    intersected,
+    intervals,
+    plain_band,
+)
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Function
 from thetastream.condition.term import Compare, Difference, Term
@@ -41,12 +45,12 @@ class BoundTerm:
         """Disjoint intervals of stored keys that match fresh keys."""
         band = self._bands[fresh]
         if band is not None:
-            return band_interval(band, keys)
+            return [exact_band(band, keys)]
         return intervals(self.term, self.domain, fresh, keys)
 
     @cached_property
     def names(self) -> dict[Side, str]:
-        """What the sides' expressions are called in messages."""
+        """The names of both expressions in messages."""
         return {side: str(self.term.expression(side)) for side in Side}
 
 
@@ -70,7 +74,7 @@ class Field:
 
     @property
     def domain(self) -> Domain:
-        """How values became keys."""
+        """The domain of the keys."""
         return self.terms[0].domain if self.members else self.binding.time_domain
 
     @cached_property
@@ -97,14 +101,12 @@ class Field:
     def has_cells(self) -> bool:
         """Whether a box of this field touches few cells as wide as its band.
 
-        Not so for floats with constants added: rounding can make their intervals much wider.
+        Floats with added constants do not: rounding can make their intervals much wider.
         """
         if self.width is None or self.width <= 0:
             return False
-        conditions = self.terms[0].term.arms[0]
-        return self.domain.kind is not KeyKind.FLOAT or all(
-            isinstance(condition, Difference) for condition in conditions
-        )
+        plain = all(isinstance(c, Difference) for c in self.terms[0].term.arms[0])
+        return plain or self.domain.kind is not KeyKind.FLOAT
 
     def keys(self, rows: Keys) -> Array:
         """The stored keys of rows of the stored side."""
@@ -118,16 +120,8 @@ class Field:
         if self.is_time:
             assert self.binding.time is not None and fresh.times is not None
             return [self.binding.time.interval(fresh.times, fresh.side)]
-        parts = [
-            bound.intervals(fresh.side, fresh.keys[i])
-            for i, bound in zip(self.members, self.terms, strict=True)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return [
-            reduce(lambda a, b: (np.maximum(a[0], b[0]), np.minimum(a[1], b[1])), combination)
-            for combination in product(*parts)
-        ]
+        members = zip(self.members, self.terms, strict=True)
+        return intersected([bound.intervals(fresh.side, fresh.keys[i]) for i, bound in members])
 
     def __str__(self) -> str:
         if self.is_time:

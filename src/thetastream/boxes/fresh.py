@@ -1,4 +1,4 @@
-"""Rows arriving now on one stream: payload, keys, and what decides when they arrive."""
+"""Rows arriving now on one stream: payload, keys, and their places among other rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.keys import Keys
+from thetastream.data.batch import one_batch
 from thetastream.side import Side
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Where rows stand among others; None where that does not matter.
+    """The places of rows among others; None where that does not matter.
 
-    ``ranks`` decide their arrival. ``positions`` are their places among all rows of their stream,
-    if this is one partition of several, or their arrival within a push. ``numbers`` are arrival
-    numbers where ids are others. ``counts`` are ``c(x)``: how many rows of the other side arrived
-    before. ``copies`` marks rows whose home is another partition.
+    ``ranks`` decide the order of arrival. ``positions`` are places among all rows of the stream, if
+    this is one of several partitions, or the arrival within a push. ``numbers`` are arrival numbers
+    if they differ from ids. ``counts`` are ``c(x)``: how many rows of the other side arrived
+    before. ``copies`` marks rows that belong to another partition.
     """
 
     ranks: Array | None = None
@@ -31,7 +32,7 @@ class Places:
     copies: Mask | None = None
 
     def map(self, change: Callable[[Any], Any]) -> Places:
-        """Every array changed the same way."""
+        """Apply the same change to every array."""
         arrays = {f.name: getattr(self, f.name) for f in fields(self)}
         return Places(**{n: None if a is None else change(a) for n, a in arrays.items()})
 
@@ -41,7 +42,7 @@ NOWHERE = Places()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fresh:
-    """Rows of one stream; ``roles`` holds their keys on each side of a pair they can stand on."""
+    """Rows of one stream; ``roles`` holds their keys for each side they can take in a pair."""
 
     side: Side
     batch: pa.RecordBatch
@@ -50,16 +51,16 @@ class Fresh:
 
     @property
     def keys(self) -> Keys:
-        """The keys in the role of their own side."""
+        """The keys for their own side."""
         return self.roles[self.side]
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.batch.num_rows)
 
     def placed(self, **known: Any) -> Fresh:
-        """With more known about where the rows stand."""
+        """The same rows with more places known."""
         return replace(self, places=replace(self.places, **known))
 
     def filter(self, keep: Mask) -> Fresh:
@@ -77,35 +78,25 @@ class Fresh:
 
     def _cut(self, batch: pa.RecordBatch, change: Callable[[Any], Any]) -> Fresh:
         def cut(keys: Keys) -> Keys:
-            def part(values: Any) -> Any:
-                return None if values is None else change(values)
-
-            columns = [change(key) for key in keys.keys]
-            times, valid, timed = part(keys.times), part(keys.valid), part(keys.timed)
-            return Keys(keys.side, columns, times, batch.num_rows, valid, timed)
+            masks = (keys.times, keys.valid, keys.timed)
+            times, valid, timed = (None if m is None else change(m) for m in masks)
+            return Keys(keys.side, [*map(change, keys.keys)], times, batch.num_rows, valid, timed)
 
         roles = {role: cut(keys) for role, keys in self.roles.items()}
         return Fresh(self.side, batch, roles, self.places.map(change))
 
 
 def concatenated(pieces: Sequence[Fresh]) -> Fresh:
-    """The rows of all pieces, of which there is at least one, in that order."""
+    """Concatenate pieces, at least one."""
     first = pieces[0]
     if len(pieces) == 1:
         return first
     table = pa.Table.from_batches([piece.batch for piece in pieces])
-    whole = [pa.concat_arrays(column.chunks) for column in table.unify_dictionaries().columns]
-    batch = pa.RecordBatch.from_arrays(whole, schema=table.schema)
+    batch = one_batch(table.unify_dictionaries())
     roles = {role: _joined_keys([piece.roles[role] for piece in pieces]) for role in first.roles}
-    held = {
-        f.name: [getattr(piece.places, f.name) for piece in pieces]
-        for f in fields(Places)
-        if f.name != "copies"
-    }
-    copies = _joined_masks(
-        [piece.places.copies for piece in pieces], [p.count for p in pieces], missing=False
-    )
-    places = Places(copies=copies, **{name: _all(parts) for name, parts in held.items()})
+    parts = {f.name: [getattr(p.places, f.name) for p in pieces] for f in fields(Places)}
+    copies = _joined_masks(parts.pop("copies"), [p.count for p in pieces], missing=False)
+    places = Places(copies=copies, **{name: _all(arrays) for name, arrays in parts.items()})
     return Fresh(first.side, batch, roles, places)
 
 

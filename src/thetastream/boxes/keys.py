@@ -1,4 +1,4 @@
-"""The keys of rows: all that boxes, samples and indexes are made from."""
+"""The keys of rows, from which boxes, samples and indexes are made."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from thetastream.side import Side
 class Keys:
     """The keys of ``count`` rows on one side of a pair: an array per term, and event times.
 
-    ``valid`` marks the rows that can match at all, ``timed`` those with an event time; None for
-    all. ``null_keys`` and ``nan_keys`` count rows. Nothing here changes; sorting is remembered.
+    ``valid`` marks the rows that can match at all, ``timed`` those with an event time; None means
+    all rows. ``null_keys`` and ``nan_keys`` count rows. Immutable, but for remembered sort orders.
     """
 
     side: Side
@@ -31,14 +31,14 @@ class Keys:
     _sorted: dict[int, tuple[Array, Keys]] = dataclass_field(default_factory=dict)
 
     def able(self) -> tuple[Array, Keys]:
-        """The rows that can match: their positions, and their keys."""
+        """The rows that can match: positions and keys."""
         if self.valid is None:
             return np.arange(self.count), self
         at = np.flatnonzero(self.valid)
         return at, self.take(at)
 
     def by_key(self, term: int) -> tuple[Array, Keys]:
-        """``able``, in the order of the key of a term; sorted once for probe and insert."""
+        """``able`` in the order of a term's key; sorted once for probe and insert."""
         if term not in self._sorted:
             at, able = self.able()
             order, ascending = argsorted(able.keys[term])

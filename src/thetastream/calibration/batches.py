@@ -1,12 +1,12 @@
-"""Measures what steps cost in structures that take many rows at a time: joins, timed and fitted.
+"""Measures what steps cost in structures that take many rows at a time: joins are timed and fitted.
 
-A join is run with a tactic that is named, and the processor time of its index is taken. The cost
-model says how often a row took which step (its *bill*). Many joins give many bills, and the prices
-are those that explain best what all of them cost.
+A join runs with a fixed tactic, and the processor time of its index is measured. The cost model
+says how often a row took which step (its *bill*). The prices are those that best explain the costs
+of many such joins.
 
-Different steps often come together, so that no join tells their prices apart. Prices are therefore
-held to the defaults, all of them multiplied by what this machine is slower or faster on the whole:
-a price moves away from that only as far as the measured costs ask for it.
+Some steps always occur together, so no join tells their prices apart. Prices are therefore
+regularised towards the defaults, scaled by how much slower or faster this machine is overall: a
+price deviates from that only as far as the measured costs require.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Notice = Callable[[str], None]
 
 QUICK = ((11, 8), (11, 12), (14, 8), (14, 12))  # log2 of the rows of windows and of pushes
 FULL = (*QUICK, (17, 8), (17, 12), (17, 15), (19, 13))
-TIMES = 3  # groups of pushes, of which the best counts
+TIMES = 3  # groups of pushes; the best counts
 ROWS = 1 << 15  # per group, at least, and four pushes
 FILLING = 1 << 14  # rows of a push while the window fills, at least
-HOLD = 0.005  # how much prices are held to the defaults, beside a measured cost
-MOST = 8.0  # no price is further from the default, on the whole machine's scale
+HOLD = 0.005  # weight of the defaults, relative to a measured cost
+MOST = 8.0  # the largest factor between a price and its scaled default
 _SWEEPS = 200
 _SPAN = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a row cost in nanoseconds, and the steps it took."""
+    """The measured cost of a row in nanoseconds, and its steps."""
 
     bill: Bill
     nanoseconds: float
@@ -50,7 +50,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A join to time: a condition with gaps for widths, the tactic, and matches per row."""
+    """A join to time: a condition with placeholders for widths, the tactic, matches per row."""
 
     about: str
     on: str
@@ -59,7 +59,7 @@ class _Trial:
     largest: int = 62  # log2 of the largest window
 
     def condition(self, window: int) -> str:
-        """The condition that gives so many matches in a window."""
+        """The condition that has this number of matches in a window."""
         share = min(self.matches / window, 0.125)
         return self.on.format(
             band=int(_SPAN * share / 2),
@@ -91,18 +91,18 @@ _TRIALS = (
 
 def measure(sizes: Sequence[tuple[int, int]] = FULL, *, notice: Notice | None = None) -> Prices:
     """Measure the prices at windows and pushes of these sizes (logarithms of rows)."""
-    found: list[Timed] = []
+    timed: list[Timed] = []
     for window, batch in sizes:
         if notice is not None:
             notice(f"windows of 2^{window} rows, pushes of 2^{batch}")
         for trial in _TRIALS:
             if window <= trial.largest:
-                found += _timed(trial, 1 << window, 1 << batch)
-    return fitted(found)
+                timed += _timed(trial, 1 << window, 1 << batch)
+    return fitted(timed)
 
 
 def _timed(trial: _Trial, window: int, batch: int) -> list[Timed]:
-    """Both sides of a join with full windows."""
+    """Time both sides of a join with full windows."""
     rng = np.random.default_rng(window)
     join = _Join(
         trial.condition(window), window=CountWindow(window), tactic=trial.tactic, columns=["x"]
@@ -122,7 +122,7 @@ def _timed(trial: _Trial, window: int, batch: int) -> list[Timed]:
 
 
 class _Join(StreamJoin):
-    """A join that tells what its indexes cost."""
+    """A join that exposes the costs of its indexes."""
 
     def _stored(self, side: Side) -> Stored:
         assert self._engine is not None
@@ -135,8 +135,8 @@ class _Join(StreamJoin):
 
     def cost(self, side: Side) -> float:
         """Nanoseconds per row."""
-        found = self._stored(side).spent.per_row
-        return math.inf if found is None else found
+        cost = self._stored(side).spent.per_row
+        return math.inf if cost is None else cost
 
     def bill(self, side: Side, batch: int) -> Bill:
         """The steps that a row takes in pushes of this size."""
@@ -145,11 +145,11 @@ class _Join(StreamJoin):
 
 
 def _push(join: StreamJoin, rng: np.random.Generator, window: int, rows: int) -> None:
-    def made() -> pa.RecordBatch:
+    def batch() -> pa.RecordBatch:
         keys = {name: rng.integers(0, _SPAN, rows) for name in ("x", "y")}
         return pa.record_batch({**keys, "k": rng.integers(0, window, rows)})
 
-    for _ in join.push(left=made(), right=made()):
+    for _ in join.push(left=batch(), right=batch()):
         pass
 
 
@@ -157,9 +157,9 @@ def _push(join: StreamJoin, rng: np.random.Generator, window: int, rows: int) ->
 
 
 def fitted(timed: Sequence[Timed], defaults: Prices | None = None) -> Prices:
-    """The prices that explain best what rows did cost, relative errors being squared.
+    """The prices that minimise the squared relative errors of measured costs.
 
-    A price that is in no bill is multiplied by what the machine is slower or faster on the whole.
+    A price that occurs in no bill is scaled by the overall speed of the machine.
     """
     usual = Prices() if defaults is None else defaults
     costs = usual.as_dict()
@@ -168,25 +168,20 @@ def fitted(timed: Sequence[Timed], defaults: Prices | None = None) -> Prices:
     measured = np.array([each.nanoseconds for each in timed])
     whole = float(np.exp(np.median(np.log(measured / parts.sum(axis=1)))))
     factors = whole * _factors(whole * parts / measured[:, None])
-    return Prices(**{n: _three_digits(costs[n] * f) for n, f in zip(names, factors, strict=True)})
+    pairs = zip(names, factors, strict=True)
+    return Prices(**{name: float(f"{costs[name] * factor:.3g}") for name, factor in pairs})
 
 
 def _factors(parts: NDArray[np.float64]) -> NDArray[Any]:
-    """Factors of the columns that bring every row near 1, held to 1: one at a time, in turns."""
+    """Column factors that bring every row near 1, regularised to 1, by coordinate descent."""
     factors = np.ones(parts.shape[1])
     left = 1.0 - parts.sum(axis=1)
-    hold = HOLD * len(parts)
+    hold = HOLD * len(parts) / len(factors)
     for _ in range(_SWEEPS):
         for at, part in enumerate(parts.T):
             weight = float(part @ part)
-            better = (float(part @ left) + weight * factors[at] + hold / len(factors)) / (
-                weight + hold / len(factors)
-            )
+            better = (float(part @ left) + weight * factors[at] + hold) / (weight + hold)
             better = min(max(better, 1 / MOST), MOST)
             left -= part * (better - factors[at])
             factors[at] = better
     return factors
-
-
-def _three_digits(value: float) -> float:
-    return float(f"{value:.3g}")

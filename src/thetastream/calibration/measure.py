@@ -1,4 +1,4 @@
-"""All constants at once, measured and written to the file where the cost model looks for them."""
+"""Measures all constants and writes them to the file that the cost model reads."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ def calibrate(
 ) -> tuple[Constants, Path]:
     """Measure the constants and store them where ``Constants.load()`` looks, or at ``path``.
 
-    Quick takes some seconds and stops at windows that fit the caches of most processors; otherwise
-    it takes a minute or two. ``machine`` is written beside the constants.
+    With ``quick`` it takes some seconds and stops at windows that fit the caches of most
+    processors; otherwise a minute or two. ``machine`` is written beside the constants.
     """
-    found = trees.measure(
-        trees.QUICK if quick else trees.FULL, seconds=trees.SECONDS[quick], notice=notice
-    )
+    sizes = trees.QUICK if quick else trees.FULL
+    constants = trees.measure(sizes, seconds=trees.SECONDS[quick], notice=notice)
     prices = batches.measure(batches.QUICK if quick else batches.FULL, notice=notice)
-    constants = replace(found, batches=prices)
+    constants = replace(constants, batches=prices)
     return constants, constants.save(path, machine=dict(machine or {}))

@@ -5,17 +5,17 @@ Each constant comes from the simplest structure that shows it, at every size:
     b+tree               its three steps: λ_b^s, λ_b^d, λ_b^i; at a higher match rate: τ_c
     im-tree, m = 1/16    its search, less T_I: λ_ib^s; at a higher match rate: τ_c in runs
     im-tree, m = 1/64    merges with more rows of T_S per row of T_I
-    nested-loop          a window of one row: the clock, and what a tuple costs besides its index;
+    nested-loop          a window of one row: the clock, and the cost of a tuple outside its index;
                          a larger one: passing a row
 
-All else is predicted. Looking at the clock costs some 25 ns, which is measured and taken off. It
-also keeps the processor from working on two steps at once, so the steps of a timed join add up to
-another sum than an untimed join takes; they are scaled to that.
+Everything else is predicted. Reading the clock costs some 25 ns, which is measured and subtracted.
+It also keeps the processor from overlapping two steps, so the steps of a timed join do not add up
+to the time of an untimed one; they are scaled to it.
 
 The cost of a tree is the sum over its levels, and levels above the leaves are as large as the
-leaves of smaller trees. So sizes are solved in ascending order: what is left of a search, after the
-levels that are known already, is the cost of a leaf among that many. Nodes in larger levels never
-cost less; where noise says otherwise, neighbours are averaged.
+leaves of smaller trees. So sizes are solved in ascending order: the rest of a search, after the
+levels that are already known, is the cost of a leaf in a level of that size. Nodes in larger levels
+never cost less; where noise says otherwise, neighbours are averaged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from thetastream._jit.arrays import Array
-from thetastream.plan.cost import Tree, immutable_tree, mutable_tree
+from thetastream.plan.cost import Cost, Tree, immutable_tree, mutable_tree
 from thetastream.prices.constants import CALIBRATED, Constants, Table, at
 from thetastream.tuplewise.ibwj import IndexJoin
 
@@ -39,9 +39,9 @@ Notice = Callable[[str], None]
 
 QUICK = (8, 11, 14, 17)  # log2 of window sizes
 FULL = (7, 9, 11, 13, 15, 17, 19, 21)
-SECONDS = {True: 4.0, False: 50.0}  # quick or not: after which no larger size is begun
+SECONDS = {True: 4.0, False: 50.0}  # quick or not: after which no larger size is started
 _LONG, _SHORT = 1 << 15, 1 << 13  # tuples per timing, at least: of a join, and of its steps
-_PIECE = 1 << 10  # tuples between two looks at the steps
+_PIECE = 1 << 10  # tuples between two readings of the steps
 _TIMED = 1 << 16  # tuples of all timings of one kind, at least
 _REPEATS = 3  # timings of one kind, at least
 _PART = 8  # a timing is of at least this part of the window, for a whole number of merges
@@ -56,7 +56,7 @@ def measure(
 ) -> Constants:
     """Measure the constants at windows of ``2 ** size`` rows.
 
-    Larger windows are left out when they would not be done in ``seconds``; two are always measured.
+    Larger windows are skipped if they would not finish in ``seconds``; two are always measured.
     """
     base = _base()
     points: list[_Point] = []
@@ -74,7 +74,7 @@ def measure(
 
 
 def _work(size: int) -> float:
-    """Tuples joined to measure a size, about."""
+    """Roughly how many tuples are joined to measure a size."""
     return _TIMED + 3 * 2.0**size
 
 
@@ -83,7 +83,10 @@ def _work(size: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What every tuple costs: clock per step, fixed part of a search, all but the index, a row."""
+    """Costs common to all structures.
+
+    The clock per step, the fixed part of a search, a tuple outside its index, a scanned row.
+    """
 
     clock: float
     start: float
@@ -92,31 +95,12 @@ class _Base:
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
-    """Nanoseconds per tuple, without the clock and what is not the structure's."""
-
-    search: float
-    delete: float
-    insert: float
-    merge: float
-
-    def scaled(self, total: float) -> tuple[_Steps, float]:
-        """Steps that add up to what an untimed join takes, and the factor."""
-        factor = max(total, 1.0) / (self.search + self.delete + self.insert + self.merge)
-        factor = min(max(factor, 0.5), 1.5)
-        return _Steps(*(factor * part for part in self._parts())), factor
-
-    def _parts(self) -> tuple[float, ...]:
-        return self.search, self.delete, self.insert, self.merge
-
-
-@dataclass(frozen=True, slots=True)
 class _Point:
-    """What was measured at one size."""
+    """The measurements at one size; costs exclude the clock and all but the structure."""
 
     size: int
-    tree: _Steps  # b+tree
-    merged: _Steps  # im-tree
+    tree: Cost  # b+tree
+    merged: Cost  # im-tree
     merge_often: float  # per tuple, at the smaller merge ratio
     compare: float
     compare_run: float
@@ -125,7 +109,7 @@ class _Point:
 def _base() -> _Base:
     timed, plain = _Bench("nested-loop", 0, steps=True), _Bench("nested-loop", 0)
     steps = timed.steps(_FEW)
-    clock = steps["insert"]  # a nested loop inserts nothing: this is the clock alone
+    clock = steps["insert"]  # a nested loop inserts nothing: only the clock
     window = plain.total(_FEW)
     scanned = _Bench("nested-loop", _SCANNED).total(_FEW, _SHORT)
     return _Base(
@@ -143,30 +127,36 @@ def _point(size: int, base: _Base) -> _Point:
     return _Point(size, tree, merged, often, compare, compare_run)
 
 
-def _measured(name: str, size: int, base: _Base, **parameters: Any) -> tuple[_Steps, float, float]:
-    """The steps of a structure, what a further match costs, and how timed steps were scaled."""
+def _measured(name: str, size: int, base: _Base, **parameters: Any) -> tuple[Cost, float, float]:
+    """The steps of a structure, the cost of a further match, and the scale of timed steps."""
     timed = _Bench(name, size, steps=True, **parameters)
     rate = min(_MANY, 2.0**size / 4)
     few, many = timed.steps(_FEW), timed.steps(rate, part=False)
     total = _Bench(name, size, **parameters).total(_FEW)
-    steps = _Steps(
+    steps = Cost(
         search=max(1.0, few["search"] - base.clock - base.start),
         delete=max(0.0, few["delete"] - base.clock),
         insert=max(1.0, few["insert"] - base.clock),
         merge=few["merge"],
     )
-    scaled, factor = steps.scaled(total - base.window)
+    scaled, factor = _scaled(steps, total - base.window)
     per_match = max(0.1, factor * (many["search"] - few["search"]) / (rate - _FEW))
     return scaled, per_match, factor
+
+
+def _scaled(steps: Cost, total: float) -> tuple[Cost, float]:
+    """Steps that add up to the time of an untimed join, and the factor."""
+    factor = min(max(max(total, 1.0) / steps.total, 0.5), 1.5)
+    return Cost(*(factor * part for part in astuple(steps))), factor
 
 
 class _Bench:
     """A join with full windows of ``2 ** size`` rows on both sides, ready to be timed.
 
     Other work on the machine interrupts. So a join is timed by the processor time of its thread,
-    and the best time counts. Steps look at a clock on the wall: they are timed in pieces so short
-    that most are not interrupted, and the median counts. Merges are not in every piece: they are
-    summed, and the best sum counts.
+    and the best time counts. Steps use wall-clock time: they are timed in pieces so short that most
+    are not interrupted, and the median counts. Merges are not in every piece, so they are summed,
+    and the best sum counts.
     """
 
     def __init__(self, name: str, size: int, *, steps: bool = False, **parameters: Any) -> None:
@@ -179,14 +169,14 @@ class _Bench:
         self._run(max(2, self._rows // _PART), None)  # so that rows have begun to leave
 
     def _feed(self, tuples: int, rate: float | None) -> tuple[Array, Array, Array, Array]:
-        """As many tuples of either side; without a rate they look nothing up."""
+        """Equally many tuples of both sides; without a rate they search for nothing."""
         keys = self._random.integers(0, _SPAN, tuples)
         reach = -1 if rate is None else int(_SPAN * rate / self._rows / 2)
         sides = self._random.permutation(np.arange(tuples) & 1)
         return sides, keys, keys - reach, keys + reach
 
     def _run(self, tuples: int, rate: float | None) -> float:
-        """Join some more; gives nanoseconds per tuple."""
+        """Join some more tuples; return nanoseconds per tuple."""
         feed = self._feed(tuples, rate)
         begin = time.thread_time_ns()
         for _ in self._join.run(*feed):
@@ -196,7 +186,7 @@ class _Bench:
         return took / tuples
 
     def _times(self, least: int) -> tuple[int, range]:
-        """How many tuples to time at once, and how often."""
+        """How many tuples to time at once, and how many times."""
         tuples = max(least, self._rows // _PART)
         return tuples, range(max(_REPEATS, _TIMED // tuples))
 
@@ -206,16 +196,16 @@ class _Bench:
         return min(self._run(tuples, rate) for _ in times)
 
     def steps(self, rate: float | None, *, part: bool = True) -> dict[str, float]:
-        """Nanoseconds per tuple and step, as the join says.
+        """Nanoseconds per tuple and step, as reported by the join.
 
-        Merges are not wholly in it unless a ``part`` of the window is timed.
+        Merges are incomplete unless a ``part`` of the window is timed.
         """
         tuples, times = self._times(_SHORT) if part else (_SHORT, range(_REPEATS))
         piece = min(_PIECE, tuples)
         parts = [[self._one(piece, rate) for _ in range(tuples // piece)] for _ in times]
-        pieces = [found for each in parts for found in each]
-        merges = [fmean(found["merge"] for found in each) for each in parts]
-        middle = {step: median(found[step] for found in pieces) for step in pieces[0]}
+        pieces = [costs for each in parts for costs in each]
+        merges = [fmean(costs["merge"] for costs in each) for each in parts]
+        middle = {step: median(costs[step] for costs in pieces) for step in pieces[0]}
         return {**middle, "merge": min(merges)}
 
     def _one(self, tuples: int, rate: float | None) -> dict[str, float]:
@@ -252,7 +242,7 @@ def _constants(base: _Base, points: Sequence[_Point]) -> Constants:
 
 
 def _with_runs(known: Constants, rows: Sequence[float], points: Sequence[_Point]) -> Constants:
-    """Add what the immutable tree and merging cost."""
+    """Add the costs of the immutable tree and of merging."""
     half = _RATIO / 2
     run = [p.compare_run - half * at(known.compare, n) for p, n in zip(points, rows, strict=True)]
     compare_run = _table(rows, run)
@@ -264,7 +254,7 @@ def _with_runs(known: Constants, rows: Sequence[float], points: Sequence[_Point]
         - _FEW * (at(compare_run, count) + half * at(known.compare, count))
         for point, count in zip(points, rows, strict=True)
     ]
-    # A merge costs a / m + b per tuple: two merge ratios give a, and one of them b.
+    # A merge costs a / m + b per tuple: two merge ratios determine a and b.
     many, few = 1 / _SMALL, 1 / _RATIO
     a = [max(0.1, (p.merge_often - p.merged.merge) / (many - few)) for p in points]
     b = [max(0.0, p.merged.merge - few * cost) for p, cost in zip(points, a, strict=True)]
@@ -278,19 +268,16 @@ def _with_runs(known: Constants, rows: Sequence[float], points: Sequence[_Point]
 
 
 def _per_node(trees: Sequence[Tree], searches: Sequence[float]) -> Table:
-    """λ by the nodes of a level, from what searches of trees of ascending size cost."""
-    found: list[tuple[float, float]] = []
+    """λ by the nodes of a level, from the costs of searches in trees of ascending size."""
+    costs: list[tuple[float, float]] = []
     for tree, search in zip(trees, searches, strict=True):
-        if not found:
-            cost = search / tree.height
-        else:
-            cost = search - tree.inner.visit(tuple(found))
-        found.append((math.log2(tree.leaves), max(cost, 1.0)))
-    return _rising(found)
+        cost = search - tree.inner.visit(tuple(costs)) if costs else search / tree.height
+        costs.append((math.log2(tree.leaves), max(cost, 1.0)))
+    return _rising(costs)
 
 
 def _left_over(leaves: Sequence[float], costs: Sequence[float], inner: Sequence[float]) -> Table:
-    """What is left for a leaf of what a step costs."""
+    """The rest of each step's cost, after the inner nodes: the cost of a leaf."""
     return _table(leaves, [max(1.0, c - i) for c, i in zip(costs, inner, strict=True)])
 
 

@@ -2,15 +2,15 @@
 
     abs(left.price - right.price) <= 0.05          Call(LE, Call(ABS, Call(SUB, …)), Literal)
 
-Columns know their side, literals are exact (a number with a point is a Decimal until it meets a
-floating column), everything else is a call. Python operators build the same trees that the parser
-builds. ``str()`` gives SQL text that parses back to an equal tree.
+Columns know their side. Literals are exact: a number with a point is a Decimal until it meets a
+floating column. Everything else is a call. Python operators build the same trees as the parser, and
+``str()`` returns SQL text that parses back to an equal tree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -28,7 +28,7 @@ Value = int | Decimal | str | bool | Interval | None
 
 
 class Function(Enum):
-    """Everything an expression can call. The value is its SQL spelling."""
+    """Every function and operator of an expression. The value is its SQL spelling."""
 
     OR = "OR"
     AND = "AND"
@@ -106,8 +106,18 @@ _PRECEDENCE = {
 }
 
 
+def _operator(function: Function) -> Callable[[Expression, Any], Expression]:
+    """A Python operator that builds a call."""
+    return lambda self, other: Call(function, (self, literal(other)))
+
+
+def _reflected(function: Function) -> Callable[[Expression, Any], Expression]:
+    """The same, for a plain value on the left."""
+    return lambda self, other: Call(function, (literal(other), self))
+
+
 class Expression:
-    """A node of the tree. Compare with ``==`` builds a tree too; use ``same`` to test equality."""
+    """A node of the tree. ``==`` builds a tree too; use ``same`` to test equality."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
@@ -130,8 +140,8 @@ class Expression:
 
     def columns(self, side: Side) -> list[str]:
         """Names of the side's columns, each once, in order of appearance."""
-        found = (n.name for n in self.walk() if isinstance(n, Column) and n.side is side)
-        return list(dict.fromkeys(found))
+        names = (n.name for n in self.walk() if isinstance(n, Column) and n.side is side)
+        return list(dict.fromkeys(names))
 
     def __bool__(self) -> bool:
         raise PredicateError(
@@ -139,29 +149,22 @@ class Expression:
             "and write a < b and b < c as (a < b) & (b < c)"
         )
 
-    def __add__(self, other: Any) -> Expression:
-        return Call(Function.ADD, (self, literal(other)))
-
-    def __radd__(self, other: Any) -> Expression:
-        return Call(Function.ADD, (literal(other), self))
-
-    def __sub__(self, other: Any) -> Expression:
-        return Call(Function.SUB, (self, literal(other)))
-
-    def __rsub__(self, other: Any) -> Expression:
-        return Call(Function.SUB, (literal(other), self))
-
-    def __mul__(self, other: Any) -> Expression:
-        return Call(Function.MUL, (self, literal(other)))
-
-    def __rmul__(self, other: Any) -> Expression:
-        return Call(Function.MUL, (literal(other), self))
-
-    def __truediv__(self, other: Any) -> Expression:
-        return Call(Function.DIV, (self, literal(other)))
-
-    def __mod__(self, other: Any) -> Expression:
-        return Call(Function.MOD, (self, literal(other)))
+    __add__ = _operator(Function.ADD)
+    __radd__ = _reflected(Function.ADD)
+    __sub__ = _operator(Function.SUB)
+    __rsub__ = _reflected(Function.SUB)
+    __mul__ = _operator(Function.MUL)
+    __rmul__ = _reflected(Function.MUL)
+    __truediv__ = _operator(Function.DIV)
+    __mod__ = _operator(Function.MOD)
+    __lt__ = _operator(Function.LT)
+    __le__ = _operator(Function.LE)
+    __gt__ = _operator(Function.GT)
+    __ge__ = _operator(Function.GE)
+    __eq__ = _operator(Function.EQ)  # type: ignore[assignment]
+    __ne__ = _operator(Function.NE)  # type: ignore[assignment]
+    __and__ = _operator(Function.AND)
+    __or__ = _operator(Function.OR)
 
     def __neg__(self) -> Expression:
         return negated(self)
@@ -169,37 +172,12 @@ class Expression:
     def __abs__(self) -> Expression:
         return Call(Function.ABS, (self,))
 
-    def __lt__(self, other: Any) -> Expression:
-        return Call(Function.LT, (self, literal(other)))
-
-    def __le__(self, other: Any) -> Expression:
-        return Call(Function.LE, (self, literal(other)))
-
-    def __gt__(self, other: Any) -> Expression:
-        return Call(Function.GT, (self, literal(other)))
-
-    def __ge__(self, other: Any) -> Expression:
-        return Call(Function.GE, (self, literal(other)))
-
-    def __eq__(self, other: Any) -> Expression:  # type: ignore[override]
-        return Call(Function.EQ, (self, literal(other)))
-
-    def __ne__(self, other: Any) -> Expression:  # type: ignore[override]
-        return Call(Function.NE, (self, literal(other)))
-
-    def __and__(self, other: Any) -> Expression:
-        return Call(Function.AND, (self, literal(other)))
-
-    def __or__(self, other: Any) -> Expression:
-        return Call(Function.OR, (self, literal(other)))
-
     def __invert__(self) -> Expression:
         return Call(Function.NOT, (self,))
 
     def between(self, low: Any, high: Any) -> Expression:
         """``low <= self AND self <= high``."""
-        parts = (Call(Function.GE, (self, literal(low))), Call(Function.LE, (self, literal(high))))
-        return Call(Function.AND, parts)
+        return Call(Function.AND, (self >= low, self <= high))
 
     def is_null(self) -> Expression:
         """Whether the value is NULL."""
@@ -224,7 +202,7 @@ class Column(Expression):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Literal(Expression):
-    """A constant."""
+    """A constant value."""
 
     value: Value
 
@@ -274,20 +252,22 @@ def _render(call: Call) -> str:
         return f"{_wrap(args[0], 5)} IS NULL"
     if function in _PRECEDENCE:
         level = _PRECEDENCE[function]
-        # Right operands are wrapped at the same level, so that the tree parses back as it is.
+        # Wrap right operands at the same level too, so that the text parses back to this tree.
         return f"{_wrap(args[0], level)} {function.value} {_wrap(args[1], level + 1)}"
     return f"{function.value}({', '.join(map(str, args))})"
 
 
 def _wrap(node: Expression, level: int) -> str:
-    negative = isinstance(node, Literal) and str(node).startswith("-")
-    below = isinstance(node, Call) and _PRECEDENCE.get(node.function, 9) < level
-    comparison = isinstance(node, Call) and level == 4 and _PRECEDENCE.get(node.function, 9) == 4
-    return f"({node})" if below or negative or comparison else str(node)
+    if isinstance(node, Call):
+        own = _PRECEDENCE.get(node.function, 9)
+        wrapped = own < level or own == level == 4  # comparisons do not chain
+    else:
+        wrapped = isinstance(node, Literal) and str(node).startswith("-")
+    return f"({node})" if wrapped else str(node)
 
 
 def negated(node: Expression) -> Expression:
-    """Minus the node; of a number, the negative number."""
+    """The negative of a node; a number becomes its negative."""
     value = node.value if isinstance(node, Literal) else None
     if isinstance(value, int | Decimal | Interval) and not isinstance(value, bool):
         return Literal(-value)
@@ -304,16 +284,14 @@ def literal(value: Any) -> Expression:
     """Turn a Python value into a literal; expressions pass through."""
     if isinstance(value, Expression):
         return value
-    if value is None or isinstance(value, bool | int | str | Interval):
+    if value is None or isinstance(value, bool | int | str | Interval | Decimal):
         return Literal(value)
     if isinstance(value, timedelta):
         return Literal(Interval.of(value))
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise PredicateError(f"{value!r} cannot stand in a predicate; write a finite number")
+            raise PredicateError(f"{value!r} is not allowed in a predicate; write a finite number")
         return Literal(Decimal(repr(float(value))))
-    if isinstance(value, Decimal):
-        return Literal(value)
     if hasattr(value, "item"):
         return literal(value.item())
     raise PredicateError(

@@ -1,16 +1,19 @@
-"""From a condition to terms: what of a conjunct an index can serve.
+"""From a condition to terms: the conjuncts that an index can serve.
 
-NOT is moved inwards, constants are folded and taken off sums, and a linear comparison that mixes
-the sides is regrouped as (left part) - (right part) against its constants. What fits no term stays
-a residual.
+NOT is moved inwards, constants are folded and split off sums, and a linear comparison that mixes
+the sides is regrouped as (left part) - (right part) against its constants. A conjunct that fits no
+term stays a residual.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from itertools import product
+from typing import Any
 
 from thetastream.condition.expression import Call, Expression, Function, Literal
 from thetastream.condition.term import Arm, Bound, Compare, Constant, Difference, Term, edges, exact
@@ -46,40 +49,35 @@ def push_not(node: Expression) -> Expression:
 
 
 def as_term(node: Expression, text: str) -> Term | None:
-    """The term a conjunct says, or None when it is a residual."""
+    """The term that expresses a conjunct; None if it is a residual."""
     if not isinstance(node, Call):
         return None
-    if node.function is Function.OR:
-        return _any_of([as_term(arg, text) for arg in node.args])
-    if node.function is Function.AND:
+    if node.function in (Function.AND, Function.OR):
         parts = [as_term(arg, text) for arg in node.args]
-        known = [part for part in parts if part is not None]
-        same = len(known) == len(parts) and len({part.pair for part in known}) == 1
-        return reduce(both, known) if same else None
+        terms = [part for part in parts if part is not None]
+        if len(terms) < len(parts) or len({term.pair for term in terms}) != 1:
+            return None
+        return reduce(both if node.function is Function.AND else _either, terms)
     if not node.function.compares:
         return None
     a, b = node.args
     op: Function = node.function
     if isinstance(b, Call) and b.function is Function.ABS and isinstance(fold(a), Literal):
         a, b, op = b, a, op.flip()
-    bound = fold(b)
     if isinstance(a, Call) and a.function is Function.ABS and len(a.sides()) == 2:
-        return _absolute(a.args[0], op, bound, text)
+        return _absolute(a.args[0], op, fold(b), text)
     if len(a.sides()) == 1 and len(b.sides()) == 1:
         return _one_against_one(a, op, b)
     return _linear(a, op, b)
 
 
-def _any_of(parts: list[Term | None]) -> Term | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts) or len({part.pair for part in known}) != 1:
-        return None
-    arms = tuple(dict.fromkeys(arm for part in known for arm in part.arms))
-    return Term(known[0].left, known[0].right, arms)
+def _either(a: Term, b: Term) -> Term:
+    """The term that holds if one of two holds; they compare the same expressions."""
+    return Term(a.left, a.right, tuple(dict.fromkeys(a.arms + b.arms)))
 
 
 def both(a: Term, b: Term) -> Term:
-    """The term that holds when both do; they compare the same expressions."""
+    """The term that holds if two hold; they compare the same expressions."""
     arms = tuple(tuple(dict.fromkeys(x + y)) for x, y in product(a.arms, b.arms))
     return Term(a.left, a.right, arms)
 
@@ -92,7 +90,7 @@ def _one_against_one(a: Expression, op: Function, b: Expression) -> Term:
 
 
 def _peel(node: Expression) -> tuple[Expression, Constant | None]:
-    """Take one constant off a sum: ``r.x - 5`` is ``(r.x, -5)``."""
+    """Split one constant off a sum: ``r.x - 5`` is ``(r.x, -5)``."""
     if isinstance(node, Call) and node.function in (Function.ADD, Function.SUB):
         a, b = node.args[0], fold(node.args[1])
         if (value := _constant(b)) is not None and _constant(a) is None:
@@ -139,33 +137,22 @@ def _absolute(inner: Expression, op: Function, bound: Expression, text: str) -> 
 
 
 def _linear(a: Expression, op: Function, b: Expression) -> Term | None:
-    """A linear comparison that mixes the sides: regrouped as difference against a constant."""
-    split = _split(a, 1)
-    other = _split(b, -1)
-    if split is None or other is None:
+    """A linear comparison that mixes the sides, regrouped as a difference against a constant."""
+    first, second = _split(a, 1), _split(b, -1)
+    if first is None or second is None:
         return None
-    whole = split.plus(other)
-    if not whole.left or not whole.right:
+    whole = first.plus(second)
+    if not whole.left or not whole.right or (value := whole.bound()) is None:
         return None
     left, right, minuend = whole.pair()
-    value = whole.bound()
-    if value is None:
-        return None
-    edge = Bound(value, op in (Function.LT, Function.GT))
-    if op in (Function.LE, Function.LT):
-        conditions: Arm = (Difference(minuend, None, edge),)
-    elif op in (Function.GE, Function.GT):
-        conditions = (Difference(minuend, edge, None),)
-    elif op is Function.EQ:
-        conditions = (Difference(minuend, edge, edge),)
-    else:
-        below, above = Bound(value, True), Bound(value, True)
-        return Term(
-            left,
-            right,
-            ((Difference(minuend, None, below),), (Difference(minuend, above, None),)),
-        )
-    return Term(left, right, (conditions,))
+    edge = Bound(value, op in (Function.LT, Function.GT, Function.NE))
+    below, above = Difference(minuend, None, edge), Difference(minuend, edge, None)
+    arms: dict[Function, tuple[Arm, ...]] = {
+        Function.EQ: ((Difference(minuend, edge, edge),),),
+        Function.NE: ((below,), (above,)),
+    }
+    one_sided = below if op in (Function.LE, Function.LT) else above
+    return Term(left, right, arms.get(op, ((one_sided,),)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +169,7 @@ class _Split:
         )
 
     def pair(self) -> tuple[Expression, Expression, Side]:
-        """Left part, right part and the minuend, so that the sum is ``minuend - other``."""
+        """Left part, right part and minuend, such that the sum is ``minuend - other``."""
         minuend = Side.RIGHT if self.left[0][0] < 0 < self.right[0][0] else Side.LEFT
         signs = (1, -1) if minuend is Side.LEFT else (-1, 1)
         return _sum(self.left, signs[0]), _sum(self.right, signs[1]), minuend
@@ -209,7 +196,7 @@ def _sum(addends: tuple[tuple[int, Expression], ...], sign: int) -> Expression:
 
 
 def _split(node: Expression, sign: int) -> _Split | None:
-    """Split a linear expression by side; None when it is not linear in both."""
+    """Split a linear expression by side; None if it is not linear in both."""
     sides = node.sides()
     if not sides:
         value = _constant(fold(node))
@@ -218,11 +205,9 @@ def _split(node: Expression, sign: int) -> _Split | None:
         base, shift = _peel(node)
         constants = () if shift is None else (shift if sign > 0 else -shift,)
         addend = ((sign, base),)
-        if sides == {Side.LEFT}:
-            return _Split(left=addend, constants=constants)
-        return _Split(right=addend, constants=constants)
-    if not isinstance(node, Call):
-        return None
+        left = sides == {Side.LEFT}
+        return _Split(addend if left else (), () if left else addend, constants)
+    assert isinstance(node, Call)
     if node.function is Function.NEG:
         return _split(node.args[0], -sign)
     if node.function not in (Function.ADD, Function.SUB):
@@ -241,18 +226,19 @@ def fold(node: Expression) -> Expression:
         return Literal(-values[0])
     if len(values) != 2 or None in values or any(isinstance(v, Interval) for v in values):
         return node
-    a, b = values
-    if node.function is Function.ADD:
-        return Literal(a + b)  # type: ignore[operator]
-    if node.function is Function.SUB:
-        return Literal(a - b)  # type: ignore[operator]
-    if node.function is Function.MUL:
-        return Literal(a * b)  # type: ignore[operator]
-    return node
+    operate = _ARITHMETIC.get(node.function)
+    return node if operate is None else Literal(operate(*values))
+
+
+_ARITHMETIC: dict[Function, Callable[[Any, Any], Any]] = {
+    Function.ADD: operator.add,
+    Function.SUB: operator.sub,
+    Function.MUL: operator.mul,
+}
 
 
 def refuse_empty(term: Term, text: str) -> None:
-    """A band whose lower edge lies above its upper one, in every arm, is a slip of the pen."""
+    """Refuse a band whose lower edge lies above its upper one in every arm."""
     if all(map(_is_empty, term.arms)):
         raise PredicateError(
             f"the band is empty: {term} never holds; exchange its bounds or widen it", text
@@ -260,7 +246,7 @@ def refuse_empty(term: Term, text: str) -> None:
 
 
 def _is_empty(arm: Arm) -> bool:
-    found = [edge for condition in arm for edge in edges(condition, exact)]
-    lows = [value for value, low in found if low]
-    highs = [value for value, low in found if not low]
+    bounds = [edge for condition in arm for edge in edges(condition, exact)]
+    lows = [value for value, low in bounds if low]
+    highs = [value for value, low in bounds if not low]
     return bool(lows and highs) and max(lows) > min(highs)

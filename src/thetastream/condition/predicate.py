@@ -1,4 +1,4 @@
-"""What a match is: a conjunction of terms, and what no term can say.
+"""What a match is: a conjunction of terms, plus residuals that no term can express.
 
 A *term* compares one expression over the left row with one over the right row. Its conditions are
 kept as they were written, because floating arithmetic rounds: ``l.x - r.x <= 5`` and
@@ -9,10 +9,10 @@ kept as they were written, because floating arithmetic rounds: ``l.x - r.x <= 5`
     Term(l.x, r.x):         Term(l.y, r.y):    residual: evaluated on candidate pairs
       -5 <= l - r <= 5        l < r + 2
 
-A conjunct over one side only is a *filter*: rows that fail it match nothing. An OR of conditions on
-the same two expressions is one term with several *arms*.
+A conjunct over one side is a *filter*: rows that fail it match nothing. An OR of conditions on the
+same two expressions is one term with several *arms*.
 
-Exactness, in short: integers, decimals and times are compared exactly, without overflow. Floating
+Exactness: integers, decimals and times are compared exactly, without overflow. Floating
 values are compared as 64-bit IEEE numbers, each condition evaluated as written, NaN above every
 number and equal to itself, -0.0 equal to 0.0. A linear expression that mixes the sides is first
 regrouped as (left part) - (right part) against its constants. NULL makes a condition unknown.
@@ -33,7 +33,7 @@ from thetastream.side import Side
 
 @dataclass(frozen=True, eq=False)
 class Predicate:
-    """A join condition, taken apart into terms, residuals and filters.
+    """A join condition, split into terms, residuals and filters.
 
     >>> p = Predicate.parse("abs(l.x - r.x) <= 5 AND l.y < r.y")
     >>> [str(t) for t in p.terms]
@@ -52,7 +52,7 @@ class Predicate:
 
     @classmethod
     def of(cls, on: str | Predicate | Expression) -> Predicate:
-        """Take text, a Python expression, or a predicate as it is."""
+        """Accept text, a Python expression, or a predicate."""
         if isinstance(on, Predicate):
             return on
         if isinstance(on, Expression):
@@ -62,9 +62,7 @@ class Predicate:
     def __post_init__(self) -> None:
         missing = {Side.LEFT, Side.RIGHT} - self.expression.sides()
         if missing:
-            names = " and ".join(
-                f"{side.value} ({side.alias}.…)" for side in Side if side in missing
-            )
+            names = " and ".join(f"{s.value} ({s.alias}.…)" for s in Side if s in missing)
             raise PredicateError(
                 f"a join predicate must use columns of both sides; {names} does not occur",
                 self.text,
@@ -82,7 +80,7 @@ class Predicate:
         return self._parts[1]
 
     def filters(self, side: Side) -> tuple[Expression, ...]:
-        """Conjuncts over this side alone; those over no column at all count as left."""
+        """Conjuncts over this side alone; those over no column count as left."""
         return tuple(f for f in self._parts[2] if (f.sides() or {Side.LEFT}) == {side})
 
     @cached_property
@@ -95,17 +93,16 @@ class Predicate:
                 filters.append(conjunct)
             elif (term := as_term(conjunct, self.text)) is None:
                 residuals.append(conjunct)
-            elif term.pair in terms:
-                terms[term.pair] = both(terms[term.pair], term)
             else:
-                terms[term.pair] = term
+                known = terms.get(term.pair)
+                terms[term.pair] = term if known is None else both(known, term)
         for term in terms.values():
             refuse_empty(term, self.text)
         return tuple(terms.values()), tuple(residuals), tuple(filters)
 
     @cached_property
     def is_symmetric(self) -> bool:
-        """Whether ``(a, b)`` matches exactly when ``(b, a)`` does; found for plain bands only."""
+        """Whether ``(a, b)`` matches exactly if ``(b, a)`` does; detected for plain bands."""
         if self.residuals or self._parts[2]:
             return False
         return all(
@@ -128,7 +125,7 @@ class Predicate:
 
 
 def _self_mirrored(arm: Arm) -> bool:
-    """Whether exchanging the sides leaves an arm as it is."""
+    """Whether exchanging the sides leaves an arm unchanged."""
     for condition in arm:
         if isinstance(condition, Compare):
             if condition.op not in (Function.EQ, Function.NE) or condition != condition.mirrored():

@@ -66,7 +66,7 @@ def parse(text: str) -> Expression:
 
 
 def parse_tree(text: str) -> Any:
-    """The tree of a condition as sqlglot reads it."""
+    """Parse a condition into sqlglot's tree."""
     if not isinstance(text, str):
         raise PredicateError(
             f"expected SQL text such as 'abs(l.x - r.x) <= 5', a Predicate or an expression; "
@@ -93,7 +93,7 @@ def _unparsable(error: sqlglot.errors.ParseError, text: str) -> PredicateError:
 
 
 class _Reader:
-    """Turns sqlglot's tree into ours; holds the text so that errors can point into it."""
+    """Turns sqlglot's tree into ours; keeps the text so that errors can point into it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -120,9 +120,7 @@ class _Reader:
             return Call(_BINARY[kind], (self.read(node.this), self.read(node.expression)))
         if kind in _UNARY:
             operand = self.read(node.this)
-            if kind is exp.Neg:
-                return negated(operand)
-            return Call(_UNARY[kind], (operand,))
+            return negated(operand) if kind is exp.Neg else Call(_UNARY[kind], (operand,))
         if kind in _VARIADIC:
             return Call(_VARIADIC[kind], tuple(map(self.read, [node.this, *node.expressions])))
         names = ", ".join(f.value.lower() for f in [*_UNARY.values(), *_VARIADIC.values()])
@@ -136,7 +134,7 @@ class _Reader:
         side, name = node.table, node.name
         if node.args.get("db"):
             raise self._error(
-                f"{node.sql(dialect='spark')!r} reads a field of a struct; put it into a column "
+                f"{node.sql(dialect='spark')!r} reads a field of a struct; copy it into a column "
                 "of its own first",
                 node,
             )
@@ -189,17 +187,18 @@ class _Reader:
     def _case(self, node: exp.Case) -> Expression:
         if node.this is not None:
             raise self._error("write CASE WHEN condition THEN …, not CASE value WHEN …", node)
-        default = node.args.get("default")
-        result = self.read(default) if default is not None else Literal(None)
+        result = self._otherwise(node.args.get("default"))
         for branch in reversed(node.args["ifs"]):
             test, then = self.read(branch.this), self.read(branch.args["true"])
             result = Call(Function.IF, (test, then, result))
         return result
 
     def _if(self, node: exp.If) -> Expression:
-        otherwise = node.args.get("false")
-        last = self.read(otherwise) if otherwise is not None else Literal(None)
+        last = self._otherwise(node.args.get("false"))
         return Call(Function.IF, (self.read(node.this), self.read(node.args["true"]), last))
+
+    def _otherwise(self, node: exp.Expression | None) -> Expression:
+        return Literal(None) if node is None else self.read(node)
 
     def _concat(self, node: exp.Concat) -> Expression:
         parts = [self.read(part) for part in node.expressions]

@@ -1,8 +1,7 @@
 """Terms: one expression over the left row compared with one over the right row.
 
-A term is an OR of *arms*, an arm an AND of conditions. Conditions are kept as they were written,
-because floating arithmetic rounds: ``l.x - r.x <= 5`` and ``l.x <= r.x + 5`` differ in the last
-digit, and each is answered exactly as it stands.
+A term is an OR of *arms*, an arm an AND of conditions. Conditions stay as they were written
+(``predicate.py`` says why).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Constant = int | Decimal | Interval
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One edge of a band; a strict edge is not part of it."""
+    """One edge of a band, which excludes a strict edge."""
 
     value: Constant
     strict: bool = False
@@ -29,11 +28,16 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``left + left_shift  op  right + right_shift``; a shift of None is no addition at all."""
+    """``left + left_shift  op  right + right_shift``; None means no addition."""
 
     op: Function
     left_shift: Constant | None = None
     right_shift: Constant | None = None
+
+    @property
+    def constants(self) -> list[Constant]:
+        """The constants of the condition."""
+        return [shift for shift in (self.left_shift, self.right_shift) if shift is not None]
 
     def shift(self, side: Side) -> Constant | None:
         """The constant added to the side's expression."""
@@ -58,20 +62,23 @@ class Difference:
     low: Bound | None
     high: Bound | None
 
+    @property
+    def constants(self) -> list[Constant]:
+        """The constants of the condition."""
+        return [bound.value for bound in (self.low, self.high) if bound is not None]
+
     def mirrored(self) -> Difference:
         """The same condition with the sides exchanged."""
         return Difference(self.minuend.other, self.low, self.high)
 
     def render(self, left: Expression, right: Expression) -> str:
         """SQL text of the condition."""
-        pair = (left, right) if self.minuend is Side.LEFT else (right, left)
-        middle = Call(Function.SUB, pair)
-        parts = []
-        if self.low is not None:
-            parts.append(f"{middle} {'>' if self.low.strict else '>='} {Literal(self.low.value)}")
-        if self.high is not None:
-            parts.append(f"{middle} {'<' if self.high.strict else '<='} {Literal(self.high.value)}")
-        return " AND ".join(parts)
+        difference = left - right if self.minuend is Side.LEFT else right - left
+        return " AND ".join(
+            f"{difference} {sign if bound.strict else sign + '='} {Literal(bound.value)}"
+            for bound, sign in ((self.low, ">"), (self.high, "<"))
+            if bound is not None
+        )
 
 
 Condition = Compare | Difference
@@ -92,7 +99,7 @@ class Term:
 
     @property
     def pair(self) -> tuple[object, object]:
-        """A hashable name of the two expressions."""
+        """A hashable identity of the two expressions."""
         return (self.left.key(), self.right.key())
 
     @property
@@ -103,7 +110,8 @@ class Term:
     @property
     def is_band(self) -> bool:
         """Whether a value of one side meets a bounded interval of the other."""
-        return len(self.arms) == 1 and self._bounds()[0] and self._bounds()[1]
+        kinds = {low for condition in self.arms[0] for _, low in edges(condition, exact)}
+        return len(self.arms) == 1 and len(kinds) == 2
 
     @property
     def is_interval(self) -> bool:
@@ -111,18 +119,6 @@ class Term:
         return len(self.arms) == 1 and not any(
             isinstance(c, Compare) and c.op is Function.NE for c in self.arms[0]
         )
-
-    def _bounds(self) -> tuple[bool, bool]:
-        low = high = False
-        for condition in self.arms[0]:
-            if isinstance(condition, Difference):
-                flipped = condition.minuend is Side.RIGHT
-                has = (condition.low is not None, condition.high is not None)
-                low, high = low or has[flipped], high or has[not flipped]
-            else:
-                low = low or condition.op in (Function.GE, Function.GT, Function.EQ)
-                high = high or condition.op in (Function.LE, Function.LT, Function.EQ)
-        return low, high
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Term) and (self.pair, self.arms) == (other.pair, other.arms)
@@ -143,7 +139,7 @@ class Term:
 def edges(
     condition: Condition, scale: Callable[[Constant], Fraction]
 ) -> list[tuple[Fraction, bool]]:
-    """Constant edges that a condition sets to ``left - right``, as ``(value, is a lower edge)``."""
+    """Constant edges that a condition sets for ``left - right``: ``(value, is a lower edge)``."""
     if isinstance(condition, Difference):
         sign = 1 if condition.minuend is Side.LEFT else -1
         bounds = ((condition.low, True), (condition.high, False))

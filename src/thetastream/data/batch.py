@@ -1,7 +1,7 @@
-"""Arrow values to NumPy keys: the edge where types end and int64 begins.
+"""Arrow values to NumPy keys: behind this module, everything is int64.
 
-NULL never becomes a key: it is reported in a mask. Conversion is exact or an error that says which
-value does not fit.
+NULL never becomes a key; a mask reports it. Conversion is exact, or an error that names the value
+that does not fit.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ _BIAS = np.int64(-(2**63))
 
 
 def to_keys(values: pa.Array, domain: Domain, what: str = "key") -> tuple[Array, Mask | None]:
-    """Keys of the values, and where they are not NULL (None when they all are not).
+    """Keys of the values, and where they are not NULL (None if there are no NULLs).
 
-    Keys are a fresh, writable array; under the mask's gaps they mean nothing.
+    Keys are a fresh, writable array; those of NULLs are meaningless.
     """
     values = plain(values)
-    valid = None
-    if values.null_count:
-        valid = values.is_valid().to_numpy(zero_copy_only=False)
     convert = _CONVERT.get(domain.kind)
     if convert is None:
         convert = _from_temporal if domain.kind.is_temporal else _from_integers
-    return convert(values, domain, what), valid
+    return convert(values, domain, what), valid_mask(values)
+
+
+def valid_mask(values: pa.Array) -> Mask | None:
+    """Where values are not NULL; None if there are no NULLs."""
+    return values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -53,8 +55,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 def _numpy(values: pa.Array, dtype: str) -> NDArray[np.generic]:
     """A fresh array; NULLs become zero."""
     if values.null_count:
-        zero = pa.scalar(0, pa.int64()).cast(values.type)
-        values = values.fill_null(zero)
+        values = values.fill_null(pa.scalar(0, pa.int64()).cast(values.type))
     return np.array(values.to_numpy(zero_copy_only=False), dtype=dtype)
 
 
@@ -80,7 +81,7 @@ def _from_floats(values: pa.Array, domain: Domain, what: str) -> Array:
 
 
 def to_floats(values: pa.Array) -> NDArray[np.float64]:
-    """Numbers as 64-bit floats: decimals as unscaled / 10^scale; NULLs as zero."""
+    """Numbers as 64-bit floats; decimals as unscaled / 10^scale, NULLs as zero."""
     if pat.is_decimal(values.type):
         unscaled = _unscaled(values, "value").astype(np.float64)
         return unscaled / np.float64(10.0**values.type.scale)
@@ -99,20 +100,20 @@ def float_keys(numbers: NDArray[np.float64]) -> Array:
 
 
 def keys_to_floats(keys: Array) -> NDArray[np.float64]:
-    """The doubles behind float keys."""
+    """Invert ``float_keys``."""
     bits = keys ^ ((keys >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
     return np.where(keys == NAN_KEY, np.nan, bits.view(np.float64))
 
 
 def _from_decimals(values: pa.Array, domain: Domain, what: str) -> Array:
-    if not pat.is_decimal(values.type):
-        return _scaled(_from_integers(values, domain, what), 10**domain.scale, what, values)
-    unscaled = _unscaled(values, what)
-    return _scaled(unscaled, 10 ** (domain.scale - values.type.scale), what, values)
+    decimals = pat.is_decimal(values.type)
+    whole = _unscaled(values, what) if decimals else _from_integers(values, domain, what)
+    digits = domain.scale - (values.type.scale if decimals else 0)
+    return _scaled(whole, 10**digits, what, values)
 
 
 def _unscaled(values: pa.Array, what: str) -> Array:
-    """The integers behind decimals, of at most 18 digits."""
+    """The unscaled integers of decimals, of at most 18 digits."""
     if values.type.byte_width != 16:
         try:
             values = values.cast(pa.decimal128(38, values.type.scale))
@@ -157,7 +158,7 @@ def _scaled(keys: Array, factor: int, what: str, values: pa.Array) -> Array:
 
 
 def in_python(values: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Values for people to read; times that Python cannot hold (nanoseconds) as text."""
+    """Values as Python objects; times that Python cannot represent (nanoseconds) as text."""
     try:
         return list(values.to_pylist())
     except (OverflowError, ValueError):
@@ -168,7 +169,7 @@ def in_python(values: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def _shown(values: pa.Array, at: int) -> str:
-    """A value in words, or its number where Python's datetime cannot hold it."""
+    """A value as text, or as a number if Python's datetime cannot represent it."""
     try:
         return str(values[at])
     except (OverflowError, ValueError):
@@ -181,8 +182,7 @@ def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:
     offsets = np.frombuffer(binary.buffers()[1], np.int64)
     offsets = offsets[binary.offset : binary.offset + len(binary) + 1].copy()
     data = binary.buffers()[2]
-    stored = np.zeros(1, np.uint8) if not data else np.frombuffer(data, np.uint8).copy()
-    hash_bytes(stored, offsets, hashes)
+    hash_bytes(np.frombuffer(data or b"\0", np.uint8).copy(), offsets, hashes)
     return hashes
 
 
@@ -195,7 +195,7 @@ _CONVERT: dict[KeyKind, Callable[[pa.Array, Domain, str], Array]] = {
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of several, at least one; a single one is not copied."""
+    """Concatenate batches, at least one; a single one is not copied."""
     if len(batches) == 1:
         return batches[0]
     (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -203,9 +203,9 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str) -> pa.RecordBatch:
-    """One record batch of the agreed schema; SchemaError that names what differs."""
+    """One record batch of the agreed schema; a SchemaError names what differs."""
     if isinstance(data, pa.Table):
-        data = _one_batch(data)
+        data = one_batch(data)
     if not isinstance(data, pa.RecordBatch):
         raise SchemaError(
             f"push takes pyarrow record batches or tables; the {side} side got "
@@ -214,12 +214,11 @@ def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str
     if schema is None:
         _check_first(data.schema, side)
         return data
-    if data.schema.equals(schema):
-        return data
-    return _matched(data, schema, side)
+    return data if data.schema.equals(schema) else _matched(data, schema, side)
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as a single record batch."""
     arrays = [
         pa.concat_arrays(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns
     ]

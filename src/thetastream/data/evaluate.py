@@ -1,8 +1,8 @@
 """Evaluating expressions over whole batches: side expressions, filters and residuals.
 
 Values are Arrow arrays; a literal is an array of one value. Rules (docs/concepts.md): whole numbers
-are 64-bit and an overflow is an error, anything with a floating operand is a 64-bit float, ``/`` is
-always floating, NULL is unknown, NaN is the greatest number and equal to itself.
+are 64-bit and overflow is an error, an operation with a floating operand is a 64-bit float, ``/``
+is always floating, NULL is unknown, NaN is the greatest number and equal to itself.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import LEAST, MOST, Mask
 from thetastream.condition.expression import Call, Column, Expression, Function, Literal
 from thetastream.condition.normalize import fold
-from thetastream.data.batch import plain, to_floats, to_keys
+from thetastream.data.batch import plain, to_floats, to_keys, valid_mask
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
-from thetastream.schema import KeyKind, common_domain, kind_of, tick
+from thetastream.schema import NUMERIC, KeyKind, common_domain, kind_of, tick
 
 Lookup = Callable[[Column], pa.Array]
 
 
 def evaluate(node: Expression, lookup: Lookup, length: int) -> pa.Array:
-    """The values of an expression; ``lookup`` gives a column's values."""
+    """The values of an expression; ``lookup`` returns the values of a column."""
     try:
         values = _value(node, lookup)
     except pa.ArrowInvalid as error:
@@ -40,17 +40,17 @@ def evaluate(node: Expression, lookup: Lookup, length: int) -> pa.Array:
     return _spread(values, length)
 
 
-def true_mask(node: Expression, lookup: Lookup, length: int) -> NDArray[np.bool_]:
+def true_mask(node: Expression, lookup: Lookup, length: int) -> Mask:
     """Where a condition is true (neither false nor unknown)."""
     values = evaluate(node, lookup, length)
     if not pat.is_boolean(values.type):
         raise SchemaError(f"{node}: expected a condition, got values of type {values.type}")
-    mask: NDArray[np.bool_] = values.fill_null(False).to_numpy(zero_copy_only=False)
+    mask: Mask = values.fill_null(False).to_numpy(zero_copy_only=False)
     return mask
 
 
 def type_of(node: Expression, types: Callable[[Column], pa.DataType]) -> pa.DataType:
-    """The type an expression has, found by evaluating it over no rows."""
+    """The type of an expression, from evaluating it over no rows."""
     return evaluate(node, lambda column: pa.nulls(0, types(column)), 0).type
 
 
@@ -71,13 +71,13 @@ def _value(node: Expression, lookup: Lookup) -> pa.Array:
     function = node.function
     if function.compares:
         return _compare(function, args[0], args[1], str(node))
-    if function in _ARITHMETIC:
+    if function in _ARITHMETIC or function is Function.MOD:
         return _arithmetic(function, args[0], args[1], node)
     return _CALLS[function](args, node)
 
 
 def _common(values: pa.Array) -> pa.Array:
-    """Values in a type that all of Arrow's functions take: no views, decimals of 128 bits."""
+    """Cast to a type that all of Arrow's functions accept: no views, decimals of 128 bits."""
     kind = values.type
     if pat.is_string_view(kind):
         return values.cast(pa.large_string())
@@ -95,7 +95,7 @@ def _literal(node: Literal) -> pa.Array:
     if isinstance(value, Interval):
         return pa.array([value.nanoseconds], pa.duration("ns"))
     if isinstance(value, int) and not isinstance(value, bool):
-        if not -(2**63) <= value < 2**63:
+        if not LEAST <= value <= MOST:
             raise DataError(f"{value} does not fit a 64-bit integer")
         return pa.array([value], pa.int64())
     return pa.array([value])
@@ -108,21 +108,13 @@ def _align(a: pa.Array, b: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 # --- Comparisons --------------------------------------------------------------------------------
 
-_COMPARE: dict[Function, Callable[[Any, Any], Any]] = {
-    Function.EQ: np.equal,
-    Function.NE: np.not_equal,
-    Function.LT: np.less,
-    Function.LE: np.less_equal,
-    Function.GT: np.greater,
-    Function.GE: np.greater_equal,
-}
-_ARROW = {
-    Function.EQ: pc.equal,
-    Function.NE: pc.not_equal,
-    Function.LT: pc.less,
-    Function.LE: pc.less_equal,
-    Function.GT: pc.greater,
-    Function.GE: pc.greater_equal,
+_COMPARE: dict[Function, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    Function.EQ: (np.equal, pc.equal),
+    Function.NE: (np.not_equal, pc.not_equal),
+    Function.LT: (np.less, pc.less),
+    Function.LE: (np.less_equal, pc.less_equal),
+    Function.GT: (np.greater, pc.greater),
+    Function.GE: (np.greater_equal, pc.greater_equal),
 }
 
 
@@ -131,11 +123,11 @@ def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
     if pat.is_null(a.type) or pat.is_null(b.type):
         return pa.nulls(len(a), pa.bool_())
     domain = common_domain(a.type, b.type, what)
+    of_keys, of_bytes = _COMPARE[op]
     if domain.kind is KeyKind.BYTES:
-        return _ARROW[op](*_one_text_type(a, b))
-    x, x_valid = to_keys(a, domain, what)
-    y, y_valid = to_keys(b, domain, what)
-    return pa.array(_COMPARE[op](x, y), mask=_either_null(x_valid, y_valid))
+        return of_bytes(*_one_text_type(a, b))
+    keys = [to_keys(values, domain, what)[0] for values in (a, b)]
+    return pa.array(of_keys(*keys), mask=_null_mask(a, b))
 
 
 def _one_text_type(*values: pa.Array) -> list[pa.Array]:
@@ -145,15 +137,14 @@ def _one_text_type(*values: pa.Array) -> list[pa.Array]:
     return [v.cast(pa.large_string() if text else pa.large_binary()) for v in values]
 
 
-def _either_null(
-    a: NDArray[np.bool_] | None, b: NDArray[np.bool_] | None
-) -> NDArray[np.bool_] | None:
-    masks = [~valid for valid in (a, b) if valid is not None]
+def _null_mask(*values: pa.Array) -> Mask | None:
+    """Where one of several values is NULL; None if there are no NULLs."""
+    masks = [~valid for valid in map(valid_mask, values) if valid is not None]
     return reduce(np.logical_or, masks) if masks else None
 
 
 def _fitted(args: list[pa.Array], node: Call) -> list[pa.Array]:
-    """A number with a point is a float, but exact where it meets a decimal column."""
+    """A number with a point is a float, but exact if it meets a decimal column."""
     exact = any(
         pat.is_decimal(values.type) and arg.sides()
         for values, arg in zip(args, node.args, strict=True)
@@ -171,18 +162,11 @@ def _fitted(args: list[pa.Array], node: Call) -> list[pa.Array]:
 
 # --- Arithmetic ---------------------------------------------------------------------------------
 
-_ARITHMETIC = {
-    Function.ADD: pc.add_checked,
-    Function.SUB: pc.subtract_checked,
-    Function.MUL: pc.multiply_checked,
-    Function.DIV: pc.divide,
-    Function.MOD: None,
-}
-_FLOATING = {
-    Function.ADD: np.add,
-    Function.SUB: np.subtract,
-    Function.MUL: np.multiply,
-    Function.DIV: np.divide,
+_ARITHMETIC: dict[Function, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    Function.ADD: (np.add, pc.add_checked),
+    Function.SUB: (np.subtract, pc.subtract_checked),
+    Function.MUL: (np.multiply, pc.multiply_checked),
+    Function.DIV: (np.divide, pc.divide),
 }
 
 
@@ -191,18 +175,16 @@ def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.
     kinds = {kind_of(a.type), kind_of(b.type)}
     if pat.is_null(a.type) or pat.is_null(b.type):
         return pa.nulls(len(a), pa.float64())
-    if not kinds <= _NUMERIC:
+    if not kinds <= NUMERIC:
         return _temporal(function, a, b, node)
     if function is Function.MOD:
         return _modulo(a, b, node)
+    of_floats, of_exact = _ARITHMETIC[function]
     if function is Function.DIV or KeyKind.FLOAT in kinds:
-        return _floating(_FLOATING[function], a, b)
+        return _floating(of_floats, a, b)
     if KeyKind.DECIMAL in kinds:
-        return _ARITHMETIC[function](_to_decimal(a), _to_decimal(b))
-    return _ARITHMETIC[function](a.cast(pa.int64()), b.cast(pa.int64()))
-
-
-_NUMERIC = {KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.DECIMAL, KeyKind.FLOAT}
+        return of_exact(_to_decimal(a), _to_decimal(b))
+    return of_exact(a.cast(pa.int64()), b.cast(pa.int64()))
 
 
 def _to_decimal(values: pa.Array) -> pa.Array:
@@ -212,17 +194,13 @@ def _to_decimal(values: pa.Array) -> pa.Array:
 def _to_double(values: pa.Array) -> pa.Array:
     if pat.is_null(values.type):
         return values.cast(pa.float64())
-    nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
-    return pa.array(to_floats(values), mask=nulls)
+    return pa.array(to_floats(values), mask=_null_mask(values))
 
 
 def _floating(function: Callable[[Any, Any], Any], a: pa.Array, b: pa.Array) -> pa.Array:
-    nulls = None
-    if a.null_count or b.null_count:
-        nulls = pc.or_(a.is_null(), b.is_null()).to_numpy(zero_copy_only=False)
     with np.errstate(all="ignore"):
         result = function(to_floats(a), to_floats(b))
-    return pa.array(result, mask=nulls)
+    return pa.array(result, mask=_null_mask(a, b))
 
 
 def _modulo(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
@@ -239,20 +217,20 @@ def _modulo(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
 def _temporal(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
     if function in (Function.ADD, Function.SUB):
         if pat.is_date(a.type) and pat.is_integer(b.type):
-            return _days(function, a, b)
+            moved = _ARITHMETIC[function][1](_days(a), b.cast(pa.int64()))
+            return moved.cast(pa.int32()).cast(pa.date32())
         if pat.is_date(a.type) and pat.is_date(b.type) and function is Function.SUB:
-            days = [v.cast(pa.date32()).cast(pa.int32()).cast(pa.int64()) for v in (a, b)]
-            return pc.subtract(*days)
+            return pc.subtract(_days(a), _days(b))
         if pat.is_duration(a.type) and function is Function.ADD and not pat.is_duration(b.type):
             a, b = b, a
-        if pat.is_duration(b.type) and kind_of(a.type) not in _NUMERIC:
-            return _ARITHMETIC[function](a, _same_unit(b, a.type, node))
+        if pat.is_duration(b.type) and kind_of(a.type) not in NUMERIC:
+            return _ARITHMETIC[function][1](a, _same_unit(b, a.type, node))
         if pat.is_timestamp(a.type) and pat.is_timestamp(b.type) and function is Function.SUB:
             common_domain(a.type, b.type, str(node))
             return pc.subtract_checked(a, b)
     raise SchemaError(
         f"{node}: cannot combine {a.type} and {b.type} with {function.value}; "
-        "to times only INTERVALs can be added"
+        "only INTERVALs can be added to times"
     )
 
 
@@ -267,10 +245,8 @@ def _same_unit(durations: pa.Array, kind: pa.DataType, node: Call) -> pa.Array:
         ) from None
 
 
-def _days(function: Function, dates: pa.Array, days: pa.Array) -> pa.Array:
-    base = dates.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
-    moved = _ARITHMETIC[function](base, days.cast(pa.int64()))
-    return moved.cast(pa.int32()).cast(pa.date32())
+def _days(dates: pa.Array) -> pa.Array:
+    return dates.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
 
 
 # --- Everything else ----------------------------------------------------------------------------
@@ -279,9 +255,8 @@ def _days(function: Function, dates: pa.Array, days: pa.Array) -> pa.Array:
 def _unary(integers: Any, floats: Any) -> Callable[[list[pa.Array], Call], pa.Array]:
     def call(args: list[pa.Array], node: Call) -> pa.Array:
         (values,) = args
-        if kind_of(values.type) not in _NUMERIC | {KeyKind.DURATION} and not pat.is_null(
-            values.type
-        ):
+        numeric = kind_of(values.type) in NUMERIC | {KeyKind.DURATION}
+        if not numeric and not pat.is_null(values.type):
             raise SchemaError(f"{node}: expected a number, got {values.type}")
         if pat.is_floating(values.type):
             return floats(values.cast(pa.float64()))
@@ -293,7 +268,7 @@ def _unary(integers: Any, floats: Any) -> Callable[[list[pa.Array], Call], pa.Ar
 
 
 def _pick(function: Function) -> Callable[[list[pa.Array], Call], pa.Array]:
-    """LEAST and GREATEST: NULLs are passed over, NaN is the greatest."""
+    """LEAST and GREATEST: NULLs are skipped, NaN is the greatest."""
 
     def better(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
         a, b = _same_type(*_align(a, b))
@@ -306,7 +281,7 @@ def _pick(function: Function) -> Callable[[list[pa.Array], Call], pa.Array]:
 
 def _same_type(*values: pa.Array) -> list[pa.Array]:
     types = [v.type for v in values if not pat.is_null(v.type)]
-    if types and all(kind_of(t) in _NUMERIC for t in types) and len(set(map(str, types))) > 1:
+    if types and all(kind_of(t) in NUMERIC for t in types) and len(set(map(str, types))) > 1:
         if any(map(pat.is_floating, types)):
             return [_to_double(v) for v in values]
         if any(map(pat.is_decimal, types)):
@@ -316,12 +291,12 @@ def _same_type(*values: pa.Array) -> list[pa.Array]:
 
 
 def _conditions(args: list[pa.Array]) -> list[pa.Array]:
-    """Conditions; the literal NULL is an unknown one."""
+    """Conditions; the literal NULL is unknown."""
     return [v.cast(pa.bool_()) if pat.is_null(v.type) else v for v in args]
 
 
 def _rounded(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
-    """Rounding for exact numbers: whole ones stay, decimals are rounded."""
+    """Rounding of exact numbers: decimals are rounded, whole numbers stay."""
     return lambda values: function(values) if pat.is_decimal(values.type) else values
 
 
@@ -332,9 +307,8 @@ def _concatenated(args: list[pa.Array], node: Call) -> pa.Array:
 
 
 def _choose(args: list[pa.Array], node: Call) -> pa.Array:
-    test, then, other = args
-    (test,) = _conditions([test])
-    then, other = _same_type(then, other)
+    (test,) = _conditions(args[:1])
+    then, other = _same_type(*args[1:])
     length = max(map(len, args)) if 0 not in map(len, args) else 0
     test, then, other = (_spread(values, length) for values in (test, then, other))
     return pc.if_else(test.fill_null(False), then, other)
@@ -359,26 +333,22 @@ def _like(args: list[pa.Array], node: Call) -> pa.Array:
         return pc.match_like(values, patterns[0].as_py())
     values, patterns = _align(values, patterns)
     pairs = zip(values.to_pylist(), patterns.to_pylist(), strict=True)
-    found = [
+    matches = [
         None if text is None or pattern is None else bool(like_pattern(pattern).fullmatch(text))
         for text, pattern in pairs
     ]
-    return pa.array(found, pa.bool_())
+    return pa.array(matches, pa.bool_())
 
 
 @lru_cache(maxsize=1024)
 def like_pattern(pattern: str) -> re.Pattern[str]:
     """A LIKE pattern as a regular expression: ``%`` any text, ``_`` one character."""
-    parts, escaped = [], False
-    for char in pattern:
-        if escaped:
-            parts.append(re.escape(char))
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        else:
-            parts.append({"%": ".*", "_": "."}.get(char, re.escape(char)))
+    characters = re.findall(r"\\.|[^\\]", pattern, re.DOTALL)
+    parts = (_WILD.get(char) or re.escape(char[-1]) for char in characters)
     return re.compile("".join(parts), re.DOTALL)
+
+
+_WILD = {"%": ".*", "_": "."}
 
 
 _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {

@@ -1,4 +1,4 @@
-"""Keys of several columns in one 64-bit number, in the order of the columns.
+"""Several key columns packed into one 64-bit number, in the order of the columns.
 
     key={"xway": (0, 15), "dir": (0, 1), "seg": (0, 99), "vid": (0, 1_048_575)}
 
@@ -7,11 +7,11 @@
     │  xway  │dir│   seg   │        vid        │      vehicles of a segment are one interval:
     └────────┴───┴─────────┴───────────────────┘      (x, d, s) asks from vid 0 to the last
 
-Ordered Indexing, Section 4.1.2. A column takes the bits of its range, or those of its type when no
-range is given. A key of one column may be of any type that has an order.
+Ordered Indexing, Section 4.1.2. A column takes the bits of its range, or of its type if it has no
+range. A key of one column may have any type that has an order.
 
-Rows outside a range are refused. A question outside of it is answered: nothing lies there, and an
-interval is cut to what can be stored.
+Rows outside a range are refused. Queries outside of it are answered: nothing lies there, and an
+interval is clipped to what can be stored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WHOLE = (KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.BOOLEAN, KeyKind.DATE)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A column of the key, and the whole numbers it may hold."""
+    """A column of the key, and the range of its whole numbers."""
 
     name: str
     kind: pa.DataType
@@ -55,7 +55,7 @@ class _Part:
 
 
 class KeyPacker:
-    """How the key columns of a schema become one int64, and back into intervals of it.
+    """Packs the key columns of a schema into one int64, and queries into intervals of it.
 
     >>> schema = pa.schema([("seg", pa.int8()), ("vid", pa.int32())])
     >>> packer = KeyPacker({"seg": (0, 99), "vid": (0, 1000)}, schema)
@@ -96,13 +96,13 @@ class KeyPacker:
             over = self.bits - _WORD
             raise SchemaError(
                 f"the key ({', '.join(self.names)}) needs {self.bits} bits ({widths}), {over} more "
-                f"than the 64 of a packed key; give ranges, as key={{'{self.names[-1]}': (0, "
+                f"than the 64 of a packed key; add ranges, as key={{'{self.names[-1]}': (0, "
                 "1_048_575), …}, or leave columns out"
             )
 
     @property
     def single(self) -> bool:
-        """Whether the key is one column as it is."""
+        """Whether the key is one unpacked column."""
         return len(self._parts) == 1 and self.bits == _WORD
 
     def __str__(self) -> str:
@@ -114,9 +114,9 @@ class KeyPacker:
     # --- Rows -----------------------------------------------------------------------------------
 
     def keys(self, batch: pa.RecordBatch) -> tuple[Array, Mask | None]:
-        """Packed keys of rows, and which have no NULL in them (None when all).
+        """Packed keys of rows, and which of them contain no NULL (None if none does).
 
-        DataError for a value outside its range.
+        Raises DataError for a value outside its range.
         """
         columns = [part.keys(batch.column(part.name)) for part in self._parts]
         masks = [valid for _, valid in columns if valid is not None]
@@ -126,19 +126,19 @@ class KeyPacker:
         return self._packed([values for values, _ in columns]), valid
 
     def points(self, keys: Any) -> tuple[Array, Mask]:
-        """Packed keys of questions, and which of them can be stored at all."""
+        """Packed keys of queries, and which of them can be stored at all."""
         if self._is_short(keys) and all(len(key) == len(self._parts) for key in keys):
             lows, highs = self._edges(keys, keys)
             return lows, lows == highs
         columns = self._columns(keys, len(self._parts))
         good = np.ones(columns[0][0].size, np.bool_)
-        held = []
+        clipped = []
         for part, (values, valid) in zip(self._parts, columns, strict=True):
             good &= (values >= part.low) & (values <= part.high)
             if valid is not None:
                 good &= valid
-            held.append(np.clip(values, part.low, part.high))
-        return self._packed(held), good
+            clipped.append(np.clip(values, part.low, part.high))
+        return self._packed(clipped), good
 
     def _packed(self, columns: list[Array]) -> Array:
         if self.single:
@@ -149,29 +149,31 @@ class KeyPacker:
         return self._signed(code)
 
     def _signed(self, code: NDArray[np.uint64]) -> Array:
-        """Codes of 64 bits are moved down, so that they keep their order as int64."""
+        """Codes as int64; those of 64 bits are shifted down, which keeps their order."""
         flip = np.uint64(1 << 63) if self.bits == _WORD else np.uint64(0)
         return (code ^ flip).view(np.int64)
 
     # --- Intervals ------------------------------------------------------------------------------
 
     def intervals(self, lows: Any, highs: Any) -> tuple[Array, Array]:
-        """Packed bounds, both included, of intervals given by values of the first few columns.
+        """Inclusive packed bounds of intervals, from values of the first few columns.
 
-        Columns that are left out are free: ``(x, d, s)`` asks for all vehicles. An interval that
-        holds nothing comes out with low > high.
+        Columns that are left out are free: ``(x, d, s)`` asks for all vehicles. An empty interval
+        has low > high.
         """
         if self._is_short(lows) and self._is_short(highs) and len(lows) == len(highs):
             return self._edges(lows, highs)
         low, no_low = self._bounds(lows, upper=False)
         high, no_high = self._bounds(highs, upper=True)
         if low.size != high.size:
-            raise DataError(f"lows and highs must be as many; got {low.size} and {high.size}")
+            raise DataError(
+                f"lows and highs must have the same length; got {low.size} and {high.size}"
+            )
         nothing = no_low | no_high
         return np.where(nothing, MOST, low), np.where(nothing, LEAST, high)
 
     def _bounds(self, values: Any, *, upper: bool) -> tuple[Array, Mask]:
-        """One bound of each interval, and where it lies beyond all keys, or is NULL."""
+        """One bound of each interval, and where it is NULL or lies beyond all keys."""
         columns = self._columns(values, None)
         size = columns[0][0].size
         nothing = np.zeros(size, np.bool_)
@@ -181,12 +183,12 @@ class KeyPacker:
         if self.single:
             return columns[0][0], nothing
         code = np.zeros(size, np.uint64)
-        free = np.zeros(size, np.bool_)  # decided by a column before: the rest is all 0 or all 1
+        free = np.zeros(size, np.bool_)  # decided by an earlier column: the rest is all 0 or all 1
         ones = np.full(size, upper)
-        step = np.zeros(size, np.int64)  # the bound lies just beyond the code
+        step = np.zeros(size, np.int64)  # 1 or -1 where the bound lies just beyond the code
         for at, part in enumerate(self._parts):
             full = np.uint64((1 << part.bits) - 1)
-            held = np.where(ones, full, np.uint64(0))
+            digits = np.where(ones, full, np.uint64(0))
             if at < len(columns):
                 given = columns[at][0]
                 below, above = (given < part.low) & ~free, (given > part.high) & ~free
@@ -195,11 +197,9 @@ class KeyPacker:
                 step[below] = -1 if upper else 0
                 ones = np.where(above, True, np.where(below, False, ones))
                 free = free | below | above
-                held = np.where(ones, full, np.uint64(0))
-                held = np.where(
-                    inside, _offset(np.clip(given, part.low, part.high), part.low), held
-                )
-            code = _shifted(code, part.bits) | held
+                digits = _offset(np.clip(given, part.low, part.high), part.low)
+                digits = np.where(inside, digits, np.where(ones, full, np.uint64(0)))
+            code = _shifted(code, part.bits) | digits
         return self._beside(code, step, nothing)
 
     def _beside(self, code: NDArray[np.uint64], step: Array, nothing: Mask) -> tuple[Array, Mask]:
@@ -208,10 +208,10 @@ class KeyPacker:
         moved = np.where(nothing, code, code + step.view(np.uint64))
         return self._signed(moved), nothing
 
-    # --- A few questions: faster one by one -------------------------------------------------------
+    # --- A few queries: faster one by one ---------------------------------------------------------
 
     def _is_short(self, given: Any) -> bool:
-        """Whether these are a few tuples of whole numbers, for a key of such."""
+        """Whether these are a few tuples of whole numbers, for a key of whole numbers."""
         return (
             isinstance(given, list)
             and 0 < len(given) <= _FEW
@@ -227,28 +227,22 @@ class KeyPacker:
         )
 
     def _edges(self, lows: list[Any], highs: list[Any]) -> tuple[Array, Array]:
-        found = np.empty((2, len(lows)), np.int64)
+        edges = np.empty((2, len(lows)), np.int64)
         for at, (low, high) in enumerate(zip(lows, highs, strict=True)):
             first, last = self._edge(low, upper=False), self._edge(high, upper=True)
-            if first is None or last is None:
-                first, last = MOST, LEAST
-            found[:, at] = first, last
-        return found[0], found[1]
+            edges[:, at] = (MOST, LEAST) if first is None or last is None else (first, last)
+        return edges[0], edges[1]
 
     def _edge(self, values: tuple[int, ...], *, upper: bool) -> int | None:
-        """What ``_bounds`` does, for one bound; None if it lies beyond all keys."""
+        """``_bounds`` for one bound; None if it lies beyond all keys."""
         code, free, ones, step = 0, False, upper, 0
         for at, part in enumerate(self._parts):
-            full = (1 << part.bits) - 1
-            held = full if ones else 0
-            if at < len(values) and not free:
-                given = values[at]
-                held = given - part.low
-                if not 0 <= held <= full or given > part.high:
-                    free, ones = True, given > part.high
-                    step = (0 if ones else -1) if upper else (1 if ones else 0)
-                    held = full if ones else 0
-            code = code << part.bits | held
+            given = values[at] if at < len(values) and not free else None
+            if given is not None and not part.low <= given <= part.high:
+                free, ones, given = True, given > part.high, None
+                step = (0 if ones else -1) if upper else (1 if ones else 0)
+            rest = (1 << part.bits) - 1 if ones else 0
+            code = code << part.bits | (rest if given is None else given - part.low)
         code += step
         if not 0 <= code < 1 << self.bits:
             return None
@@ -257,7 +251,7 @@ class KeyPacker:
     # --- What users write -----------------------------------------------------------------------
 
     def _columns(self, given: Any, wanted: int | None) -> list[tuple[Array, Mask | None]]:
-        """Values of questions as numbers, a list per key column that is given."""
+        """Values of queries as numbers, one entry per key column that is given."""
         columns = self._listed(given)
         count = len(columns)
         if count > len(self._parts) or not count or (wanted is not None and count != wanted):
@@ -265,15 +259,11 @@ class KeyPacker:
             raise DataError(
                 f"a key is made of {expected} columns ({', '.join(self.names)}); got {count}"
             )
-        found = [
-            part.keys(_array(values, part))
-            for part, values in zip(self._parts, columns, strict=False)
-        ]
-        if len({values.size for values, _ in found}) > 1:
-            raise DataError(
-                f"columns of keys must be of one length; got {[v.size for v, _ in found]}"
-            )
-        return found
+        keys = [part.keys(_array(v, part)) for part, v in zip(self._parts, columns, strict=False)]
+        lengths = [values.size for values, _ in keys]
+        if len(set(lengths)) > 1:
+            raise DataError(f"columns of keys must be of one length; got {lengths}")
+        return keys
 
     def _listed(self, given: Any) -> list[Any]:
         if isinstance(given, pa.RecordBatch | pa.Table):
@@ -282,8 +272,8 @@ class KeyPacker:
             unknown = [name for name in given if name not in self.names]
             if unknown or list(given) != self.names[: len(given)]:
                 raise DataError(
-                    f"keys are asked by their first columns in order, {', '.join(self.names)}; got "
-                    f"{', '.join(map(str, given))}"
+                    f"keys are queried by their first columns in order, {', '.join(self.names)}; "
+                    f"got {', '.join(map(str, given))}"
                 )
             return list(given.values())
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -294,14 +284,15 @@ class KeyPacker:
         if len(self._parts) == 1:
             return [given]
         rows = given if isinstance(given, list) else list(given)
-        if not all(isinstance(row, tuple | list) for row in rows):
+        wrong = [row for row in rows if not isinstance(row, tuple | list)]
+        if wrong:
             raise DataError(
-                f"a key of several columns is asked by tuples ({', '.join(self.names)}) or by a "
-                f"table; got {next(row for row in rows if not isinstance(row, tuple | list))!r}"
+                f"a key of several columns is queried by tuples ({', '.join(self.names)}) or by a "
+                f"table; got {wrong[0]!r}"
             )
         lengths = {len(row) for row in rows}
         if len(lengths) > 1:
-            raise DataError(f"all keys must give as many columns; got {sorted(lengths)}")
+            raise DataError(f"all keys must have as many columns; got {sorted(lengths)}")
         width = lengths.pop() if lengths else len(self._parts)
         return [[row[at] for row in rows] for at in range(width)]
 
@@ -310,20 +301,19 @@ def _read(key: Key) -> dict[str, tuple[int, int] | None]:
     """The columns of a key and their ranges."""
     if isinstance(key, str):
         return {key: None}
+    ranges: dict[str, tuple[int, int] | None] = {}
     if isinstance(key, Mapping):
-        found = dict(key)
+        ranges = dict(key)
     elif isinstance(key, Sequence) and all(isinstance(name, str) for name in key):
-        found = dict.fromkeys(key)
-        if len(found) < len(key):
+        ranges = dict.fromkeys(key)
+        if len(ranges) < len(key):
             raise SchemaError(f"a key column may occur once; got {list(key)}")
-    else:
-        found = {}
-    if not found:
+    if not ranges:
         raise SchemaError(
             "key must be a column, a list of columns, or columns with their ranges as "
             f"{{'seg': (0, 99), 'vid': (0, 1_048_575)}}; got {key!r}"
         )
-    for name, span in found.items():
+    for name, span in ranges.items():
         if span is None:
             continue
         whole = isinstance(span, tuple | list) and len(span) == 2
@@ -332,7 +322,7 @@ def _read(key: Key) -> dict[str, tuple[int, int] | None]:
                 f"the range of key column {name!r} must be (least, greatest) in whole numbers; got "
                 f"{span!r}"
             )
-    return found
+    return ranges
 
 
 def _part(column: pa.Field, span: tuple[int, int] | None) -> _Part:
@@ -347,7 +337,7 @@ def _part(column: pa.Field, span: tuple[int, int] | None) -> _Part:
     domain = common_domain(kind, kind, f"key {column.name}")
     low, high = _span(kind, family)
     if span is not None:
-        if pat.is_uint64(kind):  # its keys are moved down by 2^63
+        if pat.is_uint64(kind):  # its keys are shifted down by 2^63
             span = span[0] + LEAST, span[1] + LEAST
         low, high = max(low, span[0]), min(high, span[1])
         if low > high:
@@ -366,28 +356,21 @@ def _span(kind: pa.DataType, family: KeyKind | None) -> tuple[int, int]:
 
 
 def _array(values: Any, part: _Part) -> pa.Array:
-    """Values of a question in the type of their column, or in one that holds them all."""
-    if isinstance(values, pa.Array | pa.ChunkedArray) and values.type.equals(part.kind):
+    """Values of a query in the type of their column, or in a wider one."""
+    arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+    if arrow and values.type.equals(part.kind):
         return values
+    whole = pat.is_integer(part.kind)
     try:
-        if isinstance(values, pa.Array | pa.ChunkedArray):
-            return values.cast(pa.int64() if pat.is_integer(part.kind) else part.kind)
-        return pa.array(values, pa.int64() if _narrow(part.kind) else part.kind)
-    except (
-        pa.ArrowInvalid,
-        pa.ArrowTypeError,
-        pa.ArrowNotImplementedError,
-        OverflowError,
-    ) as error:
+        if arrow:
+            return values.cast(pa.int64() if whole else part.kind)
+        # A query may lie outside the type of the column if int64 holds all its values.
+        return pa.array(values, pa.int64() if whole and not pat.is_uint64(part.kind) else part.kind)
+    except (pa.ArrowException, OverflowError) as error:
         raise DataError(
-            f"key column {part.name!r} is of type {part.kind}; the question cannot be read as "
-            f"such: {error}"
+            f"key column {part.name!r} is of type {part.kind}; the query cannot be read as such: "
+            f"{error}"
         ) from None
-
-
-def _narrow(kind: pa.DataType) -> bool:
-    """Whether int64 holds all values: a question may then lie outside the column's type."""
-    return bool(pat.is_integer(kind) and not pat.is_uint64(kind))
 
 
 def _check_range(part: _Part, values: Array, valid: Mask | None) -> None:
@@ -399,7 +382,7 @@ def _check_range(part: _Part, values: Array, valid: Mask | None) -> None:
         shift = 2**63 if pat.is_uint64(part.kind) else 0
         raise DataError(
             f"key column {part.name!r} holds {int(values[at]) + shift} at row {at}, outside its "
-            f"range ({part.low + shift}, {part.high + shift}); nothing was inserted. Give a wider "
+            f"range ({part.low + shift}, {part.high + shift}); nothing was inserted. Widen the "
             "range, or leave the row out"
         )
 
@@ -409,5 +392,5 @@ def _shifted(code: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
 
 
 def _offset(values: Array, low: int) -> NDArray[np.uint64]:
-    """How far values lie above the least one."""
+    """How far values lie above the lowest one."""
     return values.view(np.uint64) - np.uint64(low % 2**64)

@@ -1,4 +1,4 @@
-"""The order of keys."""
+"""Sorting keys."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from thetastream._jit.arrays import Array
 def argsorted(keys: Array) -> tuple[Array, Array]:
     """The order of keys, and the keys in that order.
 
-    Where key and position fit into one 63-bit number, that number is sorted: 5 ns per row instead
-    of 14, as NumPy sorts numbers in vector code.
+    If key and position fit into one 63-bit number, that number is sorted: 5 ns per row instead of
+    14, as NumPy sorts numbers with vector instructions.
     """
     bits = max(1, keys.size - 1).bit_length()
     low = int(keys.min()) if keys.size else 0

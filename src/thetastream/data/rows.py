@@ -1,18 +1,19 @@
-"""The rows of one stream: payload held once, appended at the end, given back at the front.
+"""The rows of one stream: payload stored once, appended at the end, released at the front.
 
 Rows are numbered by arrival. Columns of fixed width live in flat NumPy arrays that slide and are
-copied now and then; all other Arrow types (strings, nested, dictionaries, …) live in Arrow chunks
+copied now and then. All other Arrow types (strings, nested, dictionaries, …) live in Arrow chunks
 whose sizes are kept geometric, so that a gather visits few of them.
 
     ids      100 … 163 │ 164 … 171 │ 172 173          expire(164) drops the first chunk
     chunks       64    │     8     │    2
 
-A *view* is a cheap snapshot: rows appended or expired later do not change what it gives.
+A *view* is a cheap snapshot: rows appended or expired later do not change it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +21,8 @@ import pyarrow as pa
 import pyarrow.types as pat
 from numpy.typing import NDArray
 
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import Array, Mask
+from thetastream.data.batch import valid_mask
 from thetastream.data.kernels.pairs import gather
 from thetastream.errors import SchemaError
 from thetastream.side import Side
@@ -32,9 +34,9 @@ _CHUNK_RATIO = 4
 class Ring:
     """A flat array of rows ``first .. first + len``: grows at the end, shrinks at the front.
 
-    Appending is O(1) amortised; at most half of the array is unused. Arrays are never changed where
-    rows were readable, so a slice taken earlier stays valid — but for ``values[...] = …`` writes by
-    the owner, which are meant to be seen.
+    Appending is O(1) amortised; at most half of the array is unused. Readable rows are never
+    changed, so a slice taken earlier stays valid. The exception is ``values[...] = …`` by the
+    owner, which is meant to be seen.
     """
 
     __slots__ = ("_buffer", "_head", "first", "size")
@@ -55,7 +57,7 @@ class Ring:
         self.size += len(values)
 
     def expire(self, before: int) -> None:
-        """Drop rows below ``before``; gives memory back when most of it is unused."""
+        """Drop rows below ``before``; release memory if most of it is unused."""
         gone = min(max(before - self.first, 0), self.size)
         self._head += gone
         self.first += gone
@@ -71,12 +73,12 @@ class Ring:
 
     @property
     def values(self) -> NDArray[Any]:
-        """All rows held, as a view."""
+        """All rows, as a view."""
         return self._buffer[self._head : self._head + self.size]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, room to grow included."""
+        """Allocated bytes, including room to grow."""
         return self._buffer.nbytes
 
 
@@ -87,69 +89,57 @@ class ColumnView(Protocol):
         """The values of the rows, in the order of ``ids``."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class FixedView:
     """Fixed-width values in a writable NumPy array; row ``first`` is at position 0."""
 
-    __slots__ = ("_first", "_kind", "_valid", "_values")
-
-    def __init__(
-        self,
-        kind: pa.DataType,
-        values: NDArray[Any],
-        valid: NDArray[np.bool_] | None,
-        first: int,
-    ) -> None:
-        self._kind = kind
-        self._values = values
-        self._valid = valid
-        self._first = first
+    kind: pa.DataType
+    values: NDArray[Any]
+    valid: Mask | None
+    first: int
 
     def take(self, ids: Array) -> pa.Array:
-        taken = np.empty(len(ids), self._values.dtype)
-        gather(self._values, ids, self._first, taken)
+        taken = np.empty(len(ids), self.values.dtype)
+        gather(self.values, ids, self.first, taken)
         bitmap = None
-        if self._valid is not None:
-            valid = self._valid.take(ids - self._first)
+        if self.valid is not None:
+            valid = self.valid.take(ids - self.first)
             bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
-        return pa.Array.from_buffers(self._kind, len(ids), [bitmap, pa.py_buffer(taken)])
+        return pa.Array.from_buffers(self.kind, len(ids), [bitmap, pa.py_buffer(taken)])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ChunkView:
     """Arrow chunks; ``starts[i]`` is the id of the first row of chunk ``i``."""
 
-    __slots__ = ("_chunks", "_kind", "_starts")
-
-    def __init__(
-        self, kind: pa.DataType, chunks: Sequence[pa.Array], starts: Sequence[int]
-    ) -> None:
-        self._kind = kind
-        self._chunks = chunks
-        self._starts = np.array(starts, np.int64)
+    kind: pa.DataType
+    chunks: Sequence[pa.Array]
+    starts: Sequence[int]
 
     def take(self, ids: Array) -> pa.Array:
         taken = self._taken(ids)
-        return taken if taken.type.equals(self._kind) else taken.cast(self._kind)
+        return taken if taken.type.equals(self.kind) else taken.cast(self.kind)
 
     def _taken(self, ids: Array) -> pa.Array:
-        if len(self._chunks) == 1:
-            return self._chunks[0].take(pa.array(ids - self._starts[0]))
-        owner = np.searchsorted(self._starts, ids, side="right") - 1
+        if len(self.chunks) == 1:
+            return self.chunks[0].take(pa.array(ids - self.starts[0]))
+        owner = np.searchsorted(self.starts, ids, side="right") - 1
         order = np.argsort(owner, kind="stable")
-        edges = np.searchsorted(owner[order], np.arange(len(self._chunks) + 1))
+        edges = np.searchsorted(owner[order], np.arange(len(self.chunks) + 1))
         parts = [
-            chunk.take(pa.array(ids[order[edges[i] : edges[i + 1]]] - self._starts[i]))
-            for i, chunk in enumerate(self._chunks)
+            chunk.take(pa.array(ids[order[edges[i] : edges[i + 1]]] - self.starts[i]))
+            for i, chunk in enumerate(self.chunks)
             if edges[i] < edges[i + 1]
         ]
         if not parts:
-            return self._chunks[0][:0]
+            return self.chunks[0][:0]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return concatenated(parts).take(pa.array(back))
 
 
 def concatenated(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of several, their dictionaries made one."""
+    """Concatenate arrays; their dictionaries are unified."""
     if len(arrays) == 1:
         return arrays[0]
     if pat.is_dictionary(arrays[0].type):
@@ -180,9 +170,7 @@ class _FixedColumn:
             self._valid.expire(before)
 
     def view(self) -> ColumnView:
-        valid: NDArray[np.bool_] | None = None
-        if self._valid is not None:
-            valid = self._valid.values
+        valid = None if self._valid is None else self._valid.values
         return FixedView(self._kind, self._values.values, valid, self._values.first)
 
     @property
@@ -213,8 +201,8 @@ class _ChunkColumn:
     def _mergeable(self) -> bool:
         """Neighbours of like size are merged, but a chunk never outgrows a quarter of the rows."""
         older, newer = len(self._chunks[-2]), len(self._chunks[-1])
-        held = self._next - self._starts[0]
-        return older <= _CHUNK_RATIO * newer and (older + newer) * 4 <= max(held, 4 * _LEAST)
+        rows = self._next - self._starts[0]
+        return older <= _CHUNK_RATIO * newer and (older + newer) * 4 <= max(rows, 4 * _LEAST)
 
     def expire(self, before: int) -> None:
         while self._chunks and self._starts[0] + len(self._chunks[0]) <= before:
@@ -244,7 +232,7 @@ class RowsView:
 
 
 class BatchView(RowsView):
-    """A record batch as rows ``0 … n``; a column is wrapped when it is first asked for."""
+    """A record batch as rows ``0 … n``; a column is wrapped on first use."""
 
     __slots__ = ("_batch",)
 
@@ -254,19 +242,17 @@ class BatchView(RowsView):
 
     def take(self, name: str, ids: Array) -> pa.Array:
         if name not in self._columns:
-            self._columns[name] = self._wrap(self._batch.column(name))
-        return self._columns[name].take(ids)
-
-    @staticmethod
-    def _wrap(array: pa.Array) -> ColumnView:
-        if not is_fixed(array.type):
-            return ChunkView(array.type, [gatherable(array)], [0])
-        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        return FixedView(array.type, raw_values(array).copy(), valid, 0)
+            array = self._batch.column(name)
+            self._columns[name] = (
+                FixedView(array.type, raw_values(array).copy(), valid_mask(array), 0)
+                if is_fixed(array.type)
+                else ChunkView(array.type, [gatherable(array)], [0])
+            )
+        return super().take(name, ids)
 
 
 class NumberView(RowsView):
-    """Rows as their arrival numbers: those of an array from id ``first`` on, or ids + ``first``."""
+    """Rows as arrival numbers: entries of an array that begins at id ``first``, or ids + it."""
 
     __slots__ = ("_first", "_numbers")
 
@@ -280,7 +266,7 @@ class NumberView(RowsView):
         return ids + self._first if self._numbers is None else self._numbers[ids - self._first]
 
     def take(self, name: str, ids: Array) -> pa.Array:
-        """The arrival numbers of rows, whatever the name of the column."""
+        """The arrival numbers of rows, for any column name."""
         return pa.array(self.of(ids))
 
 
@@ -297,17 +283,17 @@ class Rows:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns held."""
+        """Names of the stored columns."""
         return list(self._columns)
 
     def append(self, batch: pa.RecordBatch, count: int | None = None) -> None:
-        """Store rows under the ids ``next …``; ``count`` of them when there may be no column."""
+        """Store rows under the ids ``next …``; pass their ``count`` if there may be no column."""
         for name, column in self._columns.items():
             column.append(batch.column(name))
         self.next += batch.num_rows if count is None else count
 
     def expire(self, before: int) -> None:
-        """Forget rows below ``before``."""
+        """Drop rows below ``before``."""
         if before > self.first:
             self.first = min(before, self.next)
             for column in self._columns.values():
@@ -322,7 +308,7 @@ class Rows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of payload held."""
+        """Bytes of stored payload."""
         return sum(column.nbytes for column in self._columns.values())
 
 
@@ -332,7 +318,7 @@ def gathered(
     taken: Mapping[Side, tuple[RowsView, Array]],
     length: int,
 ) -> pa.RecordBatch:
-    """One record batch: for each column the rows taken of its side, NULLs where none are."""
+    """Gather one record batch: each column from the rows of its side, NULLs if there are none."""
     arrays = [
         taken[side][0].take(name, taken[side][1])
         if side in taken
@@ -343,7 +329,7 @@ def gathered(
 
 
 def gatherable(array: pa.Array) -> pa.Array:
-    """The array in a type that Arrow can gather from: views of strings become strings."""
+    """Cast string views to strings, which Arrow can gather from."""
     if pat.is_string_view(array.type):
         return array.cast(pa.large_string())
     if pat.is_binary_view(array.type):
@@ -352,7 +338,7 @@ def gatherable(array: pa.Array) -> pa.Array:
 
 
 def check_gatherable(schema: pa.Schema, side: str) -> None:
-    """SchemaError for a payload type that Arrow cannot gather rows of."""
+    """Raise SchemaError for a payload type that Arrow cannot gather rows of."""
     for field in schema:
         try:
             gatherable(pa.nulls(0, field.type)).take(pa.array([], pa.int64()))
@@ -365,17 +351,12 @@ def check_gatherable(schema: pa.Schema, side: str) -> None:
 
 def is_fixed(kind: pa.DataType) -> bool:
     """Whether values are plain numbers of 1, 2, 4 or 8 bytes."""
-    return bool(
-        pat.is_integer(kind) or pat.is_floating(kind) or (pat.is_temporal(kind) and _plain(kind))
-    )
-
-
-def _plain(kind: pa.DataType) -> bool:
-    return not pat.is_interval(kind)
+    temporal = pat.is_temporal(kind) and not pat.is_interval(kind)
+    return bool(pat.is_integer(kind) or pat.is_floating(kind) or temporal)
 
 
 def raw_values(array: pa.Array) -> NDArray[np.generic]:
-    """The bytes of a fixed-width array as unsigned integers; NULLs hold anything."""
+    """The bytes of a fixed-width array as unsigned integers; those of NULLs are arbitrary."""
     width = array.type.bit_width // 8
     data = np.frombuffer(array.buffers()[1] or b"", np.dtype(f"u{width}"))
     return data[array.offset : array.offset + len(array)]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
-from thetastream.data.measure import numbers
+from thetastream.data.number_columns import numbers
 from thetastream.engine.collector import Collector
 from thetastream.engine.emit.base import Task
 from thetastream.engine.emit.registry import emitter_of

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import LEAST, Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.boxes.keys import Keys
-from thetastream.data.measure import Measured
+from thetastream.data.number_columns import NumberColumn
 from thetastream.data.rows import NumberView, Ring, Rows
 from thetastream.index.base import Index
 from thetastream.index.registry import create
@@ -143,7 +143,7 @@ class Stream:
         self.numbers = Ring(np.int64, first) if numbered else None
         self.matched = {role: Ring(np.bool_, first) for role in tracked}
         self.measured = {
-            name: Measured(schema.field(name).type, what, first)
+            name: NumberColumn(schema.field(name).type, what, first)
             for name, what in (measured or {}).items()
         }
         self.stored: dict[Side, Stored] = {}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import prepare
-from thetastream.data.values import Values
+from thetastream.data.number_columns import Values
 from thetastream.errors import DataError, suggest
 from thetastream.index.kernels import fold as kernels
 from thetastream.index.kernels.fold import fold_pairs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thetastream._jit.compiling import COMPILE_ERROR
-from thetastream.data.values import Values
+from thetastream.data.number_columns import Values
 from thetastream.errors import DataError
 from thetastream.index.folding import Fold
 from thetastream.index.kernels.mapping import Mapping, applied

@@ -31,9 +31,8 @@ from thetastream.aggregate import (
 )
 from thetastream.data.batch import conform
 from thetastream.data.key_packing import Key, KeyPacker
-from thetastream.data.measure import Measured, numbers
+from thetastream.data.number_columns import NumberColumn, Values, numbers
 from thetastream.data.rows import Ring, Rows, check_gatherable
-from thetastream.data.values import Values
 from thetastream.errors import DataError, RegistryError, SchemaError, StateError, suggest
 from thetastream.index.folding import Fold
 from thetastream.index.registry import check_parameters
@@ -278,7 +277,7 @@ class _State:
         self.rows = Rows(schema, schema.names)
         self._moments = Ring(np.int64)
         self._now: int | None = None
-        self._measured: dict[str, Measured] = {}
+        self._measured: dict[str, NumberColumn] = {}
 
     def insert(self, batch: pa.RecordBatch) -> tuple[int, int, int]:
         """Take rows in; gives how many were late, had no time, and had no key."""
@@ -364,7 +363,7 @@ class _State:
         if name is None:
             return None
         if name not in self._measured:
-            measured = Measured(self.schema.field(name).type, name, self.rows.first)
+            measured = NumberColumn(self.schema.field(name).type, name, self.rows.first)
             measured.append(self.rows.view().take(name, np.arange(self.rows.first, self.rows.next)))
             self._measured[name] = measured
         return self._measured[name].view()

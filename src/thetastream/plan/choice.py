@@ -1,4 +1,4 @@
-"""Which layout for which terms: all that a tactic offers are estimated, the cheapest is taken."""
+"""Choosing a layout: estimate all that a tactic offers, and take the cheapest."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from thetastream.plan.tactics.registry import family
 from thetastream.side import Side
 
 SAMPLE = 2048
-BATCH = 4096.0  # rows of an insert, before any is seen
-STAY = 0.6  # a layout in use counts for less, as moving away from it costs something
+BATCH = 4096.0  # rows per insert, before any insert
+STAY = 0.6  # weight of the layout in use, as moving to another has a cost
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The layout of one stored side, and what else was considered."""
+    """The layout of one stored side, and the alternatives."""
 
     stored: Side
     best: Estimate
@@ -81,41 +81,43 @@ def choose(
 ) -> Choice:
     """Pick the cheapest layout for the stored side that the tactic allows.
 
-    ``rows`` are in the window, ``batch`` of them come at a time and ``slide`` leave at a time, if
-    it has a slide. ``pairless``: no pair is wanted, and one key column decides. Estimates are
-    corrected by what was ``learned`` from measured costs. The layout of a ``current`` choice is
-    kept unless another is cheaper: clearly so, if it was itself chosen from observed keys. The
+    ``rows`` are in the window; ``batch`` of them arrive at a time, and ``slide`` leave at a time if
+    there is a slide. ``pairless``: no pairs are needed, and one key column decides. Estimates are
+    corrected by what was ``learned`` from measured costs. The layout of a ``current`` choice stays
+    unless another is cheaper, and clearly cheaper if it was itself chosen from observed keys. The
     other side has the layout ``opposite``, if that is settled.
     """
-    asked = Tactic.of(tactic)
+    tactic = Tactic.of(tactic)
     known = Selectivity.of(binding.fields(stored), stored_sample, fresh_sample)
     traffic = Traffic(rows, batch)
     options = Options(
-        asked.structures,
-        asked.parameters,
-        named=asked.index is not None,
+        tactic.structures,
+        tactic.parameters,
+        named=tactic.index is not None,
         slide=slide,
         opposite=len(binding.fields(stored.other)),
         pairless=pairless,
         traffic=traffic,
     )
-    layouts = asked.family.layouts(known, options)
+    layouts = tactic.family.layouts(known, options)
     if not layouts:
         raise PredicateError(
-            f"tactic {str(asked)!r} cannot serve {binding.predicate}: "
-            f"{asked.family.needs}; use tactic='auto'",
+            f"tactic {str(tactic)!r} cannot serve {binding.predicate}: "
+            f"{tactic.family.needs}; use tactic='auto'",
             binding.predicate.text,
         )
     if current is not None:
         layouts = _with_current(current, layouts, known)
-    corrections = Learned() if learned is None else learned
-    held = None if current is None else current.layout
-    estimates = [
-        _estimate(layout, known, traffic, held, opposite).corrected(corrections.of(layout))
-        for layout in layouts
-    ]
-    estimates.sort(key=lambda estimate: _weight(estimate, current))
-    return Choice(stored, estimates[0], tuple(estimates[1:]), known.shares, rows, known.sampled)
+    corrections = learned or Learned()
+    in_use = None if current is None else current.layout
+    best, *others = sorted(
+        (
+            _estimate(each, known, traffic, in_use, opposite).corrected(corrections.of(each))
+            for each in layouts
+        ),
+        key=lambda estimate: _weight(estimate, current),
+    )
+    return Choice(stored, best, tuple(others), known.shares, rows, known.sampled)
 
 
 def appraise(
@@ -126,35 +128,35 @@ def appraise(
     fresh: Keys | None,
     opposite: Layout | None = None,
 ) -> Estimate:
-    """What the layout of a choice costs for other traffic, by samples of stored and fresh rows."""
+    """Estimate the layout of a choice for other traffic, from samples of stored and fresh rows."""
     known = Selectivity.of(binding.fields(current.stored), stored, fresh)
     return _estimate(current.layout, known, traffic, current.layout, opposite)
 
 
 def _with_current(current: Choice, layouts: list[Layout], known: Selectivity) -> list[Layout]:
-    """Layouts, among them the present one in its own person; it comes first unless it is outdated.
+    """Put the layout in use among the others; it comes first unless it is outdated.
 
     Outdated: it was made before any key was seen, and can be fitted now.
     """
-    held = current.layout
-    outdated = held.fits_keys and known.sampled and not current.sampled
+    in_use = current.layout
+    outdated = in_use.fits_keys and known.sampled and not current.sampled
     if outdated:
-        return [held if layout.same(held) else layout for layout in layouts]
-    return [held, *(layout for layout in layouts if not layout.same(held))]
+        return [in_use if layout.same(in_use) else layout for layout in layouts]
+    return [in_use, *(layout for layout in layouts if not layout.same(in_use))]
 
 
 def _estimate(
     layout: Layout,
     known: Selectivity,
     traffic: Traffic,
-    held: Layout | None,
+    in_use: Layout | None,
     opposite: Layout | None,
 ) -> Estimate:
-    """What a layout costs, by the tactic that offered it; the one in use may have lost keys.
+    """What a layout costs, by its tactic; the one in use may no longer fit the keys.
 
     Fresh rows are sorted once if both sides are kept in the order of one term.
     """
-    lost = layout.lost(known) if layout is held else 0.0
+    lost = layout.lost(known) if layout is in_use else 0.0
     estimate = family(layout.tactic).estimate(layout, known, traffic, lost)
     if opposite is None or layout.sort_term in (None, opposite.sort_term):
         return estimate
@@ -162,7 +164,7 @@ def _estimate(
 
 
 def _weight(estimate: Estimate, current: Choice | None) -> float:
-    """What estimates are compared by: a layout in use counts for less."""
+    """The cost by which estimates are compared; less for the layout in use."""
     if current is None or not current.sampled or estimate.layout is not current.layout:
         return estimate.nanoseconds
     return estimate.push + (estimate.nanoseconds - estimate.push) * STAY
@@ -179,9 +181,9 @@ class Explanation(str):
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Explanation:
         """Render facts as indented text."""
-        made = cls("\n".join(_lines(facts, 0)))
-        made._facts = facts
-        return made
+        explanation = cls("\n".join(_lines(facts, 0)))
+        explanation._facts = facts
+        return explanation
 
     def as_dict(self) -> dict[str, Any]:
         """The facts behind the text."""

@@ -13,20 +13,19 @@ Notation of the paper (Section 2), and what stands for it here::
     M / (m w)                merge, merge_young        a merge, by the rows that it reads
 
 ``C_T = C_S + C_D + C_I`` (Equation 1) is ``Cost.total``. The paper counts merges as deletion (Step
-2); here they are a figure of their own, as nothing else is deleted in a structure that merges.
+2); here they are listed separately, as a structure that merges deletes nothing else.
 
 Departures, argued in ``docs/cost-model.md``:
 
-- λ is a function. A node in the first cache costs some 25 ns here, one in memory some 400. What
-  decides is how many nodes it is one of, so λ is a short table over the logarithm of the number of
-  nodes in a level, and ``H · λ`` a sum over H levels. A table of one entry is the paper's constant.
-- An insert or delete visits inner nodes as a search does and changes a leaf: ``H_b · λ_b^i`` is
-  ``(H_b - 1) · λ_b^s + λ_b^i``, and likewise for deletes. Splits and joins of nodes are in λ_b^i
-  and λ_b^d.
+- λ is a function. A node in the first cache costs some 25 ns here, one in memory some 400,
+  depending on how many nodes its level has. So λ is a short table over the logarithm of that
+  number, and ``H · λ`` a sum over H levels. A table of one entry is the paper's constant.
+- An insert or delete visits inner nodes like a search and changes a leaf: ``H_b · λ_b^i`` is
+  ``(H_b - 1) · λ_b^s + λ_b^i``, and likewise for deletes. λ_b^i and λ_b^d include splits and joins.
 - τ_c is two tables: reading on in a run is cheaper than along a chain of leaves.
 - Heights count the leaf and are not rounded: ``1 + log_f(rows / rows per leaf)``.
-- A chain has archived subindexes of ``w / (L - 1)`` rows, so that L - 1 of them cover a window. The
-  IB-chain, which the paper measures but does not model, searches immutable nodes in those.
+- A chain has archived subindexes of ``w / (L - 1)`` rows, so that L - 1 of them cover a window. In
+  the IB-chain, which the paper measures but does not model, their nodes are immutable.
 - T_I, and the active subindex of a chain, are half full on average.
 - Descents of several trees for one tuple overlap in the processor, so each is charged as if its
   tree were alone; a single descent competes for the caches with all trees.
@@ -58,7 +57,7 @@ __all__ = [
     "priced",
 ]
 
-FILL = 0.66  # how full the nodes of a B⁺-tree are that takes rows in random order
+FILL = 0.66  # how full the nodes of a B⁺-tree are after inserts in random order
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +65,13 @@ class Cost:
     """Nanoseconds per tuple, by step."""
 
     search: float
-    delete: float
-    insert: float
+    delete: float = 0.0
+    insert: float = 0.0
     merge: float = 0.0
 
     @property
     def total(self) -> float:
-        """C_T of Equation 1: all steps together."""
+        """C_T of Equation 1: the sum of all steps."""
         return self.search + self.delete + self.insert + self.merge
 
     def as_dict(self) -> dict[str, float]:
@@ -85,17 +84,17 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """How many nodes each level has, from the leaves up, and how much of a level is there.
+    """The nodes of each level, from the leaves up, and the fraction of the level that exists.
 
-    Heights are not rounded (H ≈ log_f w, Section 2.2.1), so the topmost level may be there in part.
-    ``copies`` counts several trees of this shape as one level each.
+    Heights are not rounded (H ≈ log_f w, Section 2.2.1), so the topmost level may be fractional.
+    With ``copies``, several trees of this shape share their levels.
     """
 
     levels: tuple[tuple[float, float], ...]
 
     @classmethod
     def of(cls, rows: float, leaf: float, fanout: float, copies: float = 1.0) -> Tree:
-        """A tree of so many rows, rows per leaf and children per inner node."""
+        """A tree of ``rows``: ``leaf`` per leaf, ``fanout`` children per inner node."""
         nodes = max(rows / leaf, 1.0)
         levels = [(nodes * copies, 1.0)]
         while nodes >= fanout:
@@ -129,12 +128,12 @@ class Tree:
         return sum(part * at(costs, nodes) for nodes, part in self.levels)
 
     def change(self, k: Constants, costs: Table) -> float:
-        """Going down to a leaf, and changing it."""
+        """Descend to a leaf and change it."""
         return self.inner.visit(k.search) + at(costs, self.leaves)
 
 
 def mutable_tree(rows: float, slots: int, fanout: int, copies: float = 1.0) -> Tree:
-    """A B⁺-tree whose nodes are as full as random order leaves them."""
+    """A B⁺-tree whose nodes are as full as inserts in random order leave them."""
     return Tree.of(rows, max(1.0, FILL * slots), FILL * fanout, copies)
 
 
@@ -171,8 +170,8 @@ def _chained(
     """Equation 3 (Section 2.2.2).
 
     ``L H_c λ_b^s + σ_s τ_c (1 + 1 / (2 (L - 1)))``, 0, ``H_c λ_b^i``. The term with 1 / (2 (L - 1))
-    is for rows that have expired: as many as the active subindex holds on average. In an IB-chain
-    each row is written once more, when its subindex is archived.
+    is for expired rows: as many as the active subindex holds on average. In an IB-chain each row is
+    written once more, when its subindex is archived.
     """
     rows = w / (length - 1)
     active = mutable_tree(rows / 2, slots, fanout)
@@ -185,7 +184,6 @@ def _chained(
         read, merge = rate * at(k.compare, w) + extra, 0.0
     return Cost(
         search=(length - 1) * archived + active.visit(k.search) + read,
-        delete=0.0,
         insert=active.change(k, k.insert),
         merge=merge,
     )
@@ -230,7 +228,6 @@ def _im_tree(
     read = _read_merged(k, w, rate, merge_ratio)
     return Cost(
         search=stored.visit(k.immutable) + young.visit(k.search) + read,
-        delete=0.0,
         insert=young.change(k, k.insert),
         merge=_merge(k, w, merge_ratio),
     )
@@ -262,7 +259,6 @@ def _pim_tree(
     read = _read_merged(k, w, rate, merge_ratio)
     return Cost(
         search=stored.visit(k.immutable) + young.visit(k.search) + read,
-        delete=0.0,
         insert=above.visit(k.immutable) + young.change(k, k.insert),
         merge=_merge(k, w, merge_ratio),
     )
@@ -279,18 +275,16 @@ def _merge(k: Constants, w: float, merge_ratio: float) -> float:
 
 
 def _css_tree(k: Constants, w: float, rate: float, *, leaf: int, fanout: int) -> Cost:
-    """T_S alone: every insert builds it anew. Not in the paper, and not meant for single rows."""
+    """T_S alone: every insert rebuilds it. Not in the paper, and not meant for single rows."""
     return Cost(
         search=immutable_tree(w, leaf, fanout).visit(k.immutable) + rate * at(k.compare_run, w),
-        delete=0.0,
-        insert=0.0,
         merge=w * at(k.merge, w) + at(k.merge_young, w),
     )
 
 
 def _nested_loop(k: Constants, w: float, rate: float) -> Cost:
-    """``w τ``: every row of the window is passed."""
-    return Cost(search=w * k.scan, delete=0.0, insert=0.0)
+    """``w τ``: every row of the window is visited."""
+    return Cost(search=w * k.scan)
 
 
 _EQUATIONS: dict[str, Callable[..., Cost]] = {
@@ -299,7 +293,7 @@ _EQUATIONS: dict[str, Callable[..., Cost]] = {
     "css-tree": _css_tree,
     "im-tree": _im_tree,
     "nested-loop": _nested_loop,
-    "optimistic-tree": _b_plus_tree,  # in one thread; what its versions and latches cost is not in
+    "optimistic-tree": _b_plus_tree,  # in one thread, without the cost of versions and latches
     "pim-tree": _pim_tree,
     "round-robin": _round_robin,
 }
@@ -323,10 +317,9 @@ def predict(
     parameters: Mapping[str, Any] | None = None,
     constants: Constants | None = None,
 ) -> Cost:
-    """What a tuple costs in an index-based window join in one thread, tuple by tuple.
+    """The cost of a tuple in an index-based window join in one thread, tuple by tuple.
 
-    ``parameters`` are those of the structure. ``constants`` are those of ``Constants.load()``
-    unless given.
+    ``parameters`` are those of the structure; ``constants`` default to ``Constants.load()``.
 
     >>> paper = predict("b+tree", 2**20, 2.0, constants=Constants())
     >>> paper.total > predict("pim-tree", 2**20, 2.0, constants=Constants()).total
@@ -341,9 +334,9 @@ def predict(
     known = _known(equation)
     for word, value in (parameters or {}).items():
         if word not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
             raise RegistryError(
-                f"{structure} has no parameter {word!r}; {has}.{suggest(word, known)}"
+                f"{structure} has no parameter {word!r}; it has {', '.join(known) or 'none'}."
+                f"{suggest(word, known)}"
             )
         if not value >= _LEAST[word]:
             raise RegistryError(f"{structure}: {word} must be at least {_LEAST[word]}; got {value}")
@@ -360,20 +353,19 @@ def best_merge_ratio(
     parameters: Mapping[str, Any] | None = None,
     constants: Constants | None = None,
 ) -> float:
-    """The m that makes Equation 5 or 6 least, among powers of two from 1 down to one row.
+    """The m that minimises Equation 5 or 6, among powers of two from 1 down to one row.
 
     >>> 2**-8 <= best_merge_ratio("pim-tree", 2**20, 2.0, constants=Constants()) <= 1
     True
     """
     if "merge_ratio" not in _known(_equation(structure)):
-        able = [name for name, made in _EQUATIONS.items() if "merge_ratio" in _known(made)]
+        able = [name for name, other in _EQUATIONS.items() if "merge_ratio" in _known(other)]
         raise RegistryError(f"{structure} does not merge; {' and '.join(able)} do")
     used = Constants.load() if constants is None else constants
 
     def total(ratio: float) -> float:
         settings = {**(parameters or {}), "merge_ratio": ratio}
-        cost = predict(structure, window, match_rate, parameters=settings, constants=used)
-        return cost.total
+        return predict(structure, window, match_rate, parameters=settings, constants=used).total
 
     most = min(20, int(math.log2(max(window, 1.0))))
     return min((2.0**-power for power in range(most + 1)), key=total)
@@ -387,23 +379,22 @@ def best_parameters(
     parameters: Mapping[str, Any] | None = None,
     constants: Constants | None = None,
 ) -> dict[str, Any]:
-    """Merge ratio and depth that make Equation 5 or 6 least, of those that are not given.
+    """The merge ratio and depth that minimise Equation 5 or 6, unless they are given.
 
-    Depths are tried down to the lowest level of T_S's inner nodes, which is where subindexes are
-    unless another is clearly better. Nothing for a structure that does not merge. Window and match
-    rate are rounded to powers of two, as the best does not hang on details.
+    Depths are tried down to the lowest level of T_S's inner nodes, which is used unless another is
+    clearly better. Empty for a structure that does not merge. Window and match rate are rounded to
+    powers of two, as the optimum is flat.
 
     >>> best_parameters("im-tree", 2**17, 2.0, constants=Constants())
     {'merge_ratio': 0.125}
     >>> best_parameters("b+tree", 2**17, 2.0)
     {}
     """
-    known = _known(_equation(structure))
-    if "merge_ratio" not in known:
+    if "merge_ratio" not in _known(_equation(structure)):
         return {}
     used = Constants.load() if constants is None else constants
-    held = tuple(sorted((parameters or {}).items()))
-    return dict(_best(structure, _rounded(window), _rounded(match_rate), held, used))
+    given = tuple(sorted((parameters or {}).items()))
+    return dict(_best(structure, _rounded(window), _rounded(match_rate), given, used))
 
 
 CLEARLY = 0.97  # of the cost at the usual depth
@@ -438,7 +429,7 @@ def _best(
 
 
 def _rounded(value: float) -> float:
-    """The nearest power of two, 1 at least."""
+    """The nearest power of two, at least 1."""
     return 2.0 ** round(math.log2(max(value, 1.0)))
 
 
@@ -452,5 +443,6 @@ def _equation(structure: str) -> Callable[..., Cost]:
 
 
 def _known(equation: Callable[..., Cost]) -> list[str]:
-    found = inspect.signature(equation).parameters.values()
-    return [parameter.name for parameter in found if parameter.kind is parameter.KEYWORD_ONLY]
+    """The parameters of a structure that its equation uses."""
+    signature = inspect.signature(equation).parameters.values()
+    return [parameter.name for parameter in signature if parameter.kind is parameter.KEYWORD_ONLY]

@@ -1,10 +1,10 @@
 """What a layout costs per fresh row, by the structure under it.
 
-How many rows a box holds is estimated by ``selectivity.py``. From that follows how often a row
-takes which step: a *bill*, which the prices of ``prices/batches.py`` turn into nanoseconds. What a
-row costs is what ``metrics()`` measures as sort, probe, insert and merge; the gathering of payload
-is the same for all. A fresh row is prepared, asks its boxes, and is then stored itself; a push
-costs something whatever it holds:
+``selectivity.py`` estimates how many rows a box holds. From that follows how often a row takes
+which step: a *bill*, which the prices of ``prices/batches.py`` turn into nanoseconds. It covers
+what ``metrics()`` measures as sort, probe, insert and merge; gathering payload costs the same for
+all layouts. A fresh row is prepared, asks its boxes, and is then stored itself; a push also has a
+fixed cost:
 
                    a box is searched in               a row is stored by
     sorted runs    a few runs                         merges: 12 steps in each run but the last
@@ -32,13 +32,13 @@ from thetastream.prices.constants import Constants
 
 CACHED = 1 << 14  # rows of a window that fits the first caches
 DENSE = 32.0  # rows per box below which neighbouring boxes share what they fetch
-SPARSE = 1024.0  # rows per box above which each box starts anew
+SPARSE = 1024.0  # rows per box above which boxes share nothing
 NEAR, ANEW = 0.6, 1.5  # times a miss, for dense and for sparse boxes
-EDGED = 1.7  # times a search, if both edges of a box are looked up in zoned runs
-COLUMN_MERGE = 0.1  # more steps of a merge, for every further column
+EDGED = 1.7  # times a search, if both edges of a box are searched in zoned runs
+COLUMN_MERGE = 0.1  # additional steps of a merge, per further column
 MERGE_STEPS = 12.0  # of a row in one run: the ratio of the sizes of neighbours
 HELD = SUBWINDOWS + 1.0  # subwindows of a chain: those that fill the window, and the oldest
-FIRST = 1.5  # blocks of a box that nothing has fetched yet
+FIRST = 1.5  # blocks of a box that are not in a cache yet
 FETCHED = 8.0  # the same in permutations
 OFFSETS = 5.0  # searches of a box in the columns of all structures of permutations
 PERMUTED_STEPS = 4.0  # the ratio of the sizes of neighbouring structures
@@ -46,9 +46,9 @@ PERMUTED_STEPS = 4.0  # the ratio of the sizes of neighbouring structures
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What passes through an index: ``rows`` in the window, which come ``batch`` at a time.
+    """What passes through an index: ``rows`` in the window, which arrive ``batch`` at a time.
 
-    ``constants`` say what a step costs on this machine.
+    ``constants`` are the costs of steps on this machine.
     """
 
     rows: float
@@ -58,22 +58,22 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a layout is expected to cost per fresh row."""
+    """The expected cost of a layout per fresh row."""
 
     layout: Layout
     boxes: float
     candidates: float
     nanoseconds: float
-    insert: float = 0.0  # part of it; 0 where the steps say it
+    insert: float = 0.0  # part of it; 0 if it is in the steps
     push: float = 0.0  # part of it: a push, shared by its rows
     bill: Bill = field(default_factory=dict)
     steps: Cost | None = None  # of an index-based window join, tuple by tuple
     constants: Constants = field(default_factory=Constants)
     tuned: Mapping[str, Any] = field(default_factory=dict)  # parameters that suit the traffic
-    factor: float = 1.0  # what measured costs have shown it to be off by, already in it
+    factor: float = 1.0  # the correction by measured costs, already included
 
     def corrected(self, factor: float) -> Estimate:
-        """The same, by what was learned from measured costs."""
+        """The estimate times a factor learned from measured costs."""
         if factor == 1.0:
             return self
         costs = {name: getattr(self, name) * factor for name in ("nanoseconds", "insert", "push")}
@@ -90,7 +90,7 @@ class Estimate:
         )
 
     def as_dict(self, *, items: bool = False) -> dict[str, Any]:
-        """Plain values; with the ``items`` of the bill if asked for."""
+        """Plain values, optionally with the ``items`` of the bill."""
         facts = {
             **self.layout.as_dict(),
             "boxes per row": round(self.boxes, 2),
@@ -117,7 +117,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is to be priced: a layout, what rows ask of it, and the traffic."""
+    """What is priced: a layout, what rows ask of it, and the traffic."""
 
     layout: Layout
     known: Selectivity
@@ -146,62 +146,62 @@ class _Work:
 
     @property
     def checking(self) -> Bill:
-        """The fields beside the first column, and the matches."""
+        """The steps for the fields beside the first column, and for matches."""
         return {"field": self.candidates * len(self.layout.checks), "match": self.matches}
 
     @property
     def far(self) -> float:
-        """How far from the caches a row of the window is: doublings above those that fit them.
+        """How far a row of the window is from the caches: doublings above the size that fits them.
 
-        Boxes that lie close share what they fetch.
+        Boxes that are close share what they fetch.
         """
         doublings = max(0.0, math.log2(max(self.rows, 1.0) / CACHED))
         return doublings * (NEAR if self.dense else ANEW if self.sparse else 1.0)
 
     @property
     def dense(self) -> bool:
-        """Whether neighbouring boxes of a push touch the same rows."""
+        """Whether neighbouring boxes of a push share rows."""
         return self.rows <= DENSE * self.batch
 
     @property
     def sparse(self) -> bool:
-        """Whether boxes of a push are so far apart that each starts anew."""
+        """Whether boxes of a push are so far apart that they share nothing."""
         return self.rows > SPARSE * self.batch
 
     def searched(self, times: float) -> Bill:
-        """Finding where a box begins in the runs of the window, for every box of a row."""
+        """The steps for finding the start of every box of a row in the runs of the window."""
         searches = times * self.reach.boxes
         return {"search": searches, "miss": searches * self.far}
 
     @property
     def busy(self) -> float:
-        """The share of boxes that hold anything to speak of."""
+        """The share of boxes that hold a relevant number of rows."""
         driver = self.layout.driver
         return 1.0 if driver is None else max(self.known.busy(driver), 1e-3)
 
     def fetched(self, candidates: float) -> Bill:
-        """The blocks of candidates, and the first one of a box, or two."""
+        """The steps for the blocks of candidates, and the first one or two of a box."""
         first = self.busy * min(candidates / self.busy, 1.0) * FIRST
         blocks = candidates / ZONE
         return {"fetch": first, "block": blocks, "far": (first + blocks / 2) * self.far}
 
     def estimate(
-        self, *asked: Bill, insert: Bill, push: Bill, candidates: float | None = None
+        self, *probe: Bill, insert: Bill, push: Bill, candidates: float | None = None
     ) -> Estimate:
         layout, batch = self.layout, max(self.batch, 1.0)
-        found = self.candidates if candidates is None else candidates
+        candidates = self.candidates if candidates is None else candidates
         whole_push = {layout.pushed: 1.0, "push_column": float(len(layout.checks)), **push}
         share = {step: count / batch for step, count in whole_push.items()}
-        bill = _sum({layout.prepared: 1.0}, *asked, insert, share)
+        bill = _sum({layout.prepared: 1.0}, *probe, insert, share)
         of = self.prices.of
         costs = (of(bill), of(insert), of(share))
         return Estimate(
-            layout, self.reach.boxes, found, *costs, bill, constants=self.traffic.constants
+            layout, self.reach.boxes, candidates, *costs, bill, constants=self.traffic.constants
         )
 
 
 def _sum(*bills: Bill) -> Bill:
-    """All steps of some bills."""
+    """The sum of bills."""
     whole: dict[str, float] = {}
     for bill in bills:
         for step, count in bill.items():
@@ -210,12 +210,12 @@ def _sum(*bills: Bill) -> Bill:
 
 
 def estimate(layout: Layout, known: Selectivity, traffic: Traffic, lost: float = 0.0) -> Estimate:
-    """What a layout costs; a share ``lost`` of the rows cannot be told apart by it."""
+    """What a layout costs, if it cannot distinguish a share ``lost`` of the rows."""
     return _price(layout)(_Work(layout, known, layout.reach(known, lost), traffic))
 
 
 def _price(layout: Layout) -> Callable[[_Work], Estimate]:
-    """What makes the bill of the structure under a layout."""
+    """The function that makes the bill for the structure of a layout."""
     if layout.index in _BY_COLUMNS and layout.driver is not None and layout.checks:
         return _BY_COLUMNS[layout.index]
     if layout.index == "nested-loop":
@@ -228,23 +228,23 @@ def _price(layout: Layout) -> Callable[[_Work], Estimate]:
 
 def _in_runs(work: _Work) -> Estimate:
     """Sorted runs: a search in a few of them, then a range of candidates."""
-    asked = [work.searched(1.0)]
+    probe = [work.searched(1.0)]
     if work.layout.index == "zoned-runs":
-        asked = [work.searched(EDGED), work.fetched(work.candidates)]
-    return work.estimate(*asked, _read(work), work.checking, insert=_into_runs(work), push={})
+        probe = [work.searched(EDGED), work.fetched(work.candidates)]
+    return work.estimate(*probe, _read(work), work.checking, insert=_into_runs(work), push={})
 
 
 def _chained(work: _Work) -> Estimate:
     """A chain of subwindows: a search in each."""
-    asked = {"subwindow": work.reach.boxes * HELD}
+    probe = {"subwindow": work.reach.boxes * HELD}
     insert, push = _into_chain(work), {"push_chain": 1.0}
-    return work.estimate(asked, _read(work), work.checking, insert=insert, push=push)
+    return work.estimate(probe, _read(work), work.checking, insert=insert, push=push)
 
 
 def _scanned(work: _Work) -> Estimate:
-    """A nested loop: every row is passed, once per box."""
-    asked = {"loop": work.rows * work.reach.boxes, "match": work.matches}
-    return work.estimate(asked, insert={}, push={})
+    """A nested loop: every row is visited once per box."""
+    probe = {"loop": work.rows * work.reach.boxes, "match": work.matches}
+    return work.estimate(probe, insert={}, push={})
 
 
 def _zoned(work: _Work) -> Estimate:
@@ -253,9 +253,9 @@ def _zoned(work: _Work) -> Estimate:
     assert layout.driver is not None
     within = work.candidates
     blocks = within / ZONE * min(known.met(layout.driver, f, rows) for f in layout.checks)
-    asked = {"edge": work.reach.boxes, "zone": within / ZONE**2, "match": work.matches}
+    probe = {"edge": work.reach.boxes, "zone": within / ZONE**2, "match": work.matches}
     return work.estimate(
-        asked,
+        probe,
         work.searched(1.0),
         work.fetched(max(blocks * ZONE, work.matches)),
         insert=_into_runs(work),
@@ -293,13 +293,13 @@ _BY_COLUMNS: dict[str, Callable[[_Work], Estimate]] = {
     "spo-join": _permuted,
     "po-join": _permuted,
 }
-"""Structures that look at several key columns at once, where a layout has them."""
+"""Structures that use several key columns at once, if a layout has them."""
 
 
 def tree_estimate(layout: Layout, known: Selectivity, traffic: Traffic) -> Estimate:
-    """A tree of the index-based window join: by the equations, every box being a search.
+    """A tree of the index-based window join: by the equations, with one search per box.
 
-    Equations 5 and 6 also choose when to merge and how deep, unless that was given.
+    Equations 5 and 6 also choose merge ratio and depth, unless they are given.
     """
     constants = traffic.constants
     work = _Work(layout, known, layout.reach(known), traffic)
@@ -319,24 +319,24 @@ def tree_estimate(layout: Layout, known: Selectivity, traffic: Traffic) -> Estim
 
 
 def _read(work: _Work) -> Bill:
-    """The candidates: vector loops pass blocks without a match, but not the ends of a range."""
+    """The steps for candidates; vector loops skip blocks without a match."""
     if work.layout.index == "zoned-runs":
         return {"pass_by": work.candidates}
     if not work.layout.checks:
         return {"check": work.candidates}
-    slow = min(work.candidates, ZONE * max(work.matches, work.busy))
+    slow = min(work.candidates, ZONE * work.matches)
     return {"check_beside": slow, "pass_by": work.candidates - slow}
 
 
 def _into_runs(work: _Work) -> Bill:
-    """Into sorted runs: a row is merged into every run that is longer than a batch."""
+    """Inserting into sorted runs: a row is merged into every run longer than a batch."""
     longer = max(0.0, math.log(max(work.rows, 1.0) / max(work.batch, 1.0), MERGE_STEPS))
     beside = 1 + COLUMN_MERGE * (work.layout.columns - 1)
     return {"merge": (1 + MERGE_STEPS * longer) * beside}
 
 
 def _into_chain(work: _Work) -> Bill:
-    """Into the newest subwindow: by the structure that is named, or the cheapest."""
+    """Inserting into the newest subwindow, by the named structure or the cheapest."""
     size = max(work.rows, 1.0) / (HELD - 1)
     kinds = ("bi-sort", "rap-table", "wib-tree")
     named = [work.layout.index] if work.layout.index in kinds else kinds

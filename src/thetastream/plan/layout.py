@@ -1,11 +1,11 @@
 """Layouts: how the keys of a side lie in an index, and how the other side asks for boxes.
 
-A *layout* says what the first key column of an index is and which other columns lie beside it. Its
-first column may be inexact (hashes collide, suffixes are rounded down): it only has to contain
-every match. Fields it does not decide exactly are checked beside it, so answers are always exact.
+A *layout* defines the first key column of an index and the columns beside it. The first column may
+be inexact (hashes collide, suffixes are rounded down): its interval only has to contain every
+match. Fields that it does not decide exactly are checked beside it, so answers are always exact.
 
-``Ordered``, the key of one field with the others beside it, serves several tactics; the others
-stand with theirs in ``tactics/``.
+``Ordered``, the key of one field with the others beside it, is shared by several tactics; the other
+layouts are in ``tactics/``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from thetastream.data.kernels.hashing import mix, mix_into
 from thetastream.plan.selectivity import Selectivity
 
 NO_PARAMETERS: Mapping[str, Any] = MappingProxyType({})
-_EDGES = ("lows", "highs")
 
 
 @dataclass(slots=True)
 class Boxes:
-    """What fresh rows ask: box ``i`` belongs to fresh row ``owners[i]``."""
+    """The boxes of fresh rows: box ``i`` belongs to fresh row ``owners[i]``."""
 
     lows: Array
     highs: Array
@@ -44,7 +43,7 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a fresh row is expected to ask for: boxes, and the share of the window inside them."""
+    """The expected boxes of a fresh row, and the share of the window inside them."""
 
     boxes: float
     share: float
@@ -56,8 +55,8 @@ class Layout(ABC):
     tactic: str
     index: str
     driver: Field | None = None  # the field whose order is kept, if there is one
-    ordered = False  # whether ``arranged`` gives rows in the order of their boxes
-    prepared, pushed = "prepare", "push"  # what a row and a push are charged by (``Prices``)
+    ordered = False  # whether ``arranged`` returns rows in the order of their boxes
+    prepared, pushed = "prepare", "push"  # the prices of a row and of a push (``Prices``)
 
     def __init__(
         self, fields: Sequence[Field], index: str, parameters: Mapping[str, Any] = NO_PARAMETERS
@@ -80,7 +79,7 @@ class Layout(ABC):
         """Intervals of the first column; owners index the given pieces."""
 
     def arranged(self, rows: Keys) -> tuple[Array, Keys]:
-        """The rows that can match, in an order that suits the index: positions and keys."""
+        """The rows that can match, in an order suitable for the index: positions and keys."""
         return rows.able()
 
     @property
@@ -100,15 +99,14 @@ class Layout(ABC):
 
     def boxes(self, fresh: Keys) -> Boxes:
         """Boxes of fresh rows; empty ones are left out."""
-        asked = [field.pieces(fresh) for field in self.fields]
-        count = fresh.count
+        arms = product(*(field.pieces(fresh) for field in self.fields))
         parts = [
-            self._part(dict(zip(self.fields, combination, strict=True)), count)
-            for combination in product(*asked)
+            self._part(dict(zip(self.fields, each, strict=True)), fresh.count) for each in arms
         ]
         if len(parts) == 1:
             return parts[0]
-        lows, highs = (np.concatenate([getattr(p, n) for p in parts], axis=1) for n in _EDGES)
+        lows = np.concatenate([part.lows for part in parts], axis=1)
+        highs = np.concatenate([part.highs for part in parts], axis=1)
         return Boxes(lows, highs, np.concatenate([part.owners for part in parts]))
 
     def _part(self, pieces: dict[Field, tuple[Array, Array]], count: int) -> Boxes:
@@ -130,29 +128,29 @@ class Layout(ABC):
         return Boxes(lows, highs, at)
 
     def field_keys(self, matrix: Array) -> dict[Field, Array]:
-        """The keys of every field, back from a key matrix; for moving to another layout."""
+        """The keys of every field of a key matrix, for moving to another layout."""
         return dict(zip(self.checks, matrix[1:], strict=True))
 
     def reach(self, known: Selectivity, lost: float = 0.0) -> Reach:
-        """What a fresh row asks for; a share ``lost`` of the rows cannot be told apart."""
+        """What a fresh row asks for, if a share ``lost`` of the rows cannot be distinguished."""
         return Reach(self._arms(known), 1.0)
 
     def _arms(self, known: Selectivity) -> float:
-        """Combinations of intervals that make up the boxes of a row."""
+        """How many combinations of intervals make up the boxes of a row."""
         return math.prod(known.arms[field] for field in self.fields)
 
     def lost(self, known: Selectivity) -> float:
-        """The share of stored rows that the layout, made for other keys, cannot tell apart."""
+        """The share of stored rows that the layout, fitted to other keys, cannot distinguish."""
         return 0.0
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What sets it apart from other layouts of the same fields, whatever it is fitted to."""
+        """What distinguishes it from other layouts of the same fields, apart from ``fit``."""
         return type(self), self.index, repr(self.parameters), self.driver, self.checks
 
     @property
     def fit(self) -> Any:
-        """What in it is fitted to observed keys; None if nothing is."""
+        """The part that is fitted to observed keys, if any."""
         return None
 
     def same(self, other: Layout) -> bool:
@@ -161,22 +159,23 @@ class Layout(ABC):
 
     @property
     def fits_keys(self) -> bool:
-        """Whether it is fitted to observed keys, so that it is made anew once there are some."""
+        """Whether it is fitted to observed keys, and so made anew once there are some."""
         return False
 
     def as_dict(self) -> dict[str, Any]:
-        """The layout in words."""
+        """A description of the layout."""
+        shown = {w: list(v) if isinstance(v, tuple) else v for w, v in self.parameters.items()}
         return {
             "tactic": self.tactic,
             "index": self.index,
-            **({"parameters": _shown(self.parameters)} if self.parameters else {}),
+            **({"parameters": shown} if shown else {}),
             "first column": self.describe(),
             "checked on candidates": [str(field) for field in self.checks],
         }
 
     @abstractmethod
     def describe(self) -> str:
-        """What the first column holds."""
+        """The content of the first column."""
 
 
 class Ordered(Layout):
@@ -226,11 +225,6 @@ class Ordered(Layout):
 
     def describe(self) -> str:
         return f"order of {self.driver}"
-
-
-def _shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as plain values."""
-    return {w: list(held) if isinstance(held, tuple) else held for w, held in parameters.items()}
 
 
 def hashed(columns: Sequence[Array]) -> Array:

@@ -1,4 +1,4 @@
-"""What measured costs teach: how far from its estimate a layout was, while it was in use."""
+"""Corrections from measured costs: how far off the estimate of a layout was while in use."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from thetastream.plan.estimate import Estimate
 from thetastream.plan.layout import Layout
 
-TRUSTED = 1.5  # how far apart estimate and measured cost may be, before the estimate is corrected
-MOST = 16.0  # no correction is larger: a machine that stood still for a while teaches nothing
+TRUSTED = 1.5  # the ratio of measured to estimated cost beyond which estimates are corrected
+MOST = 16.0  # the largest correction: a machine that stalled for a while tells nothing
 
 
 class Learned:
     """Factors by which estimates are corrected.
 
-    A layout that was in use has its own. Of the last one, half (on a logarithmic scale) is put down
-    to the machine, which all layouts share: so much the others are corrected by.
+    A layout that was in use has its own factor. Half of the latest one, on a logarithmic scale, is
+    attributed to the machine, so all other layouts are corrected by it.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Learned:
         self._shared = 1.0
 
     def note(self, used: Estimate, measured: float) -> None:
-        """Remember what a fresh row did cost, in nanoseconds, under an estimated layout."""
+        """Record the measured cost of a fresh row, in nanoseconds, for an estimated layout."""
         factor = min(max(measured * used.factor / max(used.nanoseconds, 1e-9), 1 / MOST), MOST)
         if 1 / TRUSTED <= factor <= TRUSTED:
             factor = 1.0
@@ -32,5 +32,5 @@ class Learned:
         self._shared = math.sqrt(factor)
 
     def of(self, layout: Layout) -> float:
-        """What the estimate of a layout is multiplied by."""
+        """The factor for the estimate of a layout."""
         return self._own.get(layout.identity, self._shared)

@@ -1,17 +1,18 @@
-"""Where measured numbers come from: processor, memory, interpreter. No names of hosts or users."""
+"""The machine behind measurements: processor, memory, interpreter. No host or user names."""
 
 from __future__ import annotations
 
 import os
 import platform
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a reader needs to know to judge a number."""
+    """What a reader needs to judge a measurement."""
 
     cpu: str
     cores: int
@@ -29,11 +30,8 @@ class Machine:
 
 
 def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or "unknown"
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.processor() or "unknown"

@@ -6,8 +6,8 @@
     value       a whole number, a decimal number, true, false, none, a word, "text", or several of
                 these in parentheses
 
-Words need no quotes unless they would be read as something else. ``written`` gives a form that
-``read`` understands, with keys in alphabetical order, so equal tactics have equal texts.
+Words need quotes only if they would be read as something else. ``written`` returns a form that
+``read`` accepts, with keys in alphabetical order, so equal tactics have equal texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -37,7 +37,7 @@ _NAMED = {"true": True, "false": False, "none": None}
 
 
 def plain(key: str, value: Any) -> Any:
-    """A parameter's value as a plain, unchangeable one; RegistryError for what has no text."""
+    """A parameter's value as a plain, immutable one; RegistryError if it has no text form."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):
@@ -61,13 +61,11 @@ def _plain_item(key: str, value: Any) -> Any:
 
 
 def _plain_mapping(key: str, value: Mapping[Any, Any]) -> dict[str, Any] | None:
-    """An empty mapping is the same as none."""
-    held: dict[str, Any] = {}
+    """A mapping as a plain one; None if it is empty."""
     for word in value:
         if not isinstance(word, str) or not word.isidentifier():
             raise RegistryError(f"parameter {key} must be a mapping from words; got {word!r} in it")
-        held[word] = plain(f"{key}.{word}", value[word])
-    return dict(sorted(held.items())) or None
+    return {word: plain(f"{key}.{word}", value[word]) for word in sorted(value)} or None
 
 
 # --- Writing -------------------------------------------------------------------------------------
@@ -103,7 +101,7 @@ def _value(value: Any) -> str:
 
 
 def _meant(word: str) -> Any:
-    """What a word without quotes stands for."""
+    """The value of a word without quotes."""
     if word in _NAMED:
         return _NAMED[word]
     if _WHOLE.fullmatch(word):
@@ -117,7 +115,7 @@ def _meant(word: str) -> Any:
 
 
 def read(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and parameters of a tactic; an error points at what is wrong.
+    """Parse name and parameters of a tactic; an error points at the mistake.
 
     >>> read("ordered/ptwi/b-tree(background=false, options.node_bytes=256)")
     ('ordered/ptwi/b-tree', {'background': False, 'options': {'node_bytes': 256}})
@@ -143,13 +141,13 @@ class _Reader:
     def _cut(self, text: str) -> list[_Token]:
         tokens, at, end = [], 0, len(text.rstrip())
         while at < end:
-            found = _TOKEN.match(text, at)
-            if found is None:  # only a quote can begin nothing
+            match = _TOKEN.match(text, at)
+            if match is None:  # only an open quote begins no token
                 start = at + len(text[at:]) - len(text[at:].lstrip())
                 raise self._error("this quote is not closed", _Token(None, text[start:end], start))
-            kind = found.lastgroup or ""
-            tokens.append(_Token(kind, found[kind], found.start(kind)))
-            at = found.end()
+            kind = match.lastgroup or ""
+            tokens.append(_Token(kind, match[kind], match.start(kind)))
+            at = match.end()
         tokens.append(_Token(None, "", end))
         return tokens
 
@@ -157,11 +155,7 @@ class _Reader:
         name = self._name()
         parameters: dict[str, Any] = {}
         if self._taken("("):
-            while not self._taken(")"):
-                self._pair(parameters)
-                if not self._taken(","):
-                    self._want(")", "a comma or a closing parenthesis")
-                    break
+            self._list(lambda: self._pair(parameters))
         if self._next.kind is not None:
             raise self._error("nothing may follow a tactic", self._next)
         return name, parameters
@@ -182,25 +176,28 @@ class _Reader:
         if not all(word.isidentifier() for word in (*outer, last)):
             raise self._error("expected a parameter's name", key)
         self._want("=", f"= after {key.text}")
-        held = parameters
         for word in outer:
-            held = held.setdefault(word, {})
-            if not isinstance(held, dict):
+            parameters = parameters.setdefault(word, {})
+            if not isinstance(parameters, dict):
                 raise self._error(f"{word} already has a value of its own", key)
-        if last in held:
+        if last in parameters:
             raise self._error(f"{key.text} was given twice", key)
-        held[last] = self._value(key.text)
+        parameters[last] = self._value(key.text)
 
     def _value(self, key: str) -> Any:
         if not self._taken("("):
             return self._scalar(key)
+        return tuple(self._list(lambda: self._scalar(key)))
+
+    def _list(self, read: Callable[[], Any]) -> list[Any]:
+        """Read items up to the closing parenthesis."""
         items: list[Any] = []
         while not self._taken(")"):
-            items.append(self._scalar(key))
+            items.append(read())
             if not self._taken(","):
                 self._want(")", "a comma or a closing parenthesis")
                 break
-        return tuple(items)
+        return items
 
     def _scalar(self, key: str) -> Any:
         token = self._next
@@ -219,10 +216,9 @@ class _Reader:
         return self._tokens[self._at]
 
     def _taken(self, mark: str) -> bool:
-        token = self._next
-        found = token.kind == "mark" and token.text == mark
-        self._at += found
-        return found
+        taken = self._next.kind == "mark" and self._next.text == mark
+        self._at += taken
+        return taken
 
     def _want(self, mark: str, what: str) -> None:
         if not self._taken(mark):

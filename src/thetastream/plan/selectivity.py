@@ -2,10 +2,10 @@
 
 The share of a field is the part of the stored rows inside a fresh row's interval. The stored sample
 is sorted and the ranks of the interval's edges are interpolated, so that shares far below one
-sample row can still be told apart. Before any rows are known, shares typical of the kind of term
+sample row are still distinguished. Before any rows are known, shares typical of the kind of term
 are assumed.
 
-Two fields together are more than the product of their shares when they hang together:
+The joint share of two correlated fields is not the product of their shares:
 
     second │        · ·                    a box asks for the lower right part. Each field alone
     key    │      · ·                      passes half of the rows, both together a few: in the
@@ -15,10 +15,10 @@ Two fields together are more than the product of their shares when they hang tog
 
 ``joint`` is the share that passes all fields, counted on pairs of sample rows. ``met`` is the share
 of blocks of stored rows, in the order of one field, whose zone in another meets the box: what an
-index with zone maps has to read. Blocks of the sample stand for longer ones of the window, so it is
-measured for two lengths and carried on to the length that 64 rows of the window have in the sample.
-That holds where fields are correlated; where they are not, 64 rows are spread as two are. The truth
-lies between both, and so does the estimate.
+index with zone maps has to read. A block of the sample stands for a longer one of the window, so
+``met`` is measured for two lengths and extrapolated to the length that 64 rows of the window have
+in the sample. That is right for correlated fields; in uncorrelated ones, 64 rows spread as far as
+two. The truth lies between both, and so does the estimate.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.plan.kernels.sampling import count_inside, count_met, shares_inside
 
-ASKED = 512  # fresh rows whose boxes are looked at
-BOXES = 128  # of the fresh sample, where all are compared with all
+ASKED = 512  # fresh rows whose boxes are used
+BOXES = 128  # of the fresh sample, for comparing all with all
 SHORT, LONG = 2, 8  # sample rows in a block
 ZONE = 64  # rows in a block of the index
-LEAST = 4  # pairs that must be inside for a count of them to be trusted
+LEAST = 4  # pairs inside for a count to be trusted
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Selectivity:
 
     @classmethod
     def of(cls, fields: Sequence[Field], stored: Keys | None, fresh: Keys | None) -> Selectivity:
-        """From samples of both sides; assumed if one of them is missing or empty."""
+        """From samples of both sides; shares are assumed if one of them is missing or empty."""
         if stored is None or fresh is None or not (len(stored) and len(fresh)):
             stored = fresh = None
         elif len(fresh) > ASKED:
@@ -97,11 +97,11 @@ class Selectivity:
             lows[place, : low.shape[0]], highs[place, : high.shape[0]] = low, high
         counts = np.zeros(1, np.int64)
         count_inside(keys, lows, highs, counts)
-        found, pairs = int(counts[0]), boxes * int(keys.shape[1])
-        return found / pairs if found >= LEAST else min(product, LEAST / pairs)
+        inside, pairs = int(counts[0]), boxes * int(keys.shape[1])
+        return inside / pairs if inside >= LEAST else min(product, LEAST / pairs)
 
     def met(self, along: Field, other: Field, rows: float) -> float:
-        """The share of blocks met, of those inside the interval of ``along``, for a window."""
+        """Of the blocks inside the interval of ``along``, the share whose zone meets ``other``."""
         if not self.sampled:
             return 1.0
         length = ZONE * self._keys(along).size / max(rows, 1.0)
@@ -109,16 +109,13 @@ class Selectivity:
             return self._met(along, other, round(length))
         short, long = self._met(along, other, SHORT), self._met(along, other, LONG)
         slope = max(0.0, (long - short) / (LONG - SHORT))
-        carried = max(short - slope * (SHORT - length), self.joint / self.shares[along])
-        return min(1.0, math.sqrt(carried * max(carried, short)))
+        extrapolated = max(short - slope * (SHORT - length), self.joint / self.shares[along])
+        return min(1.0, math.sqrt(extrapolated * max(extrapolated, short)))
 
     def _met(self, along: Field, other: Field, length: int) -> float:
-        """The same for blocks of so many sample rows."""
-        if (along, other, length) not in self._found:
-            self._found[along, other, length] = self._count_met(along, other, length)
-        return self._found[along, other, length]
-
-    def _count_met(self, along: Field, other: Field, length: int) -> float:
+        """The same for blocks of ``length`` sample rows, remembered."""
+        if (along, other, length) in self._shares_met:
+            return self._shares_met[along, other, length]
         order = self._orders[along]
         keys, beside = self._keys(along)[order], self._keys(other)[order]
         heads = np.arange(0, keys.size, length)
@@ -127,7 +124,9 @@ class Selectivity:
         counts = np.zeros(2, np.int64)
         count_met(first, last, least, most, *self._some[along], *self._some[other], counts)
         passed, met = counts.tolist()
-        return met / passed if passed else 0.0
+        share = met / passed if passed else 0.0
+        self._shares_met[along, other, length] = share
+        return share
 
     def _share(self, field: Field) -> float:
         """Mean share of the stored sample inside the intervals of the fresh sample."""
@@ -136,9 +135,9 @@ class Selectivity:
         return min(1.0, max(float(self._inside[field].mean()), 1e-9))
 
     def busy(self, field: Field) -> float:
-        """The share of fresh rows that hold most of what is inside a field's intervals.
+        """The share of fresh rows whose intervals hold most of the rows inside a field's intervals.
 
-        1 when all intervals hold alike, 1/n when one of n holds everything: (Σx)² / (n Σx²).
+        1 if all intervals hold equally many, 1/n if one of n holds everything: (Σx)² / (n Σx²).
         """
         if self.fresh is None:
             return 1.0
@@ -146,10 +145,10 @@ class Selectivity:
         squares = float((inside**2).sum())
         return float(inside.sum()) ** 2 / (inside.size * squares) if squares else 1.0
 
-    # --- What is worked out once -----------------------------------------------------------------
+    # --- Computed once ---------------------------------------------------------------------------
 
     @cached_property
-    def _found(self) -> dict[tuple[Field, Field, int], float]:
+    def _shares_met(self) -> dict[tuple[Field, Field, int], float]:
         return {}
 
     @cached_property
@@ -160,11 +159,11 @@ class Selectivity:
     @cached_property
     def _inside(self) -> dict[Field, NDArray[np.float64]]:
         """For each field, the share of the stored sample inside every fresh row's intervals."""
-        found = {}
+        inside = {}
         for field, (low, high) in self._edges.items():
-            found[field] = np.empty(low.shape[1])
-            shares_inside(self._keys(field)[self._orders[field]], low, high, found[field])
-        return found
+            inside[field] = np.empty(low.shape[1])
+            shares_inside(self._keys(field)[self._orders[field]], low, high, inside[field])
+        return inside
 
     @cached_property
     def _edges(self) -> dict[Field, tuple[Array, Array]]:
@@ -178,7 +177,7 @@ class Selectivity:
 
     @cached_property
     def _some(self) -> dict[Field, tuple[Array, Array]]:
-        """The same of a few fresh rows."""
+        """The same for a few fresh rows."""
         assert self.fresh is not None
         step = -(-len(self.fresh) // BOXES)
         return {
@@ -198,5 +197,4 @@ def _assumed(field: Field) -> float:
         return 1e-4
     if field.width is not None:
         return 1e-3
-    intervals = all(bound.term.is_interval for bound in field.terms)
-    return 0.4 if intervals else 0.9
+    return 0.4 if all(bound.term.is_interval for bound in field.terms) else 0.9

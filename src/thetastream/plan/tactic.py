@@ -1,11 +1,11 @@
-"""What a user asks for: a tactic, the structure under it, and the structure's parameters.
+"""The user's choice: a tactic, the structure under it, and the structure's parameters.
 
     Tactic("spo-join", background=True, elements=8)      "spo-join(background=true, elements=8)"
     Tactic("panjoin/bi-sort", subwindows=8)              "panjoin/bi-sort(subwindows=8)"
     Tactic("pim-tree", depth=3)                          "pim-tree(depth=3)"
 
-The last names a structure only; the tactic is the one that suits it, here ``ibwj``. What a tactic
-does is written in ``tactics/``, the text form in ``notation.py``.
+The last names only a structure, which implies a tactic, here ``ibwj``. The tactics are in
+``tactics/``, the text form is in ``notation.py``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Tactic:
-    """A tactic by name, with parameters of its structure: a value, equal to others of equal text.
+    """A tactic by name, with parameters of its structure; tactics of equal text are equal.
 
-    ``name`` is that of a tactic (``ts.tactics()``), with a structure (``ts.index.names()``) after
-    a stroke if you like; or that of a structure alone. Parameters are those of the structure;
-    ``thetastream index`` lists them. They are checked when a join is made.
+    ``name`` is that of a tactic (``ts.tactics()``), optionally followed by a stroke and a structure
+    (``ts.index.names()``), or that of a structure alone. Parameters are those of the structure;
+    ``thetastream index`` lists them. They are checked when a join is created.
 
     >>> Tactic("pim-tree", depth=3)
     Tactic('pim-tree(depth=3)')
@@ -49,7 +49,7 @@ class Tactic:
         if twice:
             raise RegistryError(
                 f"tactic {name!r}: {twice[0]} was given twice, in the text and as an argument; "
-                "give it once"
+                "leave one of them out"
             )
         given |= {word: plain(word, value) for word, value in parameters.items()}
         self._name = named
@@ -57,22 +57,22 @@ class Tactic:
         self._text = written(named, given)
 
     @classmethod
-    def of(cls, asked: str | Tactic) -> Tactic:
-        """A tactic from text; one that is a tactic already stays as it is."""
-        return asked if isinstance(asked, Tactic) else cls(asked)
+    def of(cls, tactic: str | Tactic) -> Tactic:
+        """Accept text or a tactic."""
+        return tactic if isinstance(tactic, Tactic) else cls(tactic)
 
     @property
     def name(self) -> str:
-        """Tactic and structure, as they were given."""
+        """Tactic and structure, as given."""
         return self._name
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The parameters that were given."""
+        """The given parameters."""
         return self._parameters
 
     def __str__(self) -> str:
-        """The text form, from which an equal tactic can be made."""
+        """The text form, from which an equal tactic can be created."""
         return self._text
 
     def __repr__(self) -> str:
@@ -91,20 +91,20 @@ class Tactic:
 
     @property
     def family(self) -> Family:
-        """What knows the layouts and their costs; RegistryError for an unknown name."""
+        """The family of layouts and their costs; RegistryError for an unknown name."""
         return self._meaning[0]
 
     @property
     def index(self) -> str | None:
-        """The structure that was named; None if the choice is left to the tactic."""
+        """The named structure; None if the tactic chooses."""
         return self._meaning[1]
 
     @cached_property
     def _meaning(self) -> tuple[Family, str | None]:
         first, _, rest = self._name.partition("/")
         if first in tactics():
-            found = family(first)
-            if rest and not found.takes_structure:
+            named = family(first)
+            if rest and not named.takes_structure:
                 able = ", ".join(repr(other.name) for other in families() if other.takes_structure)
                 raise RegistryError(
                     f"tactic {self._name!r}: only the tactics {able} take an index, as in "
@@ -112,7 +112,7 @@ class Tactic:
                 )
             if rest:
                 structure(rest)
-            return found, rest or None
+            return named, rest or None
         if first not in structure_names():
             known = [*tactics(), *structure_names()]
             raise RegistryError(
@@ -120,11 +120,11 @@ class Tactic:
                 f"structure: {', '.join(structure_names())}.{suggest(first, known)}"
             )
         kind = structure(self._name)
-        return next(found for found in families() if found.suits(kind)), self._name
+        return next(each for each in families() if each.suits(kind)), self._name
 
     @cached_property
     def structures(self) -> tuple[str, ...]:
-        """The structures that may serve: the one that was named, or all that have the parameters.
+        """The usable structures: the named one, or all that have the given parameters.
 
         Raises for parameters that none of them has.
         """
@@ -151,19 +151,19 @@ class Tactic:
         return tuple(able)
 
     def check(self) -> None:
-        """Raise for what is wrong: the name, a parameter's name, its type or its value."""
+        """Raise for a wrong name, or a parameter's wrong name, type or value."""
         for name in self.structures:
             if self._parameters:
                 _try(name, self._parameters)
 
     def with_workers(self, workers: int) -> Tactic:
-        """The same, with parts of the structure dealt to so many threads; 1 changes nothing."""
+        """The same tactic with the structure's parts dealt to threads; 1 changes nothing."""
         if workers == 1:
             return self
         if "workers" in self._parameters:
             raise StateError(
-                f"workers were given twice: workers={workers}, and in tactic={self._text!r}; give "
-                "them once"
+                f"workers were given twice: workers={workers}, and in tactic={self._text!r}; leave "
+                "one of them out"
             )
         if not any("workers" in parameters(name) for name in self.structures):
             raise StateError(self._no_workers(workers))
@@ -177,9 +177,9 @@ class Tactic:
                 f"{', '.join(able)}, or workers=1"
             )
         dealing = [
-            f"tactic={found.name!r}"
-            for found in families()
-            if any("workers" in parameters(name) for name in found.structures())
+            f"tactic={each.name!r}"
+            for each in families()
+            if any("workers" in parameters(name) for name in each.structures())
         ]
         return (
             f"workers={workers} needs {' or '.join(dealing)}, whose parts are dealt to workers; "
@@ -188,6 +188,6 @@ class Tactic:
 
 
 def _try(name: str, given: Mapping[str, Any]) -> None:
-    """Make a small index, which says what is wrong with the values."""
+    """Create a small index, which raises for wrong values."""
     check_parameters(name, given)
     create(name, capacity=1, columns=2 if structure(name).permuted else 1, **given)

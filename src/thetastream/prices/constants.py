@@ -1,8 +1,8 @@
 """All constants of the cost model, with defaults, read from and written to one file.
 
-Those of trees are tables by size: between two sizes costs are interpolated on the logarithm of the
-size; beyond the last they go on as they did. Equations that use them are in ``plan/cost.py``.
-Those of structures that take many rows at a time are in ``batches.py``.
+Those of trees are tables by size. Costs are interpolated on the logarithm of the size and
+extrapolated beyond the last entry. The equations that use them are in ``plan/cost.py``. Those of
+structures that take many rows at a time are in ``batches.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from thetastream.prices.batches import Prices
 CALIBRATED = "calibrated on this machine"
 TREES_ONLY = "calibrated on this machine for trees only; calibrate again for the others"
 _FORMAT = 2
-_TREES = 1  # the format before, which has no prices of batches
+_TREES = 1  # the previous format, without prices of batches
 
 Table = tuple[tuple[float, float], ...]
 """Nanoseconds by the logarithm (base 2) of a number of nodes or rows, ascending."""
@@ -37,45 +37,28 @@ class Constants:
 
     ``search``, ``insert``, ``delete`` and ``immutable`` are by the number of nodes in a level;
     ``compare``, ``compare_run``, ``merge`` and ``merge_young`` by the number of rows in the window.
-    ``scan`` is per row that a nested loop passes. ``window`` is what a tuple costs besides its
-    index, being numbered and remembered: the paper leaves it out, as it is the same for all
-    structures, and so does ``Cost``. ``batches`` are those of structures that take many rows at a
-    time.
+    ``scan`` is per row of a nested loop. ``window`` is the cost of a tuple outside its index, for
+    numbering and storing it; the paper and ``Cost`` omit it, as it is the same for all structures.
+    ``batches`` are the prices of structures that take many rows at a time.
     """
 
     # fmt: off
     search: Table = (
-        (2.6, 20.21), (4.6, 20.21), (6.6, 20.21), (8.6, 28.72), (10.6, 40.37),
-        (12.6, 100.6), (14.6, 342.6), (16.6, 478.3),
+        (6.6, 20.21), (8.6, 28.72), (10.6, 40.37), (12.6, 100.6), (14.6, 342.6), (16.6, 478.3),
     )
     insert: Table = (
-        (2.6, 73.83), (4.6, 73.83), (6.6, 78.53), (8.6, 80.88), (10.6, 82.32),
-        (12.6, 118.4), (14.6, 343.3), (16.6, 502.3),
+        (4.6, 73.83), (6.6, 78.53), (8.6, 80.88), (10.6, 82.32), (12.6, 118.4), (14.6, 343.3),
+        (16.6, 502.3),
     )
     delete: Table = (
-        (2.6, 75.78), (4.6, 75.78), (6.6, 79.65), (8.6, 84.17), (10.6, 88.37),
-        (12.6, 155.5), (14.6, 426.6), (16.6, 574.2),
+        (4.6, 75.78), (6.6, 79.65), (8.6, 84.17), (10.6, 88.37), (12.6, 155.5), (14.6, 426.6),
+        (16.6, 574.2),
     )
-    immutable: Table = (
-        (2, 15.88), (4, 15.88), (6, 15.88), (8, 15.88), (10, 15.88),
-        (12, 67.72), (14, 216.1), (16, 296.6),
-    )
-    compare: Table = (
-        (7, 2.93), (9, 5.73), (11, 5.73), (13, 5.73), (15, 5.73),
-        (17, 5.73), (19, 12.3), (21, 18.51),
-    )
-    compare_run: Table = (
-        (7, 2.34), (9, 4.09), (11, 4.09), (13, 4.09), (15, 4.09),
-        (17, 4.09), (19, 4.09), (21, 4.26),
-    )
-    merge: Table = (
-        (7, 1.92), (9, 1.92), (11, 1.92), (13, 1.92), (15, 1.92),
-        (17, 2.46), (19, 2.97), (21, 3.88),
-    )
-    merge_young: Table = (
-        (7, 14.26), (9, 14.26), (11, 14.26), (13, 14.26), (15, 14.26),
-        (17, 14.26), (19, 14.26), (21, 14.26),
-    )
+    immutable: Table = ((10, 15.88), (12, 67.72), (14, 216.1), (16, 296.6))
+    compare: Table = ((7, 2.93), (9, 5.73), (17, 5.73), (19, 12.3), (21, 18.51))
+    compare_run: Table = ((7, 2.34), (9, 4.09), (19, 4.09), (21, 4.26))
+    merge: Table = ((15, 1.92), (17, 2.46), (19, 2.97), (21, 3.88))
+    merge_young: Table = ((7, 14.26),)
     scan: float = 0.1803
     window: float = 74.3
     # fmt: on
@@ -84,7 +67,7 @@ class Constants:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Constants:
-        """The constants of a calibration; the defaults if there is none where it is looked for."""
+        """Read a calibration; without one in the usual place, return the defaults."""
         file = calibration_file() if path is None else path
         try:
             changed = file.stat().st_mtime_ns
@@ -95,11 +78,11 @@ class Constants:
         return _read(file, changed)
 
     def save(self, path: Path | None = None, **facts: Any) -> Path:
-        """Write a calibration, with facts on where it comes from; gives the file."""
+        """Write a calibration, with facts about its origin; return the file."""
         file = calibration_file() if path is None else path
         text = json.dumps({"format": _FORMAT, **facts, "constants": self.as_dict()}, indent=2)
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside = file.with_name(f"{file.name}.{os.getpid()}")  # readers see all of it or nothing
+        beside = file.with_name(f"{file.name}.{os.getpid()}")  # atomic for readers
         beside.write_text(text + "\n", encoding="utf-8")
         beside.replace(file)
         return file
@@ -113,10 +96,7 @@ _AGAIN = "run `thetastream index calibrate`"
 
 
 def calibration_file() -> Path:
-    """Where the constants of this machine are kept.
-
-    That is what ``THETASTREAM_CALIBRATION`` names, or a file beside the compiled kernels.
-    """
+    """The file named by ``THETASTREAM_CALIBRATION``, or one beside the compiled kernels."""
     named = os.environ.get(_PLACE)
     if named:
         return Path(named)
@@ -134,8 +114,8 @@ def _root(*_places: str | None) -> Path:
 @lru_cache(maxsize=8)
 def _read(file: Path, changed: int) -> Constants:
     try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-        written, values = held["format"], held["constants"]
+        content = json.loads(file.read_text(encoding="utf-8"))
+        written, values = content["format"], content["constants"]
         if written not in (_FORMAT, _TREES):
             raise ValueError(f"its format is {written!r}, not {_FORMAT}")
         trees = _filled(Constants, values, but=("batches", "source"))
@@ -148,16 +128,16 @@ def _read(file: Path, changed: int) -> Constants:
 
 
 def _filled(cls: type, values: Mapping[str, Any], but: Sequence[str] = ()) -> dict[str, Any]:
-    """Values for the fields of a class, as read from a file."""
+    """Checked values for the fields of a class, from a file."""
     return {
-        found.name: _checked(found.name, values[found.name], found.default)
-        for found in fields(cls)
-        if found.name not in but
+        known.name: _checked(known.name, values[known.name], known.default)
+        for known in fields(cls)
+        if known.name not in but
     }
 
 
 def _checked(name: str, value: Any, like: Any) -> Any:
-    """A number, or a table of them, as read from a file."""
+    """A checked number or table, from a file."""
     if not isinstance(like, tuple):
         value = [[0.0, value]]
     table = tuple((float(size), float(cost)) for size, cost in value)
@@ -169,7 +149,7 @@ def _checked(name: str, value: Any, like: Any) -> Any:
 
 
 def at(table: Table, count: float) -> float:
-    """The entry for a number of nodes or rows: interpolated, and carried on beyond the last.
+    """The cost for a number of nodes or rows, interpolated or extrapolated.
 
     >>> at(((10, 40.0), (12, 60.0)), 2**11)
     50.0

@@ -1,12 +1,12 @@
 """The truth about aggregates over matches: a nested loop, in plain Python.
 
-A left row sees a right row when they meet (``oracle.meet``), the predicate holds, and the right row
-did not come after it: it arrived before, or with a time window has no later event time. Like the
-oracle of joins this imports no kernel and no index.
+A left row sees a right row if they meet (``oracle.meet``), the predicate holds, and the right row
+is not later: it arrived before or, in a time window, has no later event time. Like the oracle of
+joins this imports no kernel and no index.
 
-NULLs count for nothing; the aggregate of no value is None, and its count 0. NaN is above every
-number. Sums of whole numbers and decimals are exact, sums of floats the nearest there are. Cost:
-O(left rows × right rows).
+NULLs are skipped; the aggregate of no value is None, and its count 0. NaN is above every number.
+Sums of whole numbers and decimals are exact, sums of floats correctly rounded. Cost: O(left rows ×
+right rows).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def aggregate(
     window: Window,
     asked: Mapping[str, Any],
 ) -> dict[int, Row]:
-    """By the number of each left row that is not late: aggregates over the right rows it sees.
+    """For each left row that is not late, by its number: aggregates over the right rows it sees.
 
     >>> import pyarrow as pa
     >>> left, right = pa.table({"x": [5]}), pa.table({"x": [4, 9, 5]})
@@ -42,12 +42,12 @@ def aggregate(
     predicate = Predicate.of(on)
     functions = {n: (None, a) if isinstance(a, str) else (a[0][2:], a[1]) for n, a in asked.items()}
     columns = {column for column, _ in functions.values() if column is not None}
-    stored = arrive(pushes, predicate, window, False, columns)
+    arrived = arrive(pushes, predicate, window, False, columns)
     answer: dict[int, Row] = {}
-    for left in stored[Side.LEFT]:
+    for left in arrived[Side.LEFT]:
         seen = [
             right.values
-            for right in stored[Side.RIGHT]
+            for right in arrived[Side.RIGHT]
             if not right.late
             and _sees(left, right, window)
             and matches(predicate, left.values, right.values)
@@ -69,7 +69,7 @@ def _sees(left: Arrived, right: Arrived, window: Window) -> bool:
 
 
 def summary(function: str, values: list[Any]) -> Any:
-    """One aggregate of values; those of rows are any but None."""
+    """One aggregate of values; to count rows, pass any value but None for each."""
     known = [value for value in values if value is not None]
     if function == "count":
         return len(known)

@@ -1,16 +1,16 @@
 """The truth: a nested loop over all pairs of rows, in plain Python.
 
-Slow and simple on purpose. It imports no kernel and no index, it uses none of the arithmetic that
-the engine uses, and it reads like the definitions:
+Slow and simple on purpose. It imports no kernel and no index, uses none of the engine's arithmetic,
+and reads like the definitions:
 
-    late rows    a row whose event time lies below the frontier of its push is nowhere in the answer
+    late rows    a row whose event time is below the frontier of its push is not in the output
     windows      which pairs of rows are close enough, by arrival or by event time
     predicate    every filter, every term and every residual is true
-    how          which pairs, and which rows without a pair, are the answer
+    how          which pairs, and which rows without a pair, are in the output
 
 Values. Integers, booleans and decimals are exact numbers of any size. Times are exact whole
-nanoseconds (``Moment``); a plain number that meets a date counts days. Floating values are 64-bit
-IEEE numbers, and pull every number they meet down to their kind. Order is total: NaN is above
+nanoseconds (``Moment``); a plain number combined with a date counts days. Floating values are
+64-bit IEEE numbers, and numbers combined with them become floats. Order is total: NaN is above
 every number and equal to itself, -0.0 equals 0.0. NULL is None. Cost: O(left rows × right rows).
 """
 
@@ -48,7 +48,7 @@ Pair = tuple[int | None, int | None]
 
 
 class Moment(NamedTuple):
-    """A date, time, timestamp or duration in nanoseconds; plain numbers meet dates as days."""
+    """A date, time, timestamp or duration in nanoseconds."""
 
     nanoseconds: int
     is_date: bool = False
@@ -56,9 +56,9 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class Truth:
-    """Row numbers per side (None where a side is missing), and how many rows were late.
+    """Row numbers per side (None where a side is missing), and the number of late rows.
 
-    A row's number is its place among all rows ever pushed on its side, late ones included.
+    A row's number is its position among all rows ever pushed on its side, including late ones.
     """
 
     pairs: list[Pair]
@@ -72,16 +72,16 @@ def join(
     how: str | How = "inner",
     self_join: bool = False,
 ) -> Truth:
-    """Join what was pushed, ``(left, right)`` per push, each an Arrow table, a batch or None.
+    """Join pushes ``(left, right)``, each an Arrow table, a batch or None.
 
     >>> left, right = pa.table({"x": [1, 5]}), pa.table({"x": [4, 9]})
     >>> join([(left, right)], "abs(l.x - r.x) <= 1", CountWindow(10), how="left").pairs
     [(1, 0), (0, None)]
     """
     predicate, how = Predicate.of(on), How.of(how)
-    stored = arrive(pushes, predicate, window, self_join)
-    lefts = stored[Side.LEFT]
-    rights = lefts if self_join else stored[Side.RIGHT]
+    arrived = arrive(pushes, predicate, window, self_join)
+    lefts = arrived[Side.LEFT]
+    rights = lefts if self_join else arrived[Side.RIGHT]
     pairs: list[Pair] = [
         (left.position, right.position)
         for left in lefts
@@ -98,7 +98,7 @@ def join(
         if how.keeps(side):
             alone = [r.position for r in rows if not r.late and r.position not in matched[side]]
             answer += [(p, None) if side is Side.LEFT else (None, p) for p in alone]
-    return Truth(answer, {side.value: sum(row.late for row in stored[side]) for side in Side})
+    return Truth(answer, {side.value: sum(row.late for row in arrived[side]) for side in Side})
 
 
 # --- Arrival ------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def join(
 
 @dataclass
 class Arrived:
-    """A row, and what decides whom it meets."""
+    """A row, and what decides which rows it meets."""
 
     values: Row
     position: int  # among all rows of its side
@@ -124,7 +124,7 @@ def arrive(
     self_join: bool,
     more: Iterable[str] = (),
 ) -> dict[Side, list[Arrived]]:
-    """The rows of both sides in order; ``more`` columns of the right side are read, too."""
+    """The rows of both sides in order; ``more`` names further columns of the right side to read."""
     timed = isinstance(window, EventTime)
     marks = window.time if isinstance(window, EventTime) else window.order
     streams = (Side.LEFT,) if self_join else (Side.LEFT, Side.RIGHT)
@@ -155,7 +155,7 @@ def arrive(
 
 
 def _frontier(streams: list[list[Arrived]], window: Window) -> Any:
-    """The smaller of the largest event times so far, less the lateness."""
+    """The smaller of the largest event times so far, minus the lateness."""
     times = [[row.time for row in rows if row.time is not None] for rows in streams]
     if not isinstance(window, EventTime) or not all(times):
         return -math.inf
@@ -170,7 +170,7 @@ def _plain(value: Any) -> Any:
 
 
 def meet(left: Arrived, right: Arrived, window: Window) -> bool:
-    """Whether two rows are close enough."""
+    """Whether two rows are close enough for the window."""
     if not isinstance(window, CountWindow | TimeWindow):
         together = left.session is not None and left.session == right.session
         return together or isinstance(window, Unbounded)
@@ -212,7 +212,7 @@ def matches(on: str | Predicate | Expression, left: Row, right: Row) -> bool:
 
 
 def _holds(condition: Condition, left: Any, right: Any) -> bool:
-    """One condition of a term, exactly as it is written."""
+    """Whether one condition of a term holds, exactly as written."""
     value, constant = _common(left, right)
     a, b = value(left), value(right)
     if isinstance(condition, Compare):
@@ -248,7 +248,7 @@ _COMPARE: dict[Function, Callable[[Any, Any], Any]] = {
 
 
 def _common(a: Any, b: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """How two values that meet, and the constants beside them, become numbers of one kind."""
+    """Conversions of two compared values, and of constants, to numbers of one kind."""
     text = {isinstance(v, str | bytes) for v in (a, b)}
     times = {isinstance(v, Moment | Interval) for v in (a, b)}
     floats = isinstance(a, float) or isinstance(b, float)
@@ -289,7 +289,7 @@ def _float(value: Any) -> float:
 
 
 def evaluate(node: Expression, rows: Mapping[Side, Row]) -> Any:
-    """The value of an expression, as its SQL text says; three-valued logic, None for NULL."""
+    """The value of an expression by SQL semantics: three-valued logic, None for NULL."""
     if isinstance(node, Column):
         return rows[node.side][node.name]
     if isinstance(node, Literal):

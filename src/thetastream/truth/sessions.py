@@ -1,4 +1,4 @@
-"""Which rows form a session, in plain Python: the part of the oracle for session windows."""
+"""Which rows form a session, in plain Python: the oracle of session windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thetastream.window import SessionWindow
 
 
 class Row(Protocol):
-    """What is read and written of a row that arrived."""
+    """The fields of an arrived row that are read and written here."""
 
     values: Mapping[str, Any]
     time: Any
@@ -26,10 +26,10 @@ def assign_sessions(
 ) -> None:
     """Number the sessions: rows of one key, in order of time, with no gap above ``window.gap``.
 
-    Late rows, and those without a time or a key, belong to none.
+    Late rows, and rows without a time or a key, belong to no session.
     """
     gap = window.gap.nanoseconds if isinstance(window.gap, Interval) else window.gap
-    keys: list[Any] = []  # one for each key that was seen
+    keys: list[Any] = []  # the distinct keys so far
     members: list[tuple[int, Any, Row]] = []
     for side, arrived in rows.items():
         for row in arrived:

@@ -1,10 +1,9 @@
-"""When a row dies: the windows of a join, one kind per module.
+"""How long rows stay: the windows of a join, one kind per module.
 
-``count`` keeps the last rows of a side, ``time`` looks at event time, ``session`` joins rows
-between two pauses, ``unbounded`` keeps everything. ``base`` holds what code asks of a window
-without knowing its kind, ``lengths`` reads sizes and durations. A window is a value; its behaviour
-while a join runs is its *lifetime* (``engine/lifetime``). Imports ``errors``, ``side`` and
-``duration`` only.
+``count`` keeps the last rows of a side, ``time`` uses event time, ``session`` joins rows between
+two pauses, ``unbounded`` keeps everything. ``base`` is the interface of all windows, ``lengths``
+parses sizes and durations. A window is a value; its behaviour while a join runs is its *lifetime*
+(``engine/lifetime``). Imports ``errors``, ``side`` and ``duration`` only.
 """
 
 from thetastream.window.base import EventTime, Window

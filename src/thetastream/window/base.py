@@ -1,4 +1,4 @@
-"""What every window answers, so that nobody has to ask for its kind."""
+"""The interface of all windows, so that no code needs to test for their kind."""
 
 from __future__ import annotations
 
@@ -14,22 +14,19 @@ from thetastream.window.lengths import Length, pair, plain, read_length
 class Window(ABC):
     """Which rows of the other stream a row meets.
 
-    ``lifetime`` names the class that carries the window out while a join runs. The defaults are
-    those of a window that needs no column and knows no size.
+    ``lifetime`` names the class that implements the window while a join runs. The defaults suit a
+    window without columns and without a size.
     """
 
     lifetime: ClassVar[str]
     parted: ClassVar[bool] = False  # whether a join over it can run in several partitions
+    timed: ClassVar[bool] = False  # whether rows have an event time, so that they can be late
+    boxed: ClassVar[bool] = False  # whether event time is one more term of the condition
     order: tuple[str, str] | None = None  # the columns of arrival ranks, if those decide arrival
 
     @property
-    def timed(self) -> bool:
-        """Whether rows have an event time, so that they can be late."""
-        return False
-
-    @property
     def by_arrival(self) -> bool:
-        """Whether rows leave as others of their side arrive, in the order of the pushes."""
+        """Whether rows leave as others of their side arrive, in push order."""
         return False
 
     @property
@@ -38,13 +35,8 @@ class Window(ABC):
         return self.order is not None
 
     @property
-    def boxed(self) -> bool:
-        """Whether event time is one more term of the condition."""
-        return False
-
-    @property
     def symmetric(self) -> bool:
-        """Whether rows of both sides stay equally long."""
+        """Whether rows of both sides stay for the same length."""
         return True
 
     @property
@@ -53,35 +45,32 @@ class Window(ABC):
         return 0
 
     def expected(self, side: Side) -> int | None:
-        """How many rows of a side the window holds, if that is known beforehand."""
+        """How many rows of a side the window holds, if known in advance."""
         return None
 
     def columns(self, side: Side) -> dict[str, str]:
-        """The columns of a side that the window reads, by what they are."""
+        """The columns of a side that the window reads, by their purpose."""
         return {}
 
 
 class EventTime(Window):
-    """A window over event time: rows may come out of order, and too late.
+    """A window over event time: rows may arrive out of order, and too late.
 
     ``time`` names the column of each side, ``lateness`` how far a row may fall behind.
     """
 
+    timed: ClassVar[bool] = True
     time: tuple[str, str]
     lateness: Interval | int
 
     @property
-    def timed(self) -> bool:
-        return True
-
-    @property
     @abstractmethod
     def length(self) -> Interval | int:
-        """A size of this window, for messages."""
+        """A size of the window, for messages."""
 
     @abstractmethod
     def bind(self, unit: int | None, *, back: bool = False) -> Any:
-        """The window in key units of ``unit`` nanoseconds; None for plain integers."""
+        """Convert to key units of ``unit`` nanoseconds; None for plain integers."""
 
     @property
     def in_durations(self) -> bool:
@@ -94,7 +83,7 @@ class EventTime(Window):
     def _set_clock(
         self, time: str | tuple[str, str] | None, lateness: Length, **lengths: Interval | int | None
     ) -> None:
-        """Read what windows over event time share; all lengths must be of one kind."""
+        """Set time columns and lateness; all lengths must be of one kind."""
         if time is None:
             name = type(self).__name__
             raise WindowError(

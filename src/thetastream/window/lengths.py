@@ -1,4 +1,4 @@
-"""Sizes and durations of windows: read, checked, and added without overflow."""
+"""Sizes and durations of windows: parsing, checks, and arithmetic without overflow."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from thetastream.duration import Interval
 from thetastream.errors import WindowError
 
+Array = NDArray[np.int64]
 Length = str | timedelta | Interval | int
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ MIN, MAX = -(2**63), 2**63 - 1
 
 
 def pair(value: T | tuple[T, T], what: str) -> tuple[T, T]:
-    """Read ``value`` or ``(left, right)``."""
+    """Accept one value, or a pair ``(left, right)``."""
     if isinstance(value, tuple | list):
         if len(value) != 2:
             raise WindowError(f"{what} must be one value or a pair (left, right); got {value!r}")
@@ -59,26 +60,26 @@ def whole(value: object, what: str) -> None:
 
 
 def multiple(sizes: tuple[int, ...], slide: int) -> None:
-    """Raise for a size that is no multiple of the slide."""
+    """Raise for a size that is not a multiple of the slide."""
     if any(size % slide for size in sizes):
         raise WindowError(f"the size must be a multiple of the slide; got sizes {sizes}, {slide}")
 
 
 def refuse(unknown: dict[str, object], kind: str, why: str) -> None:
-    """Raise for options that a window does not have."""
+    """Raise for unknown options of a window."""
     if unknown:
         raise WindowError(f"{kind} has no {', '.join(map(repr, unknown))}: {why}")
 
 
 def text(kind: str, sizes: tuple[object, object], slide: object, note: str) -> str:
-    """A window in words."""
+    """The description of a window."""
     size = str(sizes[0]) if sizes[0] == sizes[1] else f"{sizes[0]} left, {sizes[1]} right"
     parts = [f"{kind} window of {size}", f"slide {slide}" if slide else "exact", note]
     return ", ".join(part for part in parts if part)
 
 
-def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
-    """``values + amount`` held inside int64.
+def saturating_add(values: Array, amount: int) -> Array:
+    """``values + amount``, clamped to int64.
 
     >>> saturating_add(np.array([2**63 - 1, 5]), 10).tolist()
     [9223372036854775807, 15]
@@ -94,8 +95,8 @@ def saturating_add(values: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
     return np.maximum(values, np.int64(MIN - amount)) + step
 
 
-def saturating_multiply(values: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
-    """``values * factor`` for a positive factor, held inside int64."""
+def saturating_multiply(values: Array, factor: int) -> Array:
+    """``values * factor`` for a positive factor, clamped to int64."""
     top = MAX // factor
-    held = np.clip(values, -top, top) * np.int64(factor)
-    return np.where(values > top, MAX, np.where(values < -top, MIN, held)).astype(np.int64)
+    products = np.clip(values, -top, top) * np.int64(factor)
+    return np.where(values > top, MAX, np.where(values < -top, MIN, products)).astype(np.int64)

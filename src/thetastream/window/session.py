@@ -1,6 +1,6 @@
 """Session windows: rows between two pauses.
 
-The rows of both streams, in the order of event time, form sessions: a gap of at most ``gap`` from
+In the order of event time, the rows of both streams form sessions: a pause of at most ``gap`` from
 one row to the next continues a session, a longer one ends it. Rows of one session meet.
 
     gap 3      left    1     3           9
@@ -25,9 +25,9 @@ class SessionWindow(EventTime):
     """Rows of one session, which ends with a pause longer than ``gap``.
 
     ``time`` names the event-time column, or one per side. With ``by`` (a column, or one per side)
-    every value has sessions of its own. ``lateness`` is how far a row may fall behind before it is
-    dropped; a session is joined once no row can continue it any more. Rows without an event time,
-    or with a NULL in ``by``, meet nothing.
+    every value has its own sessions. ``lateness`` is how far a row may fall behind before it is
+    dropped; a session is joined once no further row can continue it. Rows without an event time, or
+    with a NULL in ``by``, meet nothing.
 
     >>> str(SessionWindow("30 s", time="t", by="user"))
     'sessions of user, user with gaps of at most 30 seconds, on t, t, lateness 0'
@@ -67,7 +67,7 @@ class SessionWindow(EventTime):
         return {**super().columns(side), **keys}
 
     def bind(self, unit: int | None, *, back: bool = False) -> BoundSession:
-        """The window in key units of ``unit`` nanoseconds; None for plain integers."""
+        """Convert to key units of ``unit`` nanoseconds; None for plain integers."""
         return BoundSession(
             self._scaled(self.gap, "gap", unit), self._scaled(self.lateness, "lateness", unit)
         )

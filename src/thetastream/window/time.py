@@ -1,4 +1,4 @@
-"""Time windows: rows whose event times are near each other.
+"""Time windows: rows whose event times are close to each other.
 
 A pair joins when ``l.t - size_right <= r.t <= l.t + size_left``. Arrival order does not matter
 while rows are at most ``lateness`` late. With a ``slide`` rows leave at slide boundaries only.
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thetastream.duration import Interval
 from thetastream.side import Side
@@ -21,6 +20,7 @@ from thetastream.window.base import EventTime
 from thetastream.window.lengths import (
     MAX,
     MIN,
+    Array,
     Length,
     multiple,
     pair,
@@ -48,6 +48,7 @@ class TimeWindow(EventTime):
 
     lifetime: ClassVar[str] = "time:ByTime"
     parted: ClassVar[bool] = True
+    boxed: ClassVar[bool] = True
 
     sizes: tuple[Interval | int, Interval | int]
     time: tuple[str, str]
@@ -77,15 +78,11 @@ class TimeWindow(EventTime):
         return self.sizes[0]
 
     @property
-    def boxed(self) -> bool:
-        return True
-
-    @property
     def symmetric(self) -> bool:
         return self.sizes[0] == self.sizes[1]
 
     def bind(self, unit: int | None, *, back: bool = False) -> BoundTime:
-        """The window in key units of ``unit`` nanoseconds; None for plain integers.
+        """Convert to key units of ``unit`` nanoseconds; None for plain integers.
 
         ``back``: left rows meet only right rows that are not later.
         """
@@ -106,7 +103,7 @@ class TimeWindow(EventTime):
 class BoundTime:
     """A time window in key units.
 
-    ``back``: left rows look back only, at right rows that are not later than themselves.
+    ``back``: left rows meet only right rows that are not later.
     """
 
     sizes: tuple[int, int]
@@ -114,26 +111,22 @@ class BoundTime:
     slide: int | None
     back: bool = False
 
-    def interval(
-        self, times: NDArray[np.int64], fresh: Side
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def interval(self, times: Array, fresh: Side) -> tuple[Array, Array]:
         """Inclusive event times of the other side that rows of ``fresh`` at ``times`` meet."""
         low, high = self._around(times, fresh)
         if not self.back:
             return low, high
         return (low, times) if fresh is Side.LEFT else (times, high)
 
-    def _around(
-        self, times: NDArray[np.int64], fresh: Side
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Before and after."""
+    def _around(self, times: Array, fresh: Side) -> tuple[Array, Array]:
+        """The interval without ``back``."""
         stored_size, fresh_size = self.sizes[fresh.other.position], self.sizes[fresh.position]
         if self.slide is None:
             return saturating_add(times, -stored_size), saturating_add(times, fresh_size)
         slot, step = times // self.slide, self.slide
         first = saturating_add(slot, 1 - stored_size // step)
         end = saturating_add(slot, fresh_size // step)
-        # The last time of the slots before ``end``; all times when that lies beyond int64.
+        # The last time of the slots before ``end``; all times if that lies beyond int64.
         last = saturating_multiply(end, step)
         return saturating_multiply(first, step), np.where(end > MAX // step, MAX, last - 1)
 

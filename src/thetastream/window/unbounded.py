@@ -1,4 +1,4 @@
-"""No window: every row of one stream meets every row of the other, whenever they come."""
+"""No window: every row of one stream meets every row of the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from thetastream.window.base import Window
 
 @dataclass(frozen=True)
 class Unbounded(Window):
-    """Rows never leave; the join holds both streams whole.
+    """Rows never leave; the join stores both streams entirely.
 
     Unmatched rows of outer and anti joins are final at the end of the streams: ``flush`` returns
     them.

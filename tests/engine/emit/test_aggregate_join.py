@@ -258,7 +258,7 @@ def test_joins_without_aggregates(options: dict[str, Any], message: str) -> None
     [
         ({}, "given by name"),
         ({"n": "counts"}, "Did you mean 'count'"),
-        ({"n": ("l.v", "sum")}, "a column of the right side.*which every left row gives anyway"),
+        ({"n": ("l.v", "sum")}, "a column of the right side.*which is in every output row anyway"),
         ({"n": ("v", "sum")}, "written r.name.*got 'v'"),
         ({"n": ("r.w", "sum")}, "the right side has no column 'w'; it has x, s, v"),
         ({"n": ("r.s", "mean")}, "mean cannot be taken of column 's', which is string.*x, v"),

@@ -31,7 +31,7 @@ def test_only_inner_joins_are_counted(output: str, how: str) -> None:
 
 @pytest.mark.parametrize("output", ["pairs", "count", "ranges"])
 def test_columns_need_rows(output: str) -> None:
-    with pytest.raises(StateError, match="columns= picks columns of the rows"):
+    with pytest.raises(StateError, match="columns= selects columns of the rows"):
         ts.StreamJoin("l.x < r.x", window=ts.CountWindow(9), columns=["x"], output=output)
 
 

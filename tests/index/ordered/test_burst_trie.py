@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream._jit.compiling import ENABLED
-from thetastream.data.values import Values
+from thetastream.data.number_columns import Values
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.index.ordered.burst_trie import BurstTrie

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream.data.values import Values
+from thetastream.data.number_columns import Values
 from thetastream.errors import DataError, RegistryError, StateError
 from thetastream.index import create, question
 from thetastream.index.base import Index

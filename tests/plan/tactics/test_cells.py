@@ -28,6 +28,6 @@ def test_the_quantizer_tells_seen_keys_apart(seen: list[int]) -> None:
     keys = np.unique(np.array(seen, np.int64))
     quantizer = Quantizer.fit(keys)
     assert np.unique(quantizer.apply(keys)).size == keys.size
-    assert quantizer.held(keys) == 0.0
-    assert quantizer.held(np.array([LOW, HIGH])) == 1.0
-    assert quantizer.held(np.empty(0, np.int64)) == 0.0
+    assert quantizer.clamped(keys) == 0.0
+    assert quantizer.clamped(np.array([LOW, HIGH])) == 1.0
+    assert quantizer.clamped(np.empty(0, np.int64)) == 0.0

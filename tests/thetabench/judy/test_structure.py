@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from thetabench import judy
 from thetabench.judy import structure as module
 from thetabench.judy.kernels import rows as layout
+from thetabench.judy.kernels.calling import call_address
 from thetabench.judy.kernels.rows import count_bytes
 from thetabench.judy.libjudy import load
 from thetabench.judy.structure import Judy
 from thetastream._jit.compiling import ENABLED, compiled
-from thetastream._jit.intrinsics import call_address, load_word, store_word
+from thetastream._jit.intrinsics import load_word, store_word
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.testing import INDEX_CHECKS, JOIN_CHECKS, IndexCheck, JoinCheck, make_join, tiny

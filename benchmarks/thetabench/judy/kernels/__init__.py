@@ -1,1 +1,1 @@
-"""Loops that call libJudy by address."""
+"""Loops that call libJudy by address (``rows``), and such calls (``calling``)."""

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.judy.kernels.calling import call_address
 from thetastream._jit.compiling import inlined, kernel
-from thetastream._jit.intrinsics import call_address, load_word, store_word
+from thetastream._jit.intrinsics import load_word, store_word
 from thetastream.index.kernels.fold import FOLD, fold_rows
 
 __all__ = [

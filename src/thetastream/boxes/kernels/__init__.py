@@ -1,1 +1,1 @@
-"""Loops over intervals: the arms of an OR made disjoint."""
+"""Loops over intervals: make the arms of an OR disjoint."""

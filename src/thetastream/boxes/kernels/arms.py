@@ -1,4 +1,4 @@
-"""Boxes of a term with several arms: made disjoint, so that each pair is reported once."""
+"""Boxes of a term with several arms, made disjoint so that each pair is reported once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from thetastream._jit.compiling import kernel
 def make_disjoint(lows: Array, highs: Array) -> None:
     """Make the intervals ``lows[:, i] .. highs[:, i]`` of every row ``i`` disjoint, in place.
 
-    Sorts the arms of a row by their low edge and cuts each at the end of those before it. An arm
-    that is swallowed becomes empty. Arms are few, so insertion sort does.
+    Sorts the arms of a row by their low edge and cuts each off at the end of those before it. An
+    arm covered by others becomes empty. Arms are few, so insertion sort is enough.
     """
     arms = lows.shape[0]
     for i in range(lows.shape[1]):

@@ -1,4 +1,1 @@
-"""Loops over keys and payload.
-
-Float arithmetic that rounds as SQL does, hashes, pairs, gathers.
-"""
+"""Loops over keys and payload: exact edges of float arithmetic, hashes, pairs, gathers."""

@@ -3,10 +3,10 @@
 A double becomes an int64 with the same order: positive numbers keep their bits, negative ones have
 all but the sign bit inverted. -0.0 becomes 0.0 first; every NaN becomes one key just above +inf.
 
-Rounding is monotone: for a finite ``s`` the sum ``fl(u + s)`` never falls when ``u`` grows. So the
-``u`` with ``fl(u + s) <= w`` form a prefix of all doubles, and its last member can be found by
-search around the guess ``w - s``. That makes band joins on floats exact: the edge is where IEEE
-arithmetic puts it, not where algebra would.
+Rounding is monotone: for a finite ``s`` the sum ``fl(u + s)`` never falls as ``u`` grows. So the
+``u`` with ``fl(u + s) <= w`` form a prefix of all doubles, and a search around the guess ``w - s``
+finds its last member. That makes band joins on floats exact: the edge is where IEEE arithmetic puts
+it, not where algebra would.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ def last_sum_at_most(
 ) -> None:
     """For each finite shift ``s`` and bound ``w``: the last key ``u`` with ``fl(u + s) <= w``.
 
-    ``guesses`` are keys near the answer. ``values`` and ``scratch`` are one-element buffers that
-    share no meaning with the caller (``values`` is viewed as bits). Without any such ``u`` the
-    answer is the key below -inf.
+    ``guesses`` are keys near the answer. ``values`` and ``scratch`` are one-element scratch buffers
+    (``values`` is viewed as bits). If there is no such ``u``, the answer is the key below -inf.
     """
     bits = values.view(np.int64)
     for i in range(shifts.size):

@@ -10,14 +10,20 @@ from thetastream._jit.compiling import device, kernel
 
 
 @device
-def mixed(x: np.uint64) -> np.uint64:
-    """Multiply, shift, twice: every output bit depends on every input bit, and it is one-to-one."""
+def scrambled(x: np.uint64, factor: np.uint64) -> np.uint64:
+    """Multiply and shift, twice: one-to-one, and every output bit depends on every input bit."""
     x ^= x >> np.uint64(32)
-    x *= np.uint64(0xD6E8FEB86659FD93)
+    x *= factor
     x ^= x >> np.uint64(32)
-    x *= np.uint64(0xD6E8FEB86659FD93)
+    x *= factor
     x ^= x >> np.uint64(32)
     return x
+
+
+@device
+def mixed(x: np.uint64) -> np.uint64:
+    """The hash of one key."""
+    return scrambled(x, np.uint64(0xD6E8FEB86659FD93))
 
 
 @kernel("void(i8[::1], i8[::1])")
@@ -29,15 +35,9 @@ def mix(keys: Array, hashes: Array) -> None:
 
 @kernel("void(i8[::1], i8[::1])")
 def unmix(hashes: Array, keys: Array) -> None:
-    """The keys behind ``mix``: the shifts undo themselves, the product its modular inverse."""
+    """Invert ``mix``: the shifts are their own inverse, and the factor has a modular one."""
     for i in range(hashes.size):
-        x = np.uint64(hashes[i])
-        x ^= x >> np.uint64(32)
-        x *= np.uint64(0xCFEE444D8B59A89B)
-        x ^= x >> np.uint64(32)
-        x *= np.uint64(0xCFEE444D8B59A89B)
-        x ^= x >> np.uint64(32)
-        keys[i] = np.int64(x)
+        keys[i] = np.int64(scrambled(np.uint64(hashes[i]), np.uint64(0xCFEE444D8B59A89B)))
 
 
 @kernel("void(i8[::1], i8[::1])")

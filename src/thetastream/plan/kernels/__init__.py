@@ -1,1 +1,1 @@
-"""Loops over cells of a key domain."""
+"""Loops over the cells of a key domain, and over samples of rows."""

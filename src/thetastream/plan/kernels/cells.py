@@ -12,14 +12,14 @@ _LIMIT = 4.0e18
 
 @kernel("void(i8[::1], i8, i8[::1])")
 def cells_of_integers(keys: Array, width: int, cells: Array) -> None:
-    """``floor(key / width)``; never falls when the key grows."""
+    """``floor(key / width)``, which never falls as the key grows."""
     for i in range(keys.size):
         cells[i] = keys[i] // width
 
 
 @kernel("void(i8[::1], f8, i8[::1])", allocates=True)
 def cells_of_floats(keys: Array, width: float, cells: Array) -> None:
-    """``floor(value / width)`` of float keys, held inside int64; NaN gets the last cell."""
+    """``floor(value / width)`` of float keys, clamped to int64; NaN gets the last cell."""
     value = np.empty(1, np.float64)
     bits = value.view(np.int64)
     for i in range(keys.size):
@@ -34,7 +34,7 @@ def cells_of_floats(keys: Array, width: float, cells: Array) -> None:
 
 @device
 def quantized(key: int, base: int, shift: int, steps: int) -> np.int64:
-    """How many steps a key lies above ``base``, held at the first and the last of them."""
+    """How many steps a key lies above ``base``, clamped to the first and the last step."""
     above = (np.uint64(max(key, base)) - np.uint64(base)) >> np.uint64(shift)
     return np.int64(min(above, np.uint64(steps - 1)))
 
@@ -64,9 +64,9 @@ def cell_ranges(
 ) -> int:
     """Ranges of composite keys for the cells ``first .. last`` of each of some rows.
 
-    In every cell a row asks for the steps of ``[bottom, top]``. The number of a cell, with half of
-    ``prefixes`` added so that 0 and -1 stay neighbours, is taken modulo ``prefixes``, a power of 2.
-    Gives how many ranges there are.
+    In every cell a row asks for the steps of ``[bottom, top]``. The number of a cell, plus half of
+    ``prefixes`` so that 0 and -1 stay neighbours, is taken modulo ``prefixes``, a power of 2.
+    Returns the number of ranges.
     """
     k, half, mask = 0, prefixes // 2, prefixes - 1
     for i in range(np.uint64(rows.size)):

@@ -1,7 +1,7 @@
-"""Counting on samples: boxes of fresh rows against stored rows that are sorted by one key.
+"""Counting on samples: boxes of fresh rows against stored rows sorted by one key.
 
-A field may ask for several intervals, its *arms*: edges are ``(arms, boxes)``, and an interval that
-is not there has its low edge above its high one.
+A field may ask for several intervals, its *arms*. Edges have the shape ``(arms, boxes)``; an absent
+interval has its low edge above its high one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from thetastream._jit.compiling import device, kernel
 
 @device
 def first_from(keys: Array, key: int) -> int:
-    """The first position whose key is at least ``key``."""
+    """The first position whose key is ``key`` or more."""
     low, high = 0, keys.size
     while low < high:
         middle = (low + high) >> 1
@@ -40,9 +40,9 @@ def first_above(keys: Array, key: int) -> int:
 
 @device
 def rank(keys: Array, key: int, after: int) -> float:
-    """How many sorted keys are below ``key``, or ``after`` it, interpolated between neighbours.
+    """How many sorted keys lie below ``key``, interpolated between neighbours.
 
-    After a key is one more than it: an interval of one key has a width.
+    With ``after``, below ``key + 1``: an interval of one key has a width.
     """
     right = first_above(keys, key) if after else first_from(keys, key)
     below = np.float64(keys[max(right - 1, 0)])
@@ -55,20 +55,20 @@ def rank(keys: Array, key: int, after: int) -> float:
 
 @kernel("void(i8[::1], i8[:, ::1], i8[:, ::1], f8[::1])")
 def shares_inside(keys: Array, lows: Array, highs: Array, inside: Floats) -> None:
-    """The share of sorted keys inside every box, ranks being interpolated."""
+    """The share of sorted keys inside every box, from interpolated ranks."""
     for box in range(lows.shape[1]):
-        found = 0.0
+        covered = 0.0
         for arm in range(lows.shape[0]):
             low, high = lows[arm, box], highs[arm, box]
             if low <= high:
-                found += max(rank(keys, high, 1) - rank(keys, low, 0), 0.0)
-        inside[box] = found / keys.size
+                covered += max(rank(keys, high, 1) - rank(keys, low, 0), 0.0)
+        inside[box] = covered / keys.size
 
 
 @kernel("void(i8[:, ::1], i8[:, :, ::1], i8[:, :, ::1], i8[::1])")
 def count_inside(keys: Array, lows: Array, highs: Array, counts: Array) -> None:
-    """The pairs of a box and a row inside it; rows are sorted by their first key."""
-    found = 0
+    """Count the pairs of a box and a row inside it; rows are sorted by their first key."""
+    pairs = 0
     for box in range(lows.shape[2]):
         for arm in range(lows.shape[1]):
             low, high = lows[0, arm, box], highs[0, arm, box]
@@ -82,8 +82,8 @@ def count_inside(keys: Array, lows: Array, highs: Array, counts: Array) -> None:
                         at = keys[field, row]
                         some |= lows[field, other, box] <= at <= highs[field, other, box]
                     inside &= some
-                found += inside
-    counts[0] = found
+                pairs += inside
+    counts[0] = pairs
 
 
 @kernel(
@@ -101,10 +101,10 @@ def count_met(
     tops: Array,
     counts: Array,
 ) -> None:
-    """Blocks inside the boxes of one field, and those of them whose zone meets the other field.
+    """Count the blocks inside the boxes of one field, and those whose zone also meets the other.
 
-    Blocks are in the order of the one field, from ``firsts`` to ``lasts``; in the other their rows
-    lie from ``least`` to ``most``.
+    Blocks are in the order of the one field, from ``firsts`` to ``lasts``; in the other field their
+    rows lie from ``least`` to ``most``.
     """
     passed = met = 0
     for box in range(lows.shape[1]):

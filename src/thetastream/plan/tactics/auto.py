@@ -1,4 +1,4 @@
-"""Tactic ``auto``: whatever another tactic offers and costs least."""
+"""Tactic ``auto``: the cheapest layout of all other tactics."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from thetastream.plan.tactics.registry import families
 
 
 class AutoFamily(Family):
-    """Asks all tactics that compete; those that win ties come first.
+    """Collects the layouts of all competing tactics; those that win ties come first.
 
-    Where no pair is wanted, only sorted arrays are considered: they need not make any.
+    If no pairs are needed, only sorted arrays are considered: they need not produce any.
     """
 
     name: ClassVar[str] = "auto"
@@ -24,22 +24,20 @@ class AutoFamily(Family):
     keeps_order: ClassVar[bool] = True
 
     def structures(self) -> Sequence[str]:
-        """None: every tactic brings its own."""
+        """None: every tactic has its own."""
         return ()
 
     def competes(self, known: Selectivity) -> bool:
         return False
 
     def layouts(self, known: Selectivity, options: Options) -> list[Layout]:
-        asked = [found for found in families() if found.competes(known)]
-        asked.sort(key=lambda found: not found.wins_ties)
+        competing = [family for family in families() if family.competes(known)]
         return [
             layout
-            for found in asked
-            if found.keeps_order or not options.pairless
-            for layout in found.layouts(known, self._own(found, options))
+            for family in sorted(competing, key=lambda family: not family.wins_ties)
+            if family.keeps_order or not options.pairless
+            for layout in family.layouts(
+                known, replace(options, structures=tuple(family.structures()))
+            )
             if structure(layout.index).ranged or not options.pairless
         ]
-
-    def _own(self, found: Family, options: Options) -> Options:
-        return replace(options, structures=tuple(found.structures()))

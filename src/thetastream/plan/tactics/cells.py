@@ -1,12 +1,12 @@
 """Tactic ``cells``: equalities and the cell of a band, then the order of another field.
 
-Two bands become a few short ranges instead of one long one:
+Two bands become a few short ranges instead of one long range:
 
     prefix: cell of x     │ suffix: order of y
     ··· 17 │ 17 │ 17 │ 18 │ …            a box asks [y - d, y + d] in two cells
 
-Prefix and suffix are one number, so that any ordered index serves; both may be inexact, as all
-fields are checked on the rows found.
+Prefix and suffix form one number, so any ordered index works. Both may be inexact, as all fields
+are checked on the candidates.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MULTIPLES = (1, 2, 4, 8)  # widths of a cell, in bands
 
 @dataclass(frozen=True, slots=True)
 class Quantizer:
-    """Fits keys into few steps: subtract, shift, hold at the ends. Never falls when the key grows.
+    """Maps keys to few steps: subtract, shift, clamp. Never falls as the key grows.
 
-    No more steps than are needed: keys of one prefix then lie close to those of the next, and the
-    router of a run finds its way among them.
+    It uses only as many steps as needed: keys of one prefix then lie close to those of the next,
+    which suits the router of a run.
     """
 
     base: int
@@ -45,7 +45,7 @@ class Quantizer:
 
     @classmethod
     def fit(cls, keys: Array) -> Quantizer:
-        """Leave room for half the observed range on either side."""
+        """Fit the observed range, plus half of it on either side."""
         if not keys.size:
             return cls(0, 16)
         low, high = int(keys.min()), int(keys.max())
@@ -55,16 +55,16 @@ class Quantizer:
         shift = max(0, span.bit_length() - SUFFIX_BITS)
         return cls(base, shift, (span >> shift) + 1)
 
-    def held(self, keys: Array) -> float:
-        """The share of keys that fall off either end; they are all rounded to one value."""
+    def clamped(self, keys: Array) -> float:
+        """The share of keys clamped at either end, which cannot be distinguished."""
         steps = self.apply(keys)
         return float(np.mean((steps == 0) | (steps == self.steps - 1))) if keys.size else 0.0
 
     def apply(self, keys: Array) -> Array:
-        """The rounded keys."""
-        rounded = np.empty(keys.size, np.int64)
-        quantize(np.ascontiguousarray(keys), self.base, self.shift, self.steps, rounded)
-        return rounded
+        """The steps of keys."""
+        steps = np.empty(keys.size, np.int64)
+        quantize(np.ascontiguousarray(keys), self.base, self.shift, self.steps, steps)
+        return steps
 
 
 class CellLayout(Layout):
@@ -115,7 +115,7 @@ class CellLayout(Layout):
         return cells
 
     def _composite(self, prefix: Sequence[Array], suffix: Array) -> Array:
-        """Prefixes that are equal stay equal; others may become so, as all is checked again.
+        """Combine prefixes and suffixes. Different prefixes may collide, as everything is checked.
 
         Cells alone keep their order, so that those of a stream fill a short range of numbers.
         """
@@ -134,13 +134,12 @@ class CellLayout(Layout):
     def first_interval(self, pieces: dict[Field, tuple[Array, Array]], owners: Array) -> Boxes:
         if not self.points:
             return self._cell_ranges(pieces, owners)
-        prefix = [pieces[field][0] for field in self.points]
+        cells: list[Array] = []
         if self.band is not None:
             low, high = pieces[self.band]
-            owners, cells = _spread(self._cells(low[owners]), self._cells(high[owners]), owners)
-            prefix = [*(part[owners] for part in prefix), cells]
-        else:
-            prefix = [part[owners] for part in prefix]
+            owners, cell = _spread(self._cells(low[owners]), self._cells(high[owners]), owners)
+            cells = [cell]
+        prefix = [*(pieces[field][0][owners] for field in self.points), *cells]
         low, high = pieces[self.suffix]
         bottoms = self.quantizer.apply(low[owners])
         lows = self._composite(prefix, bottoms)
@@ -152,10 +151,10 @@ class CellLayout(Layout):
         low, high = pieces[self.band]
         first, last = self._cells(low[owners]), self._cells(high[owners])
         bottoms, tops = (np.ascontiguousarray(edge) for edge in pieces[self.suffix])
-        made = np.empty((3, int((last - first).sum()) + owners.size), np.int64)
+        ranges = np.empty((3, int((last - first).sum()) + owners.size), np.int64)
         fit = (self.quantizer.base, self.quantizer.shift, self.quantizer.steps)
-        cell_ranges(owners, first, last, bottoms, tops, *fit, 1 << PREFIX_BITS, *made)
-        return Boxes(*made)
+        cell_ranges(owners, first, last, bottoms, tops, *fit, 1 << PREFIX_BITS, *ranges)
+        return Boxes(*ranges)
 
     def reach(self, known: Selectivity, lost: float = 0.0) -> Reach:
         boxes = self._arms(known)
@@ -167,8 +166,10 @@ class CellLayout(Layout):
         return Reach(boxes, share)
 
     def lost(self, known: Selectivity) -> float:
-        """Keys that have drifted off an end of the suffix are no longer told apart."""
-        return 0.0 if known.stored is None else self.quantizer.held(self.suffix.keys(known.stored))
+        """The share of keys that have drifted off an end of the suffix."""
+        return (
+            0.0 if known.stored is None else self.quantizer.clamped(self.suffix.keys(known.stored))
+        )
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -225,6 +226,6 @@ class CellsFamily(Family):
 
 
 def _fitted(suffix: Field, known: Selectivity) -> Quantizer:
-    """Steps that suit the stored keys, if some are known."""
+    """A quantizer for the stored keys, if some are known."""
     stored = known.stored
     return Quantizer.fit(np.empty(0, np.int64) if stored is None else suffix.keys(stored))

@@ -1,4 +1,4 @@
-"""What every tactic is: a named family of layouts that knows its structures and their costs."""
+"""The interface of tactics: named families of layouts, with their structures and costs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 from thetastream.index.base import Index
 from thetastream.index.registry import parameters
 from thetastream.plan.estimate import Estimate, Traffic, estimate
-from thetastream.plan.layout import Layout
+from thetastream.plan.layout import Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a tactic is told besides the terms.
+    """The input of a tactic besides the terms.
 
-    ``structures`` may serve, with these ``parameters``; ``named`` says that the user chose the
+    ``structures`` may be used, with these ``parameters``; ``named`` says that the user chose the
     structure. ``slide`` rows leave the window at a time, 0 if they leave one by one. The other side
-    of the join compares ``opposite`` fields. ``pairless``: only counts, ranges or aggregates are
-    wanted, and one key column decides them. ``traffic`` is what passes through, if known.
+    of the join compares ``opposite`` fields. ``pairless``: the output is counts, ranges or
+    aggregates, and one key column decides them. ``traffic`` is the expected traffic, if known.
     """
 
     structures: tuple[str, ...]
@@ -33,14 +33,14 @@ class Options:
     traffic: Traffic | None = None
 
     def of(self, structure: str) -> Mapping[str, Any]:
-        """Parameters for a structure: those that were given, and the slide if it has one."""
+        """Parameters for a structure: the given ones, and the slide if it has one."""
         if self.slide and "slide" in parameters(structure):
             return {"slide": self.slide, **self.parameters}
         return self.parameters
 
 
 class Family(ABC):
-    """A tactic. See ``tactics/__init__`` for the list of them."""
+    """A tactic. ``tactics/__init__`` lists them."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -62,7 +62,7 @@ class Family(ABC):
         """The layouts for these fields; none if they cannot be served."""
 
     def suits(self, structure: type[Index]) -> bool:
-        """Whether a structure that is named without a tactic means this one."""
+        """Whether a structure named without a tactic means this tactic."""
         return False
 
     def competes(self, known: Selectivity) -> bool:
@@ -72,8 +72,21 @@ class Family(ABC):
     def estimate(
         self, layout: Layout, known: Selectivity, traffic: Traffic, lost: float = 0.0
     ) -> Estimate:
-        """What a layout costs per fresh row.
-
-        A share ``lost`` of the rows cannot be told apart by the layout.
-        """
+        """What a layout costs per fresh row, if it cannot distinguish a share ``lost`` of rows."""
         return estimate(layout, known, traffic, lost)
+
+
+class DriverFamily(Family):
+    """A tactic whose layouts keep the order of one field: any field, over any structure."""
+
+    needs: ClassVar[str] = "it has no term that can be indexed"
+    takes_structure: ClassVar[bool] = True
+    keeps_order: ClassVar[bool] = True
+    layout: ClassVar[type[Ordered]] = Ordered
+
+    def layouts(self, known: Selectivity, options: Options) -> list[Layout]:
+        return [
+            self.layout(known.fields, driver, index, options.of(index))
+            for index in options.structures
+            for driver in known.fields
+        ]

@@ -1,4 +1,4 @@
-"""Tactic ``hash``: all equality terms become one hash, and the rest is checked."""
+"""Tactic ``hash``: all equality terms become one hash, and the other terms are checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thetastream.plan.tactics.family import Family, Options
 
 
 class HashLayout(Layout):
-    """All equality fields become one hash; a single one is scrambled one-to-one, so not checked."""
+    """All equality fields become one hash; a single one is mixed one-to-one and not checked."""
 
     tactic = "hash"
     prepared = "prepare_hash"
@@ -60,7 +60,7 @@ class HashLayout(Layout):
 
 
 class HashFamily(Family):
-    """Equality terms by hash."""
+    """All equality terms as one hash."""
 
     name: ClassVar[str] = "hash"
     summary: ClassVar[str] = "equality terms by hash, the others are checked"

@@ -38,7 +38,7 @@ class Scan(Layout):
 
 
 class NestedLoopFamily(Family):
-    """No order. ``auto`` turns to it when nothing can be indexed."""
+    """No order. ``auto`` uses it if nothing can be indexed."""
 
     name: ClassVar[str] = "nested-loop"
     summary: ClassVar[str] = "every row against every row"

@@ -1,7 +1,7 @@
-"""The list of tactics: names, and where the class behind each is found.
+"""The list of tactics: their names and classes.
 
-Importing it loads no tactic; a class is imported when its name is first asked for. A line in
-``_TACTICS`` is what makes a tactic known to users, to ``auto`` and to the tests.
+Importing it loads no tactic; a class is imported on first use of its name. A line in ``_TACTICS``
+makes a tactic known to users, to ``auto`` and to the tests.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def family(name: str) -> Family:
 
 
 def families() -> list[Family]:
-    """All tactics, in the order of their names in the list."""
+    """All tactics, in the order of the list."""
     return [family(name) for name in _TACTICS]

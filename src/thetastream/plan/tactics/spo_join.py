@@ -1,4 +1,4 @@
-"""Tactic ``spo-join``: SPO-Join, two terms kept in order, with permutations between them."""
+"""Tactic ``spo-join``: SPO-Join keeps two terms in order, with permutations between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thetastream.plan.layout import NO_PARAMETERS, Layout, Ordered
 from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactics.family import Family, Options
 
-PAIRED = 4  # fields of which two may be the columns of a permutation
+PAIRED = 4  # the most selective fields, of which two become the columns of a permutation
 
 
 class SpoJoinLayout(Ordered):
