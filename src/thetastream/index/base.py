@@ -13,10 +13,10 @@ above all ids inserted before; so expiry is an interval of ids.
 Rules that all structures keep:
 
 - An answer is a snapshot: rows inserted or expired while it is being read do not change it. It can
-  be read again, and several of its readers can be open at a time.
-- An answer comes in chunks of at most ``limit`` pairs, so a huge one needs no huge memory.
+  be read repeatedly, by several readers at a time.
+- An answer comes in chunks of at most ``limit`` pairs, so a huge one needs little memory.
 - An empty interval (low > high) matches nothing. Each matching pair is reported exactly once.
-- ``probe`` may be called by several threads at once, as long as nobody inserts or expires.
+- ``probe`` may be called by several threads at once, as long as no thread inserts or expires.
 
 Every index maps: ``index.map(low, high, "mean", values)`` aggregates the rows of a key range
 without listing them, ``index.scan(low, high)`` lists them in key order, a buffer at a time.
@@ -42,12 +42,16 @@ from thetastream.index.mapper import map_boxes, rows_in_order
 from thetastream.index.registry import names, structure
 
 CHUNK = 65_536
+Pair = tuple[Array, Array]
+"""Positions of boxes and ids, keys and ids, or lower and upper edges."""
+
+Step = Callable[[Array, int, Array, Array], int]
 
 
 class Answer:
-    """What a probe gives: an iterator of chunks, computed as they are read.
+    """The result of a probe: an iterator of chunks, computed as they are read.
 
-    ``again()`` reads the same snapshot from its beginning, as often as you like.
+    ``again()`` reads the same snapshot from the beginning, as often as you like.
     """
 
     __slots__ = ("__weakref__", "_chunks", "_read")
@@ -75,8 +79,8 @@ class Ranges:
 
     Record ``j``: box ``boxes[j]`` holds the rows ``ids[runs[j]][starts[j]:stops[j]]``.
 
-    Its size follows from the boxes and the sorted arrays (*runs*), not from the matches. ``ids``
-    holds per run the ids of its live rows in key order; use them while you hold the ``Ranges``.
+    Its size depends on the boxes and the sorted arrays (*runs*), not on the matches. ``ids`` holds,
+    per run, the ids of its live rows in key order; they are valid while you hold the ``Ranges``.
 
         box 0 asks [15, 30]        run 0   keys  10  20  20  30  90      run 1   keys  25
                                            ids    7   2   5   0   4              ids    8
@@ -88,7 +92,7 @@ class Ranges:
     starts: Array
     stops: Array  # above ``starts`` in every record
     ids: tuple[Array, ...]
-    keeps: object = None  # whatever has to live on so that ``ids`` stay as they are
+    keeps: object = None  # keeps alive what ``ids`` depend on
 
     @classmethod
     def of(cls, starts: Array, stops: Array, ids: Sequence[Array], keeps: object = None) -> Ranges:
@@ -99,12 +103,11 @@ class Ranges:
         return cls(boxes, runs, firsts, lasts, tuple(ids), keeps)
 
     def __len__(self) -> int:
-        """How many records there are."""
         return self.boxes.size
 
     @property
     def matches(self) -> int:
-        """How many pairs the records stand for. O(records)."""
+        """How many pairs the records represent. O(records)."""
         return int((self.stops - self.starts).sum())
 
     def counts(self, boxes: int) -> Array:
@@ -115,7 +118,7 @@ class Ranges:
     def pairs(self, limit: int = CHUNK) -> Iterator[tuple[Array, Array]]:
         """The pairs behind the records, as ``(positions, ids)``, at most ``limit`` at a time.
 
-        Written as they are read; pairs come in the order of their records. O(1) per pair.
+        Computed as they are read, in the order of their records. O(1) per pair.
         """
         ends = np.cumsum(self.stops - self.starts)
         total = int(ends[-1]) if ends.size else 0
@@ -123,7 +126,7 @@ class Ranges:
             stop = min(start + limit, total)
             first, last = np.searchsorted(ends, [start, stop - 1], side="right")
             part = slice(int(first), int(last) + 1)
-            # The place of each pair in its run: numbers of pairs, less that of its record's first.
+            # The place of each pair in its run: the pair's number, shifted by that of its record.
             shift = self.stops[part] - ends[part]
             lengths = np.diff(np.minimum(ends[part], stop), prepend=start)
             places = np.arange(start, stop) + np.repeat(shift, lengths)
@@ -135,23 +138,23 @@ class Ranges:
         kinds = np.unique(runs)
         if kinds.size == 1:
             return self.ids[int(kinds[0])][places]
-        found = np.empty(places.size, np.int64)
+        ids = np.empty(places.size, np.int64)
         for run in kinds:
             mine = runs == run
-            found[mine] = self.ids[int(run)][places[mine]]
-        return found
+            ids[mine] = self.ids[int(run)][places[mine]]
+        return ids
 
 
 class Index(ABC):
-    """A window index over ``columns`` key columns. See the module's text for the rules."""
+    """A window index over ``columns`` key columns. The module's docstring states the rules."""
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
-    ranged: ClassVar[bool] = False  # whether ``ranges`` can be asked, with one key column
+    ranged: ClassVar[bool] = False  # whether ``ranges`` works, with one key column
     timed: ClassVar[bool] = False  # whether ``insert`` also takes ``times``, for ``expire_older``
-    per_tuple: ClassVar[bool] = False  # whether it is made for taking rows one by one
+    per_tuple: ClassVar[bool] = False  # whether it is made for inserting rows one by one
     in_subwindows: ClassVar[bool] = False  # whether it is a chain of subwindows, by arrival
-    permuted: ClassVar[bool] = False  # whether it keeps the orders of several key columns
+    permuted: ClassVar[bool] = False  # whether it stores the orders of several key columns
     tunable: ClassVar[tuple[str, ...]] = ()  # parameters that ``tune`` can change
 
     def __init__(self, capacity: int, columns: int) -> None:
@@ -168,12 +171,12 @@ class Index(ABC):
 
     @abstractmethod
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """Give ``(positions, ids)`` of the stored rows inside each box, ``limit`` at a time."""
+        """Return ``(positions, ids)`` of the stored rows inside each box, ``limit`` at a time."""
 
     def ranges(self, lows: Array, highs: Array) -> Ranges:
-        """Where the rows of each box lie: a cost that does not grow with the matches.
+        """Return where the rows of each box lie, at a cost that does not grow with the matches.
 
-        At most one record per box and run. Of ``ranged`` structures with one key column only.
+        At most one record per box and run. Only for ``ranged`` structures with one key column.
         """
         others = [name for name in names() if structure(name).ranged]
         one = f" over {self.columns} key columns" if self.columns > 1 else ""
@@ -183,28 +186,28 @@ class Index(ABC):
         )
 
     def counts(self, lows: Array, highs: Array) -> Array:
-        """How many rows each box holds. Of ``ranged`` structures with one key column only."""
+        """How many rows each box holds. Only for ``ranged`` structures with one key column."""
         return self.ranges(lows, highs).counts(np.shape(lows)[-1])
 
     def map(
         self, low: Any, high: Any, mapping: Any = "count", values: Any = None, state: Any = None
     ) -> Any:
-        """Apply a mapping to the rows with keys from ``low`` to ``high``; no list of them is made.
+        """Apply a mapping to the rows with keys from ``low`` to ``high`` without listing them.
 
-        ``mapping`` is "count", "sum", "min", "max", "mean", or a function of your own, ``f(key,
-        value, state)``, which is compiled. ``values`` holds a number per row: ``Values(array,
-        first)``, or an array whose entry ``id`` is that of row ``id``; without it the value of a
-        row is its id. ``state`` is what your function starts from in each range, and gives.
+        ``mapping`` is "count", "sum", "min", "max", "mean", or your own function ``f(key, value,
+        state)``, which is compiled. ``values`` holds a number per row: ``Values(array, first)``, or
+        an array indexed by id; without it the value of a row is its id. ``state`` is the initial
+        state of your function in each range, and its result.
 
-        One range (two numbers) gives one result, None where nothing was found; arrays of ranges
-        give an array, masked there.
+        One range (two numbers) returns one result, None if it holds no row; arrays of ranges
+        return an array, masked there.
         """
         return map_boxes(self, low, high, mapping, values, state)
 
     def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
         """Add the rows of each box to its accumulators.
 
-        Over the pairs of a probe, unless the structure has a mapper of its own.
+        Uses the pairs of a probe, unless the structure has its own mapper.
         """
         for positions, ids in self.probe(lows, highs):
             fold.add(positions, ids)
@@ -212,25 +215,25 @@ class Index(ABC):
     def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
         """Rows of one key range in key order, as ``(keys, ids)``, at most ``buffer`` at a time.
 
-        A structure without an order of its own sorts a dump of its rows first.
+        A structure without a key order sorts a dump of its rows first.
         """
         return rows_in_order(self, low, high, buffer)
 
     @abstractmethod
     def expire(self, before: int) -> None:
-        """Forget all rows with an id below ``before``."""
+        """Remove all rows with an id below ``before``."""
 
     def expire_older(self, time: int) -> None:
-        """Rows with an event time below ``time`` meet nothing any more; they may be forgotten.
+        """Allow removing rows with an event time below ``time``, which can no longer match.
 
-        Nothing happens where the event times of rows are not known (``timed``).
+        Does nothing unless event times are known (``timed``).
         """
         return
 
     def tune(self, rows: int, **parameters: Any) -> None:
-        """Take other values for ``tunable`` parameters, as suit a window of so many rows.
+        """Change ``tunable`` parameters to suit a window of ``rows`` rows.
 
-        Answers do not change. It may show later, when the structure is next rebuilt anyway.
+        Answers do not change. The change may take effect when the structure is next rebuilt.
         """
         raise NotImplementedError(f"{self.name} has no parameters that can be changed")
 
@@ -241,7 +244,7 @@ class Index(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes held, expired rows that are still in the arrays included."""
+        """Bytes held, including expired rows that are still in the arrays."""
 
     @abstractmethod
     def check(self) -> None:
@@ -259,7 +262,7 @@ class Index(ABC):
 
     @property
     def details(self) -> dict[str, Any]:
-        """What else ``explain()`` says of this index, such as its parts."""
+        """Further facts for ``explain()``, such as the parts of this index."""
         return {}
 
     @abstractmethod
@@ -284,6 +287,30 @@ class Index(ABC):
         return matrix
 
 
+def chunks(boxes: int, limit: int, cursor: Array, step: Step) -> Iterator[Pair]:
+    """Call ``step(cursor, filled, positions, ids)`` until ``cursor[0]`` has passed all boxes.
+
+    Chunks start small, for a few matches per box, and double while they come out full.
+    """
+    room = min(limit, max(256, 4 * boxes))
+    while cursor[0] < boxes:
+        positions, ids = np.empty(room, np.int64), np.empty(room, np.int64)
+        filled = step(cursor, 0, positions, ids)
+        if filled == room:
+            room = min(limit, 2 * room)
+        if filled:
+            yield positions[:filled], ids[:filled]
+
+
+def live_rows(parts: Sequence[Pair], columns: int, before: int) -> Pair:
+    """The rows of several ``(keys[columns, n], ids[n])`` by ascending id, without expired ones."""
+    keys = np.concatenate([np.empty((columns, 0), np.int64), *(keys for keys, _ in parts)], axis=1)
+    ids = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in parts)])
+    order = np.argsort(ids)
+    order = order[ids[order] >= before]
+    return np.ascontiguousarray(keys[:, order]), ids[order]
+
+
 def folds_itself(index: type[Index]) -> bool:
-    """Whether a structure folds boxes in its own arrays, and not over the pairs of a probe."""
+    """Whether a structure folds boxes in its own arrays instead of over the pairs of a probe."""
     return index.fold_boxes is not Index.fold_boxes

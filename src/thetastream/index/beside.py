@@ -1,10 +1,10 @@
-"""Key columns of rows by their id, in a ring: what a structure over one key does not hold itself.
+"""Key columns of rows by id, in a ring, for structures that store only one key.
 
     id        …  1021  1022  1023  1024  1025  …
     slot         1021  1022  1023     0     1        slot = id & mask, here with 1,024 slots
 
-A row of the ring is a key column; ``marks`` tells whose keys lie in a slot, as ids may have gaps.
-Adding and forgetting cost O(1) per row; the ring doubles when the span of live ids outgrows it.
+A row of the ring is a key column; ``marks`` holds which row is in a slot, as ids may have gaps.
+Adding and removing cost O(1) per row; the ring doubles when the span of live ids outgrows it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Beside:
         return self._rows.nbytes + self._marks.nbytes
 
     def add(self, matrix: Array, ids: Array, before: int) -> None:
-        """Take rows in; ids are above all that were added before."""
+        """Store rows; ids are above all that were added before."""
         if not len(self._rows):
             return
         if self._low == self._high:
@@ -54,9 +54,9 @@ class Beside:
     def _grow(self, span: int) -> None:
         size = 1 << max(4, (span + span // 4).bit_length())
         rows, marks = np.empty((len(self._rows), size), np.int64), np.zeros(size, np.int64)
-        held = self._marks[self._marks > self._low] - 1
-        rows[:, held & (size - 1)] = self._rows[:, held & self.mask]
-        marks[held & (size - 1)] = held + 1
+        ids = self._marks[self._marks > self._low] - 1
+        rows[:, ids & (size - 1)] = self._rows[:, ids & self.mask]
+        marks[ids & (size - 1)] = ids + 1
         self._rows, self._marks = rows, marks
 
     def leaving(self, before: int) -> tuple[Array, Array]:
@@ -66,6 +66,6 @@ class Beside:
         return self._rows[0, ids & self.mask], ids
 
     def expire(self, before: int) -> None:
-        """Forget rows below ``before``."""
+        """Remove rows below ``before``."""
         self._low = min(max(self._low, before), max(self._high, before))
         self._high = max(self._high, self._low)

@@ -29,7 +29,7 @@ class Fold:
     __slots__ = ("carries", "counting", "counts", "greatest", "least", "totals", "values")
 
     def __init__(self, values: Values | None, boxes: int, *, counting: bool = False) -> None:
-        """``counting``: only the counts are wanted, so that a structure may spare the rest."""
+        """``counting``: only the counts are wanted, so a structure may skip the rest."""
         prepare(kernels)
         self.counting = counting and (values is None or not values.valid.size)
         self.values = values or Values(np.empty(0, np.int64))
@@ -64,7 +64,7 @@ class Fold:
         """One number per box: counts, or an array that is masked where a box has no value."""
         if mapping not in MAPPINGS:
             raise DataError(
-                f"there is no mapping {mapping!r}; there are {', '.join(MAPPINGS)}, or give a "
+                f"there is no mapping {mapping!r}; there are {', '.join(MAPPINGS)}, or pass a "
                 f"function of (key, value, state).{suggest(mapping, MAPPINGS)}"
             )
         return self.counts if mapping == "count" else _RESULTS[mapping](self)
@@ -90,7 +90,7 @@ class Fold:
         return np.ma.array((self.carries << 32) + self.totals, mask=self.empty)
 
     def _real_sums(self) -> NDArray[np.float64]:
-        # An infinite or NaN total has no meaningful rest.
+        # The rounding error of an infinite or NaN total is meaningless.
         with np.errstate(invalid="ignore"):
             exact = self.totals + self.carries
         return np.where(np.isfinite(self.totals), exact, self.totals) + 0.0

@@ -1,9 +1,9 @@
-"""Mappers: apply a mapping to all rows of a key range without making a list of them.
+"""Mappers: apply a mapping to all rows of a key range without listing them.
 
-Ordered Indexing, Section 3.2: a second-order function over an index. Built-in mappings are folded
-by compiled loops, inside the structure where it has a mapper of its own, else over the chunks of a
-probe. The user's own mapping is a function of ``(key, value, state)``, compiled and applied to a
-buffer of rows at a time, in key order.
+Ordered Indexing, Section 3.2: a second-order function over an index. Compiled loops fold built-in
+mappings, inside the structure if it has its own mapper, else over the chunks of a probe. A user's
+mapping is a function of ``(key, value, state)``, compiled and applied to a buffer of rows at a
+time, in key order.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from thetastream._jit.compiling import COMPILE_ERROR
 from thetastream.data.number_columns import Values
 from thetastream.errors import DataError
 from thetastream.index.folding import Fold
-from thetastream.index.kernels.mapping import Mapping, applied
+from thetastream.index.kernels.mapping import Mapping, driver
 
 if TYPE_CHECKING:
     from thetastream._jit.arrays import Array
     from thetastream.index.base import Index
 
 
-_BUFFER = 4096  # rows that the user's mapping is given at a time
+_BUFFER = 4096  # rows per call of the user's mapping
 
 
 def map_boxes(
@@ -52,10 +52,10 @@ def map_boxes(
     fold = Fold(column, lows.shape[1], counting=mapping == "count")
     fold.result(mapping)  # an unknown mapping is refused before any work
     index.fold_boxes(lows, highs, fold)
-    found = fold.result(mapping)
+    results = fold.result(mapping)
     if not single:
-        return found
-    return None if np.ma.is_masked(found[0]) else found[0].item()
+        return results
+    return None if np.ma.is_masked(results[0]) else results[0].item()
 
 
 def _each(lows: Array, highs: Array) -> Iterator[tuple[Any, Any]]:
@@ -71,7 +71,7 @@ def _applied(
         first = keys if keys.ndim == 1 else np.ascontiguousarray(keys[0])
         rows, column = (ids, values) if values else (np.arange(ids.size), Values(ids))
         try:
-            applied(mapping, first, rows, column.array, column.first, column.valid, state)
+            driver(mapping)(first, rows, column.array, column.first, column.valid, state)
         except COMPILE_ERROR as error:
             raise DataError(
                 f"the mapping {name!r} cannot be compiled; it must be a function of (key, value, "
@@ -86,12 +86,12 @@ def _applied(
 
 
 def rows_in_order(index: Index, low: Any, high: Any, buffer: int) -> Iterator[tuple[Array, Array]]:
-    """A scan of any index: all its rows are dumped, and those inside are sorted. O(n log n)."""
+    """Scan any index: dump its rows and sort those inside. O(n log n)."""
     keys, ids = index.dump()
     edges = [np.asarray(edge, np.int64).reshape(-1, 1) for edge in (low, high)]
     inside = np.flatnonzero(np.all((edges[0] <= keys) & (keys <= edges[1]), axis=0))
     order = inside[np.argsort(keys[0, inside], kind="stable")]
     for start in range(0, order.size, buffer):
         at = order[start : start + buffer]
-        found = np.ascontiguousarray(keys[:, at])
-        yield found[0] if index.columns == 1 else found, ids[at]
+        rows = np.ascontiguousarray(keys[:, at])
+        yield rows[0] if index.columns == 1 else rows, ids[at]

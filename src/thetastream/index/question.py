@@ -1,8 +1,8 @@
 """Answers of structures that change in place, kept as snapshots.
 
-Whoever changes such a structure first deals with the questions that are still open: their pairs are
-computed and kept, or, when there are very many, they get a copy of the rows to read. A question
-that nobody holds any more costs nothing.
+Before such a structure changes, it settles the questions that are still open: it computes and keeps
+their pairs or, if there are very many, leaves them a copy of the rows to read. A question whose
+answer is no longer referenced costs nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class StructureView(Protocol):
         """Whether all boxes were read."""
 
     def read(self, lows: Array, highs: Array, cursor: Array, positions: Array, rows: Array) -> int:
-        """Write pairs from the cursor on and move it; gives how many."""
+        """Write pairs from the cursor on and move it; returns how many."""
 
     def copy(self) -> StructureView:
-        """The same rows, to stay as they are. Cursors go on in it."""
+        """A copy of the same rows. Cursors stay valid in it."""
 
 
 class Kept(ABC):
@@ -55,10 +55,10 @@ class Kept(ABC):
 
     @abstractmethod
     def read(self) -> Iterator[tuple[Array, Array]]:
-        """The chunks. Readers that were under way when chunks were kept go on with those."""
+        """The chunks. Readers that were open when chunks were kept continue with those."""
 
     def keep(self, most: int) -> bool:
-        """Compute the answer and keep it, unless it has more pairs than that."""
+        """Compute the answer and keep it, unless it has more than ``most`` pairs."""
         chunks, total = [], 0
         for chunk in self.read():
             chunks.append(chunk)
@@ -83,16 +83,16 @@ class Question(Kept):
         self.view: StructureView | None = None
 
     def read(self) -> Iterator[tuple[Array, Array]]:
-        given = 0
+        count = 0
         cursor = self._now().begin()
         room = min(self._limit, max(256, 4 * self._first[0].size))
         while self._chunks is None:
             chunk, room = self._next(cursor, room)
             if chunk is None:
                 return
-            given += 1
+            count += 1
             yield chunk
-        yield from islice(self._chunks, given, None)
+        yield from islice(self._chunks, count, None)
 
     def _next(self, cursor: Array, room: int) -> tuple[tuple[Array, Array] | None, int]:
         """The next chunk; chunks double while they come out full."""
@@ -117,8 +117,8 @@ class Question(Kept):
 class Questions(Generic[S]):
     """The open questions of one structure, its ``owner``; ``now`` makes a view of it.
 
-    Questions hold the owner, but it is held weakly here: a structure that is dropped is freed at
-    once, and not when the garbage collector comes by.
+    Questions hold the owner, but this holds it weakly: a structure that is dropped is freed at
+    once, without waiting for the garbage collector.
     """
 
     def __init__(self, owner: S, now: Callable[[S], StructureView]) -> None:
@@ -129,17 +129,17 @@ class Questions(Generic[S]):
     @property
     def _now(self) -> Callable[[], StructureView]:
         owner = self._owner()
-        assert owner is not None, "whoever asks holds the structure"
+        assert owner is not None, "the caller holds the structure"
         return partial(self._make, owner)
 
     def ask(self, lows: Array, highs: Array, limit: int) -> Answer:
-        """A new one."""
+        """Open a question."""
         question = Question(self._now, lows, highs, limit)
         self._open.add(question)
         return Answer(question.read)
 
     def settle(self) -> None:
-        """Before a change: give open questions what they need to stay as they are."""
+        """Before a change: make open questions independent of the structure."""
         if not self._open:
             return
         copy: StructureView | None = None

@@ -1,8 +1,7 @@
-"""The list of structures: names, and where the class behind each is found.
+"""The list of structures: their names and where to import the class behind each.
 
-Importing it loads no structure; a class is imported when its name is first asked for. A line in
-``_STRUCTURES`` is what makes a structure tested and benchmarked. ``register`` adds a class of your
-own.
+Importing this module loads no structure; a class is imported when its name is first used. A line in
+``_STRUCTURES`` makes a structure tested and benchmarked. ``register`` adds your own class.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _STRUCTURES: dict[str, str | type[Index]] = {
 
 
 def register(cls: S) -> S:
-    """Add a structure of your own to the registry, under its ``name``; a class decorator."""
+    """Add your own structure to the registry, under its ``name``; a class decorator."""
     assert cls.name and cls.name not in _STRUCTURES, cls
     _STRUCTURES[cls.name] = cls
     return cls
@@ -66,40 +65,35 @@ def names() -> list[str]:
 
 
 def _load(name: str) -> type[Index]:
-    """The class registered under a plain name, imported when it is first asked for."""
-    found = _STRUCTURES[name]
-    if isinstance(found, str):
-        module, _, cls = found.partition(":")
-        found = cast("type[Index]", getattr(import_module(f"thetastream.index.{module}"), cls))
-        _STRUCTURES[name] = found
-    return found
+    """The class registered under a plain name, imported on first use."""
+    entry = _STRUCTURES[name]
+    if isinstance(entry, str):
+        module, _, cls = entry.partition(":")
+        entry = cast("type[Index]", getattr(import_module(f"thetastream.index.{module}"), cls))
+        _STRUCTURES[name] = entry
+    return entry
 
 
 def structure(name: str) -> type[Index]:
     """The class registered under a name; that of ``ptwi`` for ``ptwi/b+tree``.
 
-    What follows the stroke is the structure inside (parameter ``inner``), which is checked, too.
+    The part after the stroke is the structure inside (parameter ``inner``); it is checked, too.
     """
     outer, stroke, inner = name.partition("/")
     if outer not in _STRUCTURES:
         raise RegistryError(
             f"there is no index {outer!r}; there are {', '.join(names())}.{suggest(outer, names())}"
         )
-    found = _load(outer)
+    cls = _load(outer)
     if stroke:
-        if not _holds(found):
-            able = [known for known in names() if _holds(_load(known))]
+        if "inner" not in signature(cls):
+            able = [known for known in names() if "inner" in signature(_load(known))]
             raise RegistryError(
                 f"index {outer!r} holds no other structure, so {name!r} means nothing; those that "
                 f"do are {', '.join(able)}, as in '{able[0]}/{outer}'"
             )
         structure(inner)
-    return found
-
-
-def _holds(found: type[Index]) -> bool:
-    """Whether a structure is made of others."""
-    return "inner" in inspect.signature(found).parameters
+    return cls
 
 
 def create(name: str, capacity: int = 1 << 20, **parameters: Any) -> Index:
@@ -132,7 +126,7 @@ class Parameter:
     default: Any
 
     def fits(self, value: Any) -> bool:
-        """Whether a value has the type; types that are not known here fit everything."""
+        """Whether a value has the type; a type that is not listed here accepts everything."""
         return any(_fits(kind, value) for kind in self.kind.split(" | "))
 
     def __str__(self) -> str:
@@ -169,19 +163,20 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 def parameters(name: str) -> dict[str, Parameter]:
     """The parameters of a structure besides capacity and columns.
 
-    >>> [str(found) for found in parameters("b+tree").values()]
+    >>> [str(parameter) for parameter in parameters("b+tree").values()]
     ['slots: int = 32', 'fanout: int = 32']
     """
-    found = dict(_signature(structure(name)))
+    known = dict(signature(structure(name)))
     _, stroke, inner = name.partition("/")
-    return {**found, "inner": replace(found["inner"], default=inner)} if stroke else found
+    return {**known, "inner": replace(known["inner"], default=inner)} if stroke else known
 
 
 @cache
-def _signature(found: type[Index]) -> Mapping[str, Parameter]:
+def signature(cls: type[Index]) -> Mapping[str, Parameter]:
+    """The parameters of a class besides capacity and columns."""
     return {
         word: Parameter(word, _kind(known.annotation), known.default)
-        for word, known in inspect.signature(found).parameters.items()
+        for word, known in inspect.signature(cls).parameters.items()
         if word not in ("capacity", "columns")
     }
 
@@ -193,8 +188,8 @@ def _kind(annotation: Any) -> str:
 
 
 def defaults(name: str) -> dict[str, Any]:
-    """The parameters of a structure besides capacity and columns, as they are unless given."""
-    return {word: found.default for word, found in parameters(name).items()}
+    """The defaults of a structure's parameters besides capacity and columns."""
+    return {word: parameter.default for word, parameter in parameters(name).items()}
 
 
 def listed(name: str) -> str:
@@ -207,16 +202,16 @@ def listed(name: str) -> str:
 
 
 def check_parameters(name: str, given: Mapping[str, Any]) -> None:
-    """Raise for words that are no parameters of a structure, and for values of another type.
+    """Raise for unknown parameters of a structure and for values of the wrong type.
 
-    Values out of range are the business of the structure, which knows its limits.
+    The structure itself checks ranges, as it knows its limits.
     """
     known = parameters(name)
     for word, value in given.items():
         if word == "inner" and "/" in name:
             raise RegistryError(
                 f"the structure inside was given twice: by the name {name!r} and by inner=; "
-                "give it once"
+                "use one of them"
             )
         if word not in known:
             raise RegistryError(
@@ -236,7 +231,7 @@ def checked(name: str, **least: tuple[float, float]) -> None:
 
 
 def refused(name: str, message: str, hint: str = "") -> RegistryError:
-    """The error for a parameter's value that a structure cannot use; it lists all parameters."""
+    """The error for a parameter value that a structure cannot use; it lists all parameters."""
     registered = name.partition("/")[0] in _STRUCTURES
     known = f" Parameters of {name}: {listed(name)}" if registered else ""
     return RegistryError(f"{name}: {message}.{hint}{known}")

@@ -1,4 +1,4 @@
-"""Threads that share the work of a question, and pairs that they compute ahead of the reader."""
+"""Threads that share the work of a probe, and pairs that they compute ahead of the reader."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from thetastream._jit.arrays import Array
+from thetastream.index.base import Pair
 
-Pair = tuple[Array, Array]
 _KEPT = 1 << 20  # pairs that a probe may compute ahead of its reader
 
 
-class Found:
-    """The pairs of a probe: those computed ahead, then the others as they are read."""
+class PairsAhead:
+    """The pairs of a probe: first those computed ahead, then the others as they are read."""
 
     def __init__(self, pairs: Iterator[Pair]) -> None:
         self._pairs = pairs

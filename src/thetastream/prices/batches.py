@@ -35,16 +35,10 @@ class Prices:
     push_chain: float = _price(160_000.0, "a push, more for a chain of subwindows")
     push_permuted: float = _price(300_000.0, "a push, more for permutations")
     # a row, before it asks
-<<<<<<< HEAD
-    prepare: float = 20.0
-    prepare_hash: float = 55.0
-    prepare_cells: float = 75.0
-    resort: float = 40.0
-=======
     prepare: float = _price(20.0, "a row sorted, its boxes and its keys made")
     prepare_hash: float = _price(55.0, "the same, with hashes")
     prepare_cells: float = _price(75.0, "the same, with cells")
->>>>>>> 114b9d8ef534a617d7a6149a9abe8e13af9910cb
+    resort: float = _price(40.0, "a row sorted again, as the other side is kept in another order")
     # a box
     search: float = _price(28.0, "a box in the runs of a window that fits the first caches")
     miss: float = _price(14.0, "the same, per doubling of the window above that")
@@ -103,48 +97,5 @@ class Prices:
         return asdict(self)
 
 
-<<<<<<< HEAD
-WORDS = {
-    "push": "a push of a side",
-    "push_cells": "a push of a side, in cells",
-    "push_column": "a push, per column beside the first",
-    "push_chain": "a push, more for a chain of subwindows",
-    "push_permuted": "a push, more for permutations",
-    "prepare": "a row sorted, its boxes and its keys made",
-    "prepare_hash": "the same, with hashes",
-    "prepare_cells": "the same, with cells",
-    "resort": "a row sorted once more, as the other side is kept in another order",
-    "search": "a box in the runs of a window that fits the first caches",
-    "miss": "the same, per doubling of the window above that",
-    "edge": "the high edge of a box, which zones need",
-    "subwindow": "a box in one subwindow",
-    "subwindow_far": "a box in a sorted subwindow, per doubling of rows above boxes",
-    "leaf_far": "a box in partitions or leaves, per doubling of rows above boxes",
-    "view": "a probe of one array of a subwindow, however few its boxes",
-    "view_tree": "a call of a WiB⁺-Tree, more than of others",
-    "zone": "a zone of 64 blocks that is passed over",
-    "block": "a block that is read",
-    "fetch": "a first block of a box, which nothing has fetched yet",
-    "far": "the same, per doubling of the window above the first caches",
-    "ranks": "a block of ranks that is read in permutations",
-    "ranks_apart": "a first block of ranks of a box",
-    "ranks_shared": "the same, if boxes lie so dense that they share them",
-    "bit": "a bit of a sweep, set or cleared",
-    "word": "64 bits that are read",
-    "check": "a candidate with nothing else to check",
-    "check_beside": "a candidate with other fields to check, in a block with a match",
-    "pass_by": "the same, in a block without one (vector loop)",
-    "field": "a field beside the first column, on one candidate",
-    "match": "a match",
-    "loop": "a row of a nested loop",
-    "merge": "a step of a merge",
-    "move": "a row that a merge moves in a sorted subwindow",
-    "partition": "a row into its partition of a subwindow",
-    "cut": "a row's share of the cuts of leaves",
-    "sort": "a row sorted in one column of a permutation",
-    "permute": "a step of a merge in one column of a permutation",
-}
-=======
 WORDS: dict[str, str] = {price.name: price.metadata["words"] for price in fields(Prices)}
->>>>>>> 114b9d8ef534a617d7a6149a9abe8e13af9910cb
 """What each price is for."""

@@ -292,7 +292,7 @@ def test_check_can_fail() -> None:
     parts = {name: getattr(run, name) for name in Run.__slots__}
     broken = {
         "keys must ascend": {**parts, "keys": np.ascontiguousarray(run.keys[:, ::-1])},
-        "router must give": {**parts, "router": run.router + 1},
+        "a router entry is the start": {**parts, "router": run.router + 1},
         "an id may occur once": {**parts, "ids": np.zeros(40, np.int64)},
     }
     for message, fields in broken.items():

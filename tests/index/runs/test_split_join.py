@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from thetastream.errors import RegistryError
 from thetastream.index import create
-from thetastream.index.runs import split_join
+from thetastream.index.runs import nested_loop, split_join
 from thetastream.index.runs.split_join import SplitJoin
 from thetastream.testing import INDEX_CHECKS, IndexCheck
 
@@ -64,13 +64,13 @@ def test_workers_go_on_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_worker_has_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both scan at the same time: each waits for the other."""
-    meeting, scan = threading.Barrier(2, timeout=20), split_join.scan
+    meeting, scan = threading.Barrier(2, timeout=20), nested_loop.scan
 
     def together(*args: Any) -> int:
         meeting.wait()
         return scan(*args)
 
-    monkeypatch.setattr(split_join, "scan", together)
+    monkeypatch.setattr(nested_loop, "scan", together)
     assert Counter(pairs(filled(2, [1, 2, 3, 4]), 2, 4)) == Counter([(0, 1), (0, 2), (0, 3)])
 
 
@@ -78,7 +78,7 @@ def test_an_error_in_a_worker_reaches_the_reader(monkeypatch: pytest.MonkeyPatch
     def broken(*args: Any) -> int:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(split_join, "scan", broken)
+    monkeypatch.setattr(nested_loop, "scan", broken)
     with pytest.raises(ZeroDivisionError):
         pairs(filled(2, [1, 2, 3, 4]), 2, 4)
 

@@ -219,14 +219,14 @@ def test_what_is_observed() -> None:
     index.insert(np.zeros(5, np.int64), np.arange(5))
     list(index.probe(np.zeros(4, np.int64), np.zeros(4, np.int64)))
     # Four boxes asked of half a subwindow found 5 rows each: 10 in a full one.
-    assert (index.observed.asked, index.observed.found) == (2.0, 20)
+    assert (index.observed.probed, index.observed.matches) == (2.0, 20)
     index.insert(np.zeros(7, np.int64), np.arange(5, 12))
     assert (index.observed.batch, index.observed.selectivity) == (7.0, 10.0)
     assert (index.observed.inserts, index.observed.rows) == (0, 0)
     ranges = index.ranges(np.zeros(3, np.int64), np.zeros(3, np.int64))
     assert ranges.matches == 36
-    assert index.observed.found == 36
-    assert index.observed.asked == pytest.approx(3 * 1.2)
+    assert index.observed.matches == 36
+    assert index.observed.probed == pytest.approx(3 * 1.2)
 
 
 def test_a_buffer_and_its_main_array_are_asked_once() -> None:
@@ -234,7 +234,7 @@ def test_a_buffer_and_its_main_array_are_asked_once() -> None:
     index.insert(np.zeros(3, np.int64), np.arange(3))
     index.insert(np.zeros(2, np.int64), np.arange(3, 5))
     list(index.probe(np.zeros(4, np.int64), np.zeros(4, np.int64)))
-    assert (index.observed.asked, index.observed.found) == (2.0, 20)
+    assert (index.observed.probed, index.observed.matches) == (2.0, 20)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -14,7 +14,7 @@ from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.part import Part
 from thetastream.index.subwindows.procedure import Create, Expire, Insert, SubwindowProbe, workers
-from thetastream.index.threads import Found, pool
+from thetastream.index.threads import PairsAhead, pool
 
 Array = NDArray[np.int64]
 
@@ -25,15 +25,21 @@ def part(columns: int = 1) -> Part:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_commands_are_carried_out_in_order(count: int) -> None:
-    """A probe after an insert sees its rows; feedback says how full a subwindow is."""
+    """A probe after an insert sees its rows; what is sent between two inserts sees the first."""
     for number, worker in enumerate(workers(count)):
         key, held = (-1, number), part()
-        created = worker.send(Create(key, held))
-        one = worker.send(Insert(key, np.array([[1, 5]]), np.array([1, 0])))
-        two = worker.send(Insert(key, np.array([[2, 2, 3, 9]]), np.arange(2, 6), close=True))
-        assert (created.result().rows, created.result().full) == (0, False)
-        assert (one.result().rows, one.result().full) == (2, False)
-        assert (two.result().rows, two.result().full) == (6, True)
+        commands = (
+            Create(key, held),
+            Insert(key, np.array([[1, 5]]), np.array([1, 0])),
+            Insert(key, np.array([[2, 2, 3, 9]]), np.arange(2, 6), close=True),
+        )
+        status = []
+        for command in commands:
+            worker.send(command)
+            status.append(
+                worker._sent(lambda held=held: (held.rows, held.rows >= held.inside.size))
+            )  # type: ignore[misc]
+        assert [seen.result() for seen in status] == [(0, False), (2, False), (6, True)]
         (view,) = held.views(1, 6)
         boxes = np.array([[2, 9]])
         answer = worker.ask(SubwindowProbe(view, boxes, boxes, 10, 0, 2)).result()
@@ -92,7 +98,7 @@ def test_pairs_are_computed_ahead_up_to_a_limit(monkeypatch: pytest.MonkeyPatch)
             made.append(at)
             yield np.full(10, at), np.arange(10)
 
-    found = Found(chunks())
+    found = PairsAhead(chunks())
     found.look_ahead()
     assert made == [0, 1, 2], "26 pairs and more are enough"
     assert [int(positions[0]) for positions, _ in found] == list(range(6))

@@ -17,6 +17,7 @@ from thetastream.index.trees.kernels.rows_in_trees import (
     archive,
     delete_rows,
     dump_rows,
+    empty_trees,
     insert_rows,
     merge_side,
 )
@@ -61,7 +62,7 @@ def insert(pool: Pool, side: int, keys: list[int], first: int = 0) -> None:
             pool.grow_run(side, pool.recipes[side].run_rows + 7)
         while status == layout.NO_NODES:
             pool.grow_nodes(side)
-            status = pool.empty(side)
+            status = empty_trees(pool.store, side)
 
 
 def rows(pool: Pool, side: int) -> list[tuple[int, int]]:

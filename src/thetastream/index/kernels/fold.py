@@ -1,20 +1,20 @@
-"""Count, sum, least and greatest of rows, without a list of them (Ordered Indexing, Section 3.2).
+"""Count, sum, least and greatest of rows, without listing them (Ordered Indexing, Section 3.2).
 
 The accumulators of a box are one entry in each of five arrays. Every row adds to all of them, so
-that one pass over a range serves every built-in mapping:
+one pass over a range serves every built-in mapping:
 
               integers                          floats
     counts    rows with a value                 the same
     totals    sum of the low 32 bits            sum, rounded
-    carries   sum of the high 32 bits           what the rounding has lost (Knuth's two-sum)
+    carries   sum of the high 32 bits           the rounding error (Knuth's two-sum)
     least     smallest                          smallest, NaN if all are NaN
     greatest  largest                           largest, NaN if one is NaN (as in Spark)
 
-Sums of integers are thus exact, and those of floats hardly depend on the order of the rows: their
+So sums of integers are exact, and those of floats hardly depend on the order of the rows: their
 error is that of an addition in twice the precision.
 
-The value of row ``id`` is ``values[id - first]``, and it has none where ``valid[id - first]`` is 0;
-``valid`` of size 0: all have one. Without ``values`` the value of a row is its id.
+The value of row ``id`` is ``values[id - first]``; it has none where ``valid[id - first]`` is 0. An
+empty ``valid`` means that all rows have a value. Without ``values`` the value of a row is its id.
 """
 
 from __future__ import annotations
@@ -66,22 +66,6 @@ def _float_ends(value: Any, least: Any, greatest: Any) -> Any:
     return low, high
 
 
-def _integer_wider(low: Any, high: Any, least: Any, greatest: Any) -> Any:
-    return min(low, least), max(high, greatest)
-
-
-def _float_wider(low: Any, high: Any, least: Any, greatest: Any) -> Any:
-    return _ends(low, least, greatest)[0], _ends(high, least, greatest)[1]
-
-
-def _integer_zero(values: Values) -> Any:
-    return np.int64(0)
-
-
-def _float_zero(values: Values) -> Any:
-    return np.float64(0)
-
-
 def _integer_added(one: Any, carry_one: Any, total: Any, carry: Any) -> Any:
     return total + one, carry + carry_one
 
@@ -91,12 +75,15 @@ def _float_added(one: Any, carry_one: Any, total: Any, carry: Any) -> Any:
     return now, rest + carry_one
 
 
-_zero: Any = by_type(_integer_zero, _float_zero)
 _value: Any = by_type(_integer_value, _float_value)
 _sum: Any = by_type(_integer_sum, _float_sum)
 _ends: Any = by_type(_integer_ends, _float_ends)
-_wider: Any = by_type(_integer_wider, _float_wider)
 _added: Any = by_type(_integer_added, _float_added)
+
+
+@inlined
+def _wider(low: Any, high: Any, least: Any, greatest: Any) -> Any:
+    return _ends(low, least, greatest)[0], _ends(high, least, greatest)[1]
 
 
 @inlined
@@ -124,42 +111,57 @@ def fold_rows(
 
 
 @inlined
+def _added_row(value: Any, total: Any, rest: Any, low: Any, high: Any) -> Any:
+    """A lane's accumulators with one value more."""
+    total, rest = _sum(value, total, rest)
+    low, high = _ends(value, low, high)
+    return total, rest, low, high
+
+
+@inlined
+def _added_if(live: bool, value: Any, zero: Any, total: Any, rest: Any, low: Any, high: Any) -> Any:
+    """The same for a row that may have expired, without a branch."""
+    total, rest = _sum(value if live else zero, total, rest)
+    low, high = _wider(value if live else low, value if live else high, low, high)
+    return total, rest, low, high
+
+
+@inlined
+def _added_lane(
+    one: Any, rest_one: Any, low_one: Any, high_one: Any,
+    total: Any, rest: Any, low: Any, high: Any,
+) -> Any:  # fmt: skip
+    """The accumulators of two lanes together."""
+    total, rest = _added(one, rest_one, total, rest)
+    low, high = _wider(low_one, high_one, low, high)
+    return total, rest, low, high
+
+
+@inlined
 def fold_span(
     held: Values, start: int, stop: int, box: int,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
     """Add the values ``held[start:stop]``, which lie side by side, to a box. O(rows).
 
-    In four lanes: a rounded sum waits for the one before it, and so do its rests.
+    In four lanes, since a rounded sum waits for the one before it.
     """
-    zero, low, high = _zero(held), least[box], greatest[box]
-    total, one, two, three = totals[box], zero, zero, zero
-    rest, rest_one, rest_two, rest_three = carries[box], zero, zero, zero
-    low_one, low_two, low_three = low, low, low
-    high_one, high_two, high_three = high, high, high
+    zero, low, high = held.dtype.type(0), least[box], greatest[box]
+    lane_0 = totals[box], carries[box], low, high
+    lane_1 = lane_2 = lane_3 = zero, zero, low, high
     i = start
     while i + 4 <= stop:
-        total, rest = _sum(held[i], total, rest)
-        low, high = _ends(held[i], low, high)
-        one, rest_one = _sum(held[i + 1], one, rest_one)
-        low_one, high_one = _ends(held[i + 1], low_one, high_one)
-        two, rest_two = _sum(held[i + 2], two, rest_two)
-        low_two, high_two = _ends(held[i + 2], low_two, high_two)
-        three, rest_three = _sum(held[i + 3], three, rest_three)
-        low_three, high_three = _ends(held[i + 3], low_three, high_three)
+        lane_0 = _added_row(held[i], *lane_0)
+        lane_1 = _added_row(held[i + 1], *lane_1)
+        lane_2 = _added_row(held[i + 2], *lane_2)
+        lane_3 = _added_row(held[i + 3], *lane_3)
         i += 4
     while i < stop:
-        total, rest = _sum(held[i], total, rest)
-        low, high = _ends(held[i], low, high)
+        lane_0 = _added_row(held[i], *lane_0)
         i += 1
-    total, rest = _added(one, rest_one, total, rest)
-    total, rest = _added(two, rest_two, total, rest)
-    total, rest = _added(three, rest_three, total, rest)
-    low, high = _wider(low_one, high_one, low, high)
-    low, high = _wider(low_two, high_two, low, high)
-    low, high = _wider(low_three, high_three, low, high)
     counts[box] += max(0, stop - start)
-    totals[box], carries[box], least[box], greatest[box] = total, rest, low, high
+    lane_0 = _added_lane(*lane_3, *_added_lane(*lane_2, *_added_lane(*lane_1, *lane_0)))
+    totals[box], carries[box], least[box], greatest[box] = lane_0
 
 
 @kernel(*(f"void(i8[::1], i8[::1], i8, {tail})" for tail in FOLD))
@@ -168,7 +170,7 @@ def fold_pairs(
     values: Values, first: int, valid: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """Add pairs of box and row; fastest when pairs of a box lie together."""
+    """Add pairs of box and row; fastest when the pairs of a box are adjacent."""
     i = 0
     while i < ids.size:
         box, stop = positions[i], i + 1
@@ -193,7 +195,7 @@ def fold_ranges(
     values: Values, first: int, valid: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """Add the rows ``ids[starts[b] : stops[b]]`` to box ``b``; rows below ``before`` not."""
+    """Add the rows ``ids[starts[b] : stops[b]]`` that are not below ``before`` to box ``b``."""
     for box in range(starts.size):
         fold_rows(
             ids, starts[box], stops[box], before, box, values, first, valid,
@@ -206,51 +208,28 @@ def _fold_live(
     ids: Array, before: int, held: Values, start: int, stop: int, box: int,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """What ``fold_span`` does, but for rows below ``before``. No jumps: any row may be one."""
-    zero, low, high = _zero(held), least[box], greatest[box]
-    total, one, two, three = totals[box], zero, zero, zero
-    rest, rest_one, rest_two, rest_three = carries[box], zero, zero, zero
-    low_one, low_two, low_three = low, low, low
-    high_one, high_two, high_three = high, high, high
+    """``fold_span`` without the rows below ``before``. Any row may be one, so it never branches."""
+    zero, low, high = held.dtype.type(0), least[box], greatest[box]
+    lane_0 = totals[box], carries[box], low, high
+    lane_1 = lane_2 = lane_3 = zero, zero, low, high
     count, i = 0, start
     while i + 4 <= stop:
-        live = ids[i] >= before
-        count += i64(live)
-        total, rest = _sum(held[i] if live else zero, total, rest)
-        low, high = _wider(held[i] if live else low, held[i] if live else high, low, high)
-        value, live = held[i + 1], ids[i + 1] >= before
-        count += i64(live)
-        one, rest_one = _sum(value if live else zero, one, rest_one)
-        low_one, high_one = _wider(
-            value if live else low_one, value if live else high_one, low_one, high_one
-        )
-        value, live = held[i + 2], ids[i + 2] >= before
-        count += i64(live)
-        two, rest_two = _sum(value if live else zero, two, rest_two)
-        low_two, high_two = _wider(
-            value if live else low_two, value if live else high_two, low_two, high_two
-        )
-        value, live = held[i + 3], ids[i + 3] >= before
-        count += i64(live)
-        three, rest_three = _sum(value if live else zero, three, rest_three)
-        low_three, high_three = _wider(
-            value if live else low_three, value if live else high_three, low_three, high_three
-        )
+        live_0, live_1 = ids[i] >= before, ids[i + 1] >= before
+        live_2, live_3 = ids[i + 2] >= before, ids[i + 3] >= before
+        count += i64(live_0) + i64(live_1) + i64(live_2) + i64(live_3)
+        lane_0 = _added_if(live_0, held[i], zero, *lane_0)
+        lane_1 = _added_if(live_1, held[i + 1], zero, *lane_1)
+        lane_2 = _added_if(live_2, held[i + 2], zero, *lane_2)
+        lane_3 = _added_if(live_3, held[i + 3], zero, *lane_3)
         i += 4
     while i < stop:
         if ids[i] >= before:
             count += 1
-            total, rest = _sum(held[i], total, rest)
-            low, high = _ends(held[i], low, high)
+            lane_0 = _added_row(held[i], *lane_0)
         i += 1
-    total, rest = _added(one, rest_one, total, rest)
-    total, rest = _added(two, rest_two, total, rest)
-    total, rest = _added(three, rest_three, total, rest)
-    low, high = _wider(low_one, high_one, low, high)
-    low, high = _wider(low_two, high_two, low, high)
-    low, high = _wider(low_three, high_three, low, high)
     counts[box] += count
-    totals[box], carries[box], least[box], greatest[box] = total, rest, low, high
+    lane_0 = _added_lane(*lane_3, *_added_lane(*lane_2, *_added_lane(*lane_1, *lane_0)))
+    totals[box], carries[box], least[box], greatest[box] = lane_0
 
 
 @kernel(*(f"void(i8[::1], i8, i8[::1], i8[::1], {tail})" for tail in _HELD))
@@ -271,6 +250,6 @@ def fold_held(
     starts: Array, stops: Array, held: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """Add the values ``held[starts[b] : stops[b]]`` to box ``b``: no row is looked up."""
+    """Add the values ``held[starts[b] : stops[b]]`` to box ``b``, without looking up rows."""
     for box in range(starts.size):
         fold_span(held, starts[box], stops[box], box, counts, totals, carries, least, greatest)

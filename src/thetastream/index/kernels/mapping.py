@@ -1,7 +1,7 @@
 """The user's own mapping: ``function(key, value, state)``, compiled, applied to buffers of rows.
 
 A mapping is the C function pointer of Ordered Indexing, Listing 1, with ``state`` for its
-``void *xa``. It is compiled into a loop of its own, once per function and type of value.
+``void *xa``. It is compiled into its own loop, once per function and type of value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _drivers: WeakKeyDictionary[Mapping, Any] = WeakKeyDictionary()
 
 
 def driver(mapping: Mapping) -> Any:
-    """A compiled loop that applies the mapping to rows; the same one each time."""
+    """A compiled loop that applies the mapping to rows; compiled once."""
     if mapping not in _drivers:
         body: Any = compiled(mapping)
 
@@ -30,10 +30,3 @@ def driver(mapping: Mapping) -> Any:
 
         _drivers[mapping] = compiled(drive)
     return _drivers[mapping]
-
-
-def applied(
-    mapping: Mapping, keys: Array, ids: Array, values: Any, first: int, valid: Any, state: Any
-) -> None:
-    """Apply it to every row, in the order given. What it raises comes out of here."""
-    driver(mapping)(keys, ids, values, first, valid, state)

@@ -14,9 +14,9 @@ V, M = vector(1), vector(2)
 def record(
     starts: Array, stops: Array, boxes: Array, runs: Array, firsts: Array, lasts: Array
 ) -> int:
-    """Write down the ranges ``[starts[run, box], stops[run, box])`` that hold a row, box by box.
+    """Write the ranges ``[starts[run, box], stops[run, box])`` that hold a row, box by box.
 
-    The arrays written to have room for all; gives how many records there are.
+    The output arrays have room for all; returns the number of records.
     """
     k = np.uint64(0)
     for box in range(np.uint64(starts.shape[1])):

@@ -43,7 +43,7 @@ from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.permuted.kernels import permute, pojoin, sweeping
 from thetastream.index.permuted.permuted import PROBING, Chunk, Permuted, Tally
 from thetastream.index.registry import checked, refused
-from thetastream.index.threads import Found, pool
+from thetastream.index.threads import PairsAhead, pool
 
 Pair = tuple[Array, Array]
 Structures = tuple[Permuted, ...]
@@ -158,7 +158,7 @@ class PoJoin(Index):
         """Threads over the list (Algorithm 4): each takes the next structure nobody has taken."""
         threads = pool(self.workers)
         assert threads is not None
-        asked = [Found(self._alone(one, lows, highs, before, limit)) for one in structures]
+        asked = [PairsAhead(self._alone(one, lows, highs, before, limit)) for one in structures]
         ahead = [threads.submit(found.look_ahead) for found in asked]
         for found, done in zip(asked, ahead, strict=True):
             done.result()

@@ -3,9 +3,9 @@
     ids   12 13 14 15 16 17 18        probe: one pass over all live rows per box
     keys   7  3  9  3  1  8  2
 
-It needs no order, so it serves any predicate, and it is what a join without an indexable term
-becomes. Invariant: ids ascend. Cost for n rows: insert O(n) for a copy, probe O(n) per box, expire
-O(n) for a copy. Bytes: 8 per key column + 8 for the id.
+It needs no order, so it serves any predicate; a join without an indexable term uses it. Invariant:
+ids ascend. Cost for n rows: insert O(n) for a copy, probe O(n) per box, expire O(n) for a copy.
+Bytes: 8 per key column + 8 for the id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair, chunks
 from thetastream.index.runs.kernels import scan as scans
 from thetastream.index.runs.kernels.scan import scan
 
@@ -46,7 +46,7 @@ class NestedLoop(Index):
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
         """O(n) per box."""
         boxes = self._matrix(lows), self._matrix(highs)
-        return Answer(partial(_pairs, self._keys, self._ids, *boxes, limit))
+        return Answer(partial(scanned_pairs, self._keys, self._ids, *boxes, limit))
 
     def expire(self, before: int) -> None:
         """O(n) for a copy of what stays."""
@@ -70,12 +70,7 @@ class NestedLoop(Index):
         assert np.all(self._ids[:-1] < self._ids[1:]), "ids must ascend"
 
 
-def _pairs(
-    keys: Array, ids: Array, lows: Array, highs: Array, limit: int
-) -> Iterator[tuple[Array, Array]]:
-    cursor = np.zeros(2, np.int64)
-    while ids.size and cursor[0] < lows.shape[1]:
-        positions, rows = np.empty(limit, np.int64), np.empty(limit, np.int64)
-        filled = scan(keys, ids, lows, highs, cursor, 0, positions, rows)
-        if filled:
-            yield positions[:filled], rows[:filled]
+def scanned_pairs(keys: Array, ids: Array, lows: Array, highs: Array, limit: int) -> Iterator[Pair]:
+    """The pairs of all rows and boxes that match, tested one by one."""
+    boxes = lows.shape[1] if ids.size else 0
+    return chunks(boxes, limit, np.zeros(2, np.int64), partial(scan, keys, ids, lows, highs))

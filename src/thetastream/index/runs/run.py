@@ -1,4 +1,4 @@
-"""A run: rows in the order of their first key, with a router; and those of them that live."""
+"""A run: rows in the order of their first key, with a router; and its live rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Zones:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Sorted rows. ``keys`` and ``ids`` are the part ``[start, start + n)`` of ``room``, if any."""
+    """Sorted rows. ``keys`` and ``ids`` are ``[start, start + n)`` of ``room``, if there is one."""
 
     keys: Array
     ids: Array
@@ -89,14 +89,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The rows of a sorted array that have not expired, and how many lie before each place."""
+    """The live rows of a sorted array, and how many of them lie before each place."""
 
     ids: Array
     before: Array | None
 
     @classmethod
     def of(cls, ids: Array, before: int) -> Live:
-        """Those with an id of at least ``before``, where some are below. O(n)."""
+        """Those with an id of at least ``before``; at least one is below. O(n)."""
         live = ids >= before
         return cls(ids[live], np.concatenate([[0], np.cumsum(live)]))
 
@@ -108,16 +108,16 @@ class Live:
 def count_matches(
     starts: Array, stops: Array, ids: Array, before: int, live: Callable[[], Live], counts: Array
 ) -> int:
-    """Add to each box the rows in its range that have not expired; gives how many there are.
+    """Add to each box the number of live rows in its range; returns their total.
 
-    One by one if they are fewer than the rows of the array, else by ``live``.
+    Counts them one by one if they are fewer than the rows of the array, else by ``live``.
     """
     if (stops - starts).sum() < ids.size:
         return count_live(starts, stops, ids, before, counts)
     rows = live()
-    found = rows.places(stops) - rows.places(starts)
-    counts += found
-    return int(found.sum())
+    matches = rows.places(stops) - rows.places(starts)
+    counts += matches
+    return int(matches.sum())
 
 
 def sorted_rows(matrix: Array, ids: Array) -> tuple[Array, Array]:

@@ -1,16 +1,17 @@
 """The default index: immutable sorted runs in geometric sizes.
 
-Every insert sorts its rows into a new run. Runs are kept oldest first; while the last but one is at
-most ``ratio`` times as long as the last, the two are merged. So sizes fall by more than ``ratio``
-from run to run: one long run holds almost the whole window, a few short ones take the inserts.
+Every insert sorts its rows into a new run. Runs are ordered oldest first; while the last but one is
+at most ``ratio`` times as long as the last, the two are merged. So sizes fall by more than
+``ratio`` from run to run: one long run holds almost the whole window, a few short ones take the
+inserts.
 
     ratio 12  ┌────────────────────────────────────────────┐ ┌───────┐ ┌──┐
               │ 1,048,576 rows, merged every 87,382        │ │ 65,536│ │4k│  ← fresh rows
               └────────────────────────────────────────────┘ └───────┘ └──┘
 
 Each run carries a router (``kernels/search.py``), so a box costs one or two cache misses per run.
-Several key columns may be stored: runs are sorted by the first, the others lie beside it in the
-same order and are tested while the interval of the first is read.
+With several key columns, runs are sorted by the first; the others are stored in the same order and
+tested while the interval of the first is read.
 
 Invariants (``check``):
 
@@ -24,18 +25,17 @@ Cost for window ``w``, insert of ``b`` rows, ``R = log_ratio(w / b) + 1`` runs: 
 and amortised O(ratio · R) merge steps per row; probe O(R) slot look-ups per box plus its matches.
 Bytes: 8 per key column + 8 for the id + 4 to 8 / ``slot`` for the router.
 
-A box is a range of each run, so ``ranges`` tells where its matches lie and how many there are
-without looking at them. A mapper reads those rows and nothing else; columns that are asked for
-again it keeps in the order of the run (``held.py``). Rows of a run that have expired are left out:
-places among all rows become places among the live ones by a prefix count, made once for all probes
-between two changes.
+A box is a range of each run, so ``ranges`` returns where its matches lie and how many there are
+without reading them. A mapper reads only those rows, and caches columns that are read repeatedly in
+the order of the run (``held.py``). Expired rows of a run are left out: a prefix count, made once
+for all probes between two changes, turns places among all rows into places among the live ones.
 
-Runs are immutable for whoever reads them. While nobody does (no answer is held), a long run is
-merged in place: it lies in arrays with some room to spare and moves to their front or back,
-whichever is free, so that no fresh memory has to be cleared; that halves the cost of its merge.
+Runs are immutable while an answer can still read them. With no answer open, a long run is merged in
+place: it lies in arrays with some spare room and moves to their front or back, whichever is free,
+so no fresh memory has to be cleared; that halves the cost of its merge.
 
-Why not one sorted array that takes every batch in by a merge? It costs O(w / b) per row: with
-small batches merging is all it does. Why not equal subwindows, dropped whole (PanJoin)? A probe
+Why not one sorted array into which every batch is merged? It costs O(w / b) per row: with small
+batches it does nothing but merge. Why not equal subwindows, dropped whole (PanJoin)? A probe
 visits all of them. The two-tier idea is that of PIM-Tree Section 3.2 and PanJoin Section III-F.
 """
 
@@ -52,17 +52,17 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Index, Ranges
+from thetastream.index.base import CHUNK, Answer, Index, Pair, Ranges, live_rows
 from thetastream.index.folding import Fold
 from thetastream.index.registry import checked
 from thetastream.index.runs.held import HeldValues
 from thetastream.index.runs.kernels import merge, ranges, search
-from thetastream.index.runs.kernels.merge import merge_columns, merge_to_back, merge_to_front
+from thetastream.index.runs.kernels.merge import merge_runs, merge_to_back
 from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.kernels.search import probe_boxes, probe_run
 from thetastream.index.runs.run import Live, Run, count_matches, sorted_rows
 
-_STEP = 64  # keys between two that a search of ranges looks at first
+_STEP = 64  # keys per sample in a search of ranges
 
 
 class SortedRuns(Index):
@@ -134,15 +134,15 @@ class SortedRuns(Index):
         self._merges += 1
         self._merged_rows += older.ids.size + newer.ids.size
         if older.room is not None and older.ids.size >= 4 * newer.ids.size and not self._answers:
-            found = self._merged_in_place(older.room, older, newer)
-            if found is not None:
-                return self._run_in(older.room, *found, older, newer)
+            place = self._merged_in_place(older.room, older, newer)
+            if place is not None:
+                return self._run_in(older.room, *place, older, newer)
         total = older.ids.size + newer.ids.size
         # Room to merge in place later: plenty for short runs, which still grow; little for long
-        # ones, as it is held all the time.
+        # ones, which hold it for a long time.
         size = max(total + total // 16, min(2 * total, self.capacity // 6))
         room = np.empty((self.columns, size), np.int64), np.empty(size, np.int64)
-        length = merge_columns(*older.place, *newer.place, self._before, *room)
+        length = merge_runs(*older.place, *newer.place, self._before, *room)
         return self._run_in(room, 0, length, older, newer)
 
     def _merged_in_place(
@@ -154,7 +154,7 @@ class SortedRuns(Index):
         """
         size, stop = room[1].size, older.start + older.ids.size
         if older.start >= newer.ids.size:
-            return 0, merge_to_front(*older.place, *newer.place, self._before)
+            return 0, merge_runs(*older.place, *newer.place, self._before, *room)
         if size - stop >= newer.ids.size:
             start = merge_to_back(*older.place, *newer.place, self._before)
             return start, size - start
@@ -166,7 +166,7 @@ class SortedRuns(Index):
         if not length:
             return None
         if 5 * length < 4 * room[1].size and room[1].size > self.capacity // 6:
-            # Much had expired: a long run keeps no more than a little room.
+            # Many rows had expired: a long run keeps only a little spare room.
             room = room[0][:, start : start + length].copy(), room[1][start : start + length].copy()
             start = 0
         keys, ids = room[0][:, start : start + length], room[1][start : start + length]
@@ -190,9 +190,9 @@ class SortedRuns(Index):
         live = [self._live_rows(at) for at in range(len(self._runs))]
         for at, rows in enumerate(live):
             starts[at], stops[at] = rows.places(starts[at]), rows.places(stops[at])
-        found = Ranges.of(starts, stops, [rows.ids for rows in live])
-        self._answers.add(found)
-        return found
+        answer = Ranges.of(starts, stops, [rows.ids for rows in live])
+        self._answers.add(answer)
+        return answer
 
     def counts(self, lows: Array, highs: Array) -> Array:
         """O(runs) searches per box; where rows have expired O(matches), or O(n) if that is less."""
@@ -210,7 +210,7 @@ class SortedRuns(Index):
         return counts
 
     def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
-        """Two searches per box and run, then its rows, side by side where that pays."""
+        """Two searches per box and run, then a pass over its rows."""
         if self.columns > 1:
             super().fold_boxes(lows, highs, fold)
         elif fold.counting:
@@ -227,12 +227,11 @@ class SortedRuns(Index):
 
     def _in_order(self, low: Array, high: Array, buffer: int) -> Iterator[tuple[Array, Array]]:
         starts, stops = self._places(low, high)
-        parts = [slice(int(a), int(b)) for a, b in zip(starts[:, 0], stops[:, 0], strict=True)]
-        held = list(zip(self._runs, parts, strict=True))
-        if not held:
+        if not self._runs:
             return
-        keys = np.concatenate([run.keys[0, part] for run, part in held])
-        ids = np.concatenate([run.ids[part] for run, part in held])
+        slices = list(zip(self._runs, starts[:, 0].tolist(), stops[:, 0].tolist(), strict=True))
+        keys = np.concatenate([run.keys[0, start:stop] for run, start, stop in slices])
+        ids = np.concatenate([run.ids[start:stop] for run, start, stop in slices])
         order = np.lexsort([ids, keys])
         order = order[ids[order] >= self._before]
         for start in range(0, order.size, buffer):
@@ -246,7 +245,7 @@ class SortedRuns(Index):
         scratch = np.empty(2 * BLOCK, np.int64)
         for at, run in enumerate(self._runs):
             keys = run.keys[0]
-            if low.size * _STEP < keys.size:  # of few boxes, each is searched for by itself
+            if low.size * _STEP < keys.size:  # few boxes: search for each separately
                 starts[at] = np.searchsorted(keys, low)
                 stops[at] = np.maximum(np.searchsorted(keys, high, side="right"), starts[at])
                 continue
@@ -255,7 +254,7 @@ class SortedRuns(Index):
         return starts, stops
 
     def _live_rows(self, at: int) -> Live:
-        """The live rows of a run; counted once between two changes."""
+        """The live rows of a run, computed once between two changes."""
         if at not in self._live:
             run, before = self._runs[at], self._before
             all_live = run.first >= before
@@ -273,7 +272,8 @@ class SortedRuns(Index):
         for run in runs:
             cursor = self._cursor()
             while cursor[0] < boxes:
-                filled = self._read(run, lows, highs, before, cursor, filled, positions, rows)
+                chunk = positions, rows
+                filled = self._read(run, (lows, highs), before, cursor, filled, chunk)
                 if filled == room:
                     yield positions, rows
                     room = min(limit, 2 * room)
@@ -283,33 +283,22 @@ class SortedRuns(Index):
             yield positions[:filled], rows[:filled]
 
     def _cursor(self) -> Array:
-        """Where to begin reading a run: box 0, which is not begun."""
+        """Where to start reading a run: at box 0, which is not begun."""
         return np.array([0, -1])
 
     def _read(
-        self,
-        run: Run,
-        lows: Array,
-        highs: Array,
-        before: int,
-        cursor: Array,
-        filled: int,
-        positions: Array,
-        rows: Array,
+        self, run: Run, boxes: Pair, before: int, cursor: Array, filled: int, chunk: Pair
     ) -> int:
-        """Append the pairs of one run from the cursor on; gives the new fill."""
+        """Append the pairs of one run from the cursor on; returns the new fill."""
         router = (run.low, run.shift, run.router)
         if self.columns == 1:
-            return probe_run(
-                run.keys[0], run.ids, *router, lows[0], highs[0], before,
-                cursor, filled, positions, rows,
-            )  # fmt: skip
-        return probe_boxes(
-            *run.place, *router, lows, highs, before, cursor, filled, positions, rows
-        )
+            keys, (lows, highs) = run.keys[0], boxes
+            edges = lows[0], highs[0]
+            return int(probe_run(keys, run.ids, *router, *edges, before, cursor, filled, *chunk))
+        return int(probe_boxes(*run.place, *router, *boxes, before, cursor, filled, *chunk))
 
     def expire(self, before: int) -> None:
-        """O(runs); a run that is expired by half is rewritten without the expired rows."""
+        """O(runs); a run that has expired by half is rewritten without the expired rows."""
         if before <= self._before:
             return
         self._before = before
@@ -351,13 +340,7 @@ class SortedRuns(Index):
         }
 
     def dump(self) -> tuple[Array, Array]:
-        if not self._runs:
-            return np.empty((self.columns, 0), np.int64), np.empty(0, np.int64)
-        keys = np.concatenate([run.keys for run in self._runs], axis=1)
-        ids = np.concatenate([run.ids for run in self._runs])
-        order = np.argsort(ids)
-        order = order[ids[order] >= self._before]
-        return np.ascontiguousarray(keys[:, order]), ids[order]
+        return live_rows([(run.keys, run.ids) for run in self._runs], self.columns, self._before)
 
     def check(self) -> None:
         for run in self._runs:
@@ -369,7 +352,7 @@ class SortedRuns(Index):
             assert run.first <= run.ids.min() and run.ids.max() <= run.last >= self._before
             slots = (column.astype(np.uint64) - np.uint64(run.low % 2**64)) >> np.uint64(run.shift)
             expected = np.searchsorted(slots, np.arange(run.router.size, dtype=np.uint64))
-            assert np.array_equal(run.router, expected), "router must give the start of each slot"
+            assert np.array_equal(run.router, expected), "a router entry is the start of its slot"
         sizes = [len(run) for run in self._runs]
         _, ids = self.dump()
         assert np.all(ids[:-1] < ids[1:]), "an id may occur once"

@@ -1,4 +1,4 @@
-"""SplitJoin: rows dealt out to workers, each of which tests its own against every box.
+"""SplitJoin: rows dealt to workers, each of which tests its own rows against every box.
 
     rows     r0  r1  r2  r3  r4  r5 …                       boxes go to all workers
     worker 0 r0      r2      r4         every box against every row, in a thread of its own
@@ -6,16 +6,16 @@
                                         pairs of worker 0, then those of worker 1, round by round
 
 Najafi, Sadoghi and Jacobsen, SplitJoin (USENIX ATC 2016), a baseline of SPO-Join: storing a row and
-processing it are split. A row is stored by one worker, in turn, so all hold the same number; it is
-processed by all. Nothing passes from worker to worker, so no order among them is needed, and any
-predicate can be served. What is left is a nested loop, ``workers`` times as fast at best.
+processing it are separate. One worker stores a row, in turn, so all hold the same number; all of
+them process it. Workers exchange nothing, so they need no order among them and serve any predicate.
+The rest is a nested loop, at best ``workers`` times as fast.
 
-A worker keeps two blocks of rows in arrival order: a large one, and the rows since it was written.
-Invariants: ids ascend within and across a worker's blocks; workers are dealt rows in turn.
+A worker stores two blocks of rows in arrival order: a large one, and the rows since it was written.
+Invariants: ids ascend within and across a worker's blocks; workers get rows in turn.
 
-Cost for ``n`` rows: insert and expire amortised O(1) per row, ``_SHARE`` moves at most; a box is
-tested against all ``n`` rows, each worker a share. Bytes: 8 per key column and 8 for the id; up to
-``1 / _SHARE`` more for rows that have expired.
+Cost for ``n`` rows: insert and expire amortised O(1) per row, at most ``_SHARE`` moves; a box is
+tested against all ``n`` rows, a share by each worker. Bytes: 8 per key column and 8 for the id; up
+to ``1 / _SHARE`` more for rows that have expired.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair, live_rows
 from thetastream.index.registry import checked
 from thetastream.index.runs.kernels import scan as scans
-from thetastream.index.runs.kernels.scan import scan
+from thetastream.index.runs.nested_loop import scanned_pairs
 from thetastream.index.threads import pool
 
-_SHARE = 16  # the large block is written anew when a share of its rows has changed
-_LEAST = 1024  # and not for fewer rows than that
-_AHEAD = 1 << 18  # pairs that a worker computes before they are asked for
-Pair = tuple[Array, Array]
-Block = tuple[Array, Array]  # keys[columns, rows], ids[rows]
+_SHARE = 16  # the large block is rewritten when this share of its rows has changed …
+_LEAST = 1024  # … and at least this number of rows
+_AHEAD = 1 << 18  # pairs that a worker computes ahead of the reader
+Block = Pair  # keys[columns, rows], ids[rows]
 
 
 class SplitJoin(Index):
@@ -85,10 +84,8 @@ class SplitJoin(Index):
                 part.expire(before)
 
     def __len__(self) -> int:
-        return sum(ids.size - self._gone(ids) for part in self._parts for _, ids in part.blocks)
-
-    def _gone(self, ids: Array) -> int:
-        return int(np.searchsorted(ids, self._before))
+        ids = [ids for part in self._parts for _, ids in part.blocks]
+        return sum(rows.size - int(np.searchsorted(rows, self._before)) for rows in ids)
 
     @property
     def nbytes(self) -> int:
@@ -101,22 +98,16 @@ class SplitJoin(Index):
 
     def dump(self) -> tuple[Array, Array]:
         blocks = [block for part in self._parts for block in part.blocks]
-        matrix = np.concatenate(
-            [np.empty((self.columns, 0), np.int64), *(keys for keys, _ in blocks)], axis=1
-        )
-        ids = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in blocks)])
-        order = np.argsort(ids)
-        order = order[self._gone(ids[order]) :]
-        return np.ascontiguousarray(matrix[:, order]), ids[order]
+        return live_rows(blocks, self.columns, self._before)
 
     def check(self) -> None:
         _, ids = self.dump()
         assert np.all(ids[:-1] < ids[1:]), "an id may occur once"
         for part in self._parts:
-            for keys, own in part.blocks:
-                assert keys.shape == (self.columns, own.size) and keys.flags.c_contiguous
-                assert own.size and own[-1] >= self._before, "an expired block must go"
-                assert np.all(own[:-1] < own[1:]), "ids must ascend"
+            for keys, rows in part.blocks:
+                assert keys.shape == (self.columns, rows.size) and keys.flags.c_contiguous
+                assert rows.size and rows[-1] >= self._before, "an expired block must go"
+                assert np.all(rows[:-1] < rows[1:]), "ids must ascend"
             for (_, older), (_, newer) in pairwise(part.blocks):
                 assert older[-1] < newer[0], "blocks must follow each other"
 
@@ -135,14 +126,14 @@ class _Part:
         return tuple(block for block in (self._large, self._fresh) if block[1].size)
 
     def insert(self, keys: Array, ids: Array, before: int) -> None:
-        """Take rows with ids above all others, in ascending order."""
+        """Store rows with ids above all others, in ascending order."""
         self._fresh = _merged(self._fresh, (keys, ids), before)
         if self._fresh[1].size > max(_LEAST, self._large[1].size // _SHARE):
             self._large = _merged(self._large, self._fresh, before)
             self._fresh = self._nothing
 
     def expire(self, before: int) -> None:
-        """Write a block anew when a share of it has expired, drop one that is all expired."""
+        """Rewrite a block when a share of it has expired; drop one that has expired entirely."""
         self._large = self._trimmed(self._large, before)
         self._fresh = self._trimmed(self._fresh, before)
 
@@ -164,25 +155,16 @@ def _merged(older: Block, newer: Block, before: int) -> Block:
 def _pairs(
     blocks: tuple[Block, ...], before: int, lows: Array, highs: Array, limit: int
 ) -> Iterator[Pair]:
-    """The pairs of one worker. Chunks start small and double while they come out full."""
-    room = min(limit, max(256, 4 * lows.shape[1]))
+    """The pairs of one worker."""
     for keys, ids in blocks:
-        cursor = np.zeros(2, np.int64)
-        while cursor[0] < lows.shape[1]:
-            positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
-            filled = scan(keys, ids, lows, highs, cursor, 0, positions, rows)
-            if filled == room:
-                room = min(limit, 2 * room)
-            positions, rows = positions[:filled], rows[:filled]
-            if ids[0] < before:
-                live = rows >= before
-                positions, rows = positions[live], rows[live]
-            if rows.size:
-                yield positions, rows
+        for positions, rows in scanned_pairs(keys, ids, lows, highs, limit):
+            live = slice(None) if ids[0] >= before else rows >= before
+            if rows[live].size:
+                yield positions[live], rows[live]
 
 
 def _joined(reads: Sequence[Callable[[], Iterator[Pair]]], workers: int) -> Iterator[Pair]:
-    """Round by round: every worker computes some pairs, then they are given in order of worker."""
+    """Round by round: every worker computes some pairs, then they are yielded in worker order."""
     threads = pool(workers)
     if threads is None or len(reads) < 2:
         for read in reads:
@@ -190,8 +172,8 @@ def _joined(reads: Sequence[Callable[[], Iterator[Pair]]], workers: int) -> Iter
         return
     open_ = [read() for read in reads]
     while open_:
-        found = [threads.submit(_some, pairs) for pairs in open_]
-        some = [future.result() for future in found]
+        futures = [threads.submit(_some, pairs) for pairs in open_]
+        some = [future.result() for future in futures]
         for chunks, _ in some:
             yield from chunks
         open_ = [pairs for pairs, (_, more) in zip(open_, some, strict=True) if more]

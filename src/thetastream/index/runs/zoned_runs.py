@@ -1,8 +1,8 @@
 """Sorted runs with zone maps: for boxes that are wide in every column and still hold few rows.
 
-Like ``sorted-runs``; with several key columns each run also knows the least and the greatest key of
-every other column per block of 64 rows and per superblock of 64 blocks. Where columns are
-correlated, a box that passes half of the rows in each column alone meets few blocks:
+Like ``sorted-runs``; with several key columns each run also stores the least and the greatest key
+of every other column per block of 64 rows and per superblock of 64 blocks. Where columns are
+correlated, a box that admits half of the rows in each column alone meets few blocks:
 
     box  a < 5, b > 7          superblocks  [0, 3]  [2, 6]  [4, 9]   zones of b, rows by a
                                a < 5        ├──────────────────┤
@@ -18,9 +18,9 @@ one word of blocks per superblock met, one word of rows per block met. Where col
 correlated every block is met, and a box costs O(w) in vector code. Bytes: 0.26 per row and column
 beside the first, on top of those of ``sorted-runs``.
 
-Why not a tree over both columns (k-d, R)? It would be built anew with every merge, at a sort per
-level; zones cost one pass. Why not the bit arrays of SPO-Join? They visit every row that passes the
-narrower term; zones win where columns are correlated, and bit arrays where they are not.
+Why not a tree over both columns (k-d, R)? Every merge would rebuild it, at a sort per level; zones
+cost one pass. Why not the bit arrays of SPO-Join? They visit every row that satisfies the narrower
+term; zones win where columns are correlated, and bit arrays where they are not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import LEAST, MOST, Array
+from thetastream.index.base import Pair
 from thetastream.index.runs.kernels.zones import BLOCK, CURSOR, probe_zones, zone_counts
 from thetastream.index.runs.run import Run
 from thetastream.index.runs.sorted_runs import SortedRuns
@@ -58,22 +59,13 @@ class ZonedRuns(SortedRuns):
         return cursor
 
     def _read(
-        self,
-        run: Run,
-        lows: Array,
-        highs: Array,
-        before: int,
-        cursor: Array,
-        filled: int,
-        positions: Array,
-        rows: Array,
+        self, run: Run, boxes: Pair, before: int, cursor: Array, filled: int, chunk: Pair
     ) -> int:
         if run.zones is None:
-            return super()._read(run, lows, highs, before, cursor, filled, positions, rows)
-        return probe_zones(
-            *run.place, run.low, run.shift, run.router,
-            run.zones.least, run.zones.most, lows, highs, before, cursor, filled, positions, rows,
-        )  # fmt: skip
+            return super()._read(run, boxes, before, cursor, filled, chunk)
+        router, zones = (run.low, run.shift, run.router), (run.zones.least, run.zones.most)
+        place = *run.place, *router, *zones
+        return int(probe_zones(*place, *boxes, before, cursor, filled, *chunk))
 
     def check(self) -> None:
         super().check()
@@ -87,13 +79,13 @@ def _check_zones(run: Run) -> None:
     assert run.zones is not None
     counts = zone_counts(run.place[1].size)
     for c, column in enumerate(run.keys[1:]):
-        for found, empty, extreme in (
-            (run.zones.least[c], np.iinfo(np.int64).max, np.min),
-            (run.zones.most[c], np.iinfo(np.int64).min, np.max),
+        for zones, empty, extreme in (
+            (run.zones.least[c], MOST, np.min),
+            (run.zones.most[c], LEAST, np.max),
         ):
             levels = []
             for size, count in zip((BLOCK, BLOCK**2), counts, strict=True):
                 rows = np.full(size * count, empty)
                 rows[run.start : run.start + len(run)] = column
                 levels.append(extreme(rows.reshape(count, size), axis=1))
-            assert np.array_equal(found, np.concatenate(levels)), "a zone must be that of its rows"
+            assert np.array_equal(zones, np.concatenate(levels)), "a zone must be that of its rows"

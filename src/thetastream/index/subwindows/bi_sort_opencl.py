@@ -4,10 +4,10 @@
     insertion buffer  7  20  31   ──→   main array   3   5   6 │ 9  14  15 │ 15  21
     sorted, at most `buffer` rows       index array  3         │ 9         │ 15
 
-A chain like that of ``bi-sort``. A batch that outgrows the buffer is merged into the main array by
-the device's mergers, and the indexer samples the index array anew. To probe, the bounds of all
-boxes go to the device; partitioners and probers find the records ⟨start, end⟩ of a subwindow; the
-host searches the buffer. Records become pairs on the host, as they are read.
+A chain like that of ``bi-sort``. The device's mergers merge a batch that outgrows the buffer into
+the main array, and the indexer samples the index array again. A probe sends the bounds of all boxes
+to the device; partitioners and probers find the records ⟨start, end⟩ of a subwindow; the host
+searches the buffer. Records become pairs on the host, as they are read.
 
 Invariants (``check``): those of ``bi-sort``.
 
@@ -15,10 +15,10 @@ Cost for subwindows of ``n`` rows: insert of ``b`` rows O(b log b) on the host i
 sorted, and O(n + b) steps on the device per merge; probe O(log n) per box and subwindow on the
 device, less when boxes ascend, plus O(1) per match when read. Starting a kernel costs tens of
 microseconds, so batches must be large. Bytes: 16 per row and 8 per partition, on the device; a
-device with memory of its own has a mirror of them on the host.
+device with its own memory has a mirror of them on the host.
 
-Why not on the host? ``bi-sort`` is the same there; a device pays when it has more memory bandwidth
-than the processor, or when the processor is wanted for other work.
+Why not on the host? ``bi-sort`` is the same there; a device pays off when it has more memory
+bandwidth than the processor, or when the processor is busy with other work.
 
 Paper: PanJoin, Sections III-D, III-E and IV. Departures are named in ``opencl/units.py``.
 """
@@ -65,8 +65,8 @@ class OnDevice(BiSorted):
     @property
     def nbytes(self) -> int:
         """Those on the device, and the buffer."""
-        held = 0 if self._main is None else self._main.nbytes
-        return held + sum(array.nbytes for array in self._waiting)
+        main = 0 if self._main is None else self._main.nbytes
+        return main + sum(array.nbytes for array in self._waiting)
 
 
 class _DeviceView(SortedView):
@@ -80,12 +80,12 @@ class _DeviceView(SortedView):
         self._main = main
         self._device = device
 
-    def found(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
+    def records(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
         """By partitioners and probers."""
         if not lows.size:
-            return super().found(lows, highs)
-        asked = self._device.put(lows), self._device.put(highs)
-        starts, stops = self._device.get(self._main.places(*asked, lows.size), 2, lows.size)
+            return super().records(lows, highs)
+        bounds = self._device.put(lows), self._device.put(highs)
+        starts, stops = self._device.get(self._main.places(*bounds, lows.size), 2, lows.size)
         return np.array(starts), np.maximum(starts, stops), self._ids  # empty boxes stop at once
 
 
@@ -116,11 +116,6 @@ class BiSortOpenCL(BiSort):
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
         return OnDevice(size, self.partitions, self.buffer, self._device)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        own = ("subwindows", "partitions", "buffer", "device")
-        return {**{word: getattr(self, word) for word in ("capacity", "columns", *own)}}
 
     @property
     def details(self) -> dict[str, Any]:

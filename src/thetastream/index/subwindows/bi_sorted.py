@@ -1,6 +1,6 @@
 """A subwindow kept sorted: insertion buffer, main array, index array.
 
-What the BI-Sort index is made of; also what takes the late rows of a closed subwindow. The loops
+The BI-Sort index consists of these; one also takes the late rows of a closed subwindow. The loops
 are in ``kernels/bisort``.
 """
 
@@ -16,10 +16,11 @@ from weakref import WeakSet
 import numpy as np
 
 from thetastream._jit.arrays import MOST, Array
+from thetastream.index.base import chunks
 from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.run import Live, count_matches
 from thetastream.index.subwindows.kernels import bisort
-from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView, chunks
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView
 
 _NOTHING = np.empty(0, np.int64)
 _ALL = -1  # below all ids: no row has expired
@@ -29,9 +30,8 @@ _ALONE = 1 << 15  # rows below which a merge is not worth several threads
 class BiSorted(Subwindow):
     """Rows sorted by key. A batch of at most ``buffer`` rows waits in a small sorted array.
 
-    A batch is merged in place, from the back, unless a view still reads the array: then into a
-    copy. With a pool of ``threads``, pieces of equal size are merged side by side, into a second
-    array.
+    A batch is merged in place, from the back, or into a copy if a view still reads the array. With
+    a pool of ``threads``, pieces of equal size are merged in parallel, into a second array.
     """
 
     kind: ClassVar[str] = "bi-sort"
@@ -71,7 +71,7 @@ class BiSorted(Subwindow):
             self._merge(keys, ids)
 
     def close(self) -> None:
-        """The buffer joins the main array."""
+        """Merge the buffer into the main array."""
         keys, ids = self._waiting
         if ids.size:
             self._waiting = (_NOTHING, _NOTHING)
@@ -87,7 +87,7 @@ class BiSorted(Subwindow):
         self._merge_seconds += time.perf_counter() - started
 
     def _merge_into_main(self, keys: Array, ids: Array) -> None:
-        """Make main and index array hold these rows too."""
+        """Merge rows into the main array and sample the index array again."""
         total = self._count + ids.size
         if self._pool is not None and total >= _ALONE:
             self._merge_in_pieces(keys, ids, total)
@@ -123,22 +123,22 @@ class BiSorted(Subwindow):
 
     def views(self, before: int, after: int) -> list[SortedView]:
         """Of the main array and of the buffer, where they have rows."""
-        found = []
+        views = []
         before = before if before > self._least else _ALL
         if self._count:
-            found.append(self._main_view(before, after))
-            self._views.add(found[0])
+            views.append(self._main_view(before, after))
+            self._views.add(views[0])
         keys, ids = self._waiting
         if ids.size:
-            found.append(SortedView(before, after, keys, ids, ids.size, keys, 1))
-        return found
+            views.append(SortedView(before, after, keys, ids, ids.size, keys, 1))
+        return views
 
     def _main_view(self, before: int, after: int) -> SortedView:
         main = (self._keys, self._ids, self._count, self._samples, self.step)
         return SortedView(before, after, *main)
 
     def splitters(self, parts: int) -> Array:
-        """Read off the main array."""
+        """Taken from the main array."""
         keys = self._keys[: self._count] if self._count else self._waiting[0]
         if not keys.size:
             return np.zeros(parts - 1, np.int64)
@@ -146,8 +146,8 @@ class BiSorted(Subwindow):
 
     @property
     def nbytes(self) -> int:
-        held = [self._keys, self._ids, self._samples, *self._waiting, *(self._spare or ())]
-        return sum(array.nbytes for array in held)
+        arrays = [self._keys, self._ids, self._samples, *self._waiting, *(self._spare or ())]
+        return sum(array.nbytes for array in arrays)
 
     def dump(self) -> tuple[Array, Array]:
         keys, ids = self._waiting
@@ -186,7 +186,7 @@ class SortedView(SubwindowView):
         self._keys, self._ids, self._count = keys, ids, count
         self._samples, self._step = samples, step
 
-    def found(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
+    def records(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
         """Records: ``(starts, stops, ids)``."""
         starts, stops = np.empty(lows.size, np.int64), np.empty(lows.size, np.int64)
         find_ranges(
@@ -197,30 +197,24 @@ class SortedView(SubwindowView):
 
     def live(self, lows: Array, highs: Array) -> tuple[Array, Array, Array]:
         """Records of live rows only: where some have expired, ids without these. O(rows) then."""
-        starts, stops, ids = self.found(lows, highs)
+        starts, stops, ids = self.records(lows, highs)
         if self.before == _ALL:
             return starts, stops, ids
         rows = Live.of(ids, self.before)
         return rows.places(starts), rows.places(stops), rows.ids
 
     def count(self, lows: Array, highs: Array, counts: Array) -> int:
-        """Add the live rows inside each box to its count; gives how many there are."""
-        starts, stops, ids = self.found(lows, highs)
+        """Add to each box the number of live rows inside it; returns their total."""
+        starts, stops, ids = self.records(lows, highs)
         if self.before == _ALL:
-            found = stops - starts
-            counts += found
-            return int(found.sum())
+            matches = stops - starts
+            counts += matches
+            return int(matches.sum())
         live = partial(Live.of, ids, self.before)
         return count_matches(starts, stops, ids, self.before, live, counts)
 
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
-        starts, stops, ids = self.found(lows, highs)
-
-        def step(cursor: Array, filled: int, positions: Array, rows: Array) -> int:
-            return bisort.expand(
-                starts, stops, ids, self.before, self.after, cursor, filled, positions, rows
-            )
-
+        step = partial(bisort.expand, *self.records(lows, highs), self.before, self.after)
         yield from chunks(lows.size, limit, np.array([0, -1]), step)
 
 

@@ -6,18 +6,17 @@
             └ · · · · ┴─────────┴─────────┴─────────┴────┘
                         │                    ▲
                         rows that have       └─ late: rows whose event time lies in a closed
-                        expired are passed      subwindow, in a small sorted buffer beside it
-                        over
+                        expired are skipped     subwindow, in a small sorted buffer beside it
 
 PanJoin, Sections III-A and III-G. A full subwindow has ``ceil(capacity / subwindows)`` rows; when
-more rows stay than the capacity said (time windows), new ones are made larger, so that there are
-never many more than ``subwindows``. What is inside a subwindow is a ``Subwindow``: that is what the
-registered structures differ in.
+more rows stay than ``capacity`` suggests (time windows), new ones are made larger, so that there
+are never many more than ``subwindows``. The registered structures differ in the ``Subwindow`` that
+holds the rows.
 
-Count-based windows expire by id. Time-based ones expire by id too, where rows come in the order of
-their event time; rows that come late would keep the subwindow they came in alive. So with ``times``
-given, every closed subwindow ends at a point in time (*cut*), a row goes to the subwindow of its
-event time, and ``expire_older`` drops subwindows by their cut.
+Count-based windows expire by id. So do time-based ones, as long as rows come in the order of their
+event time; a late row would keep the subwindow of its arrival alive. So with ``times``, every
+closed subwindow ends at a point in time (*cut*), a row goes to the subwindow of its event time, and
+``expire_older`` drops subwindows by their cut.
 
 Invariants (``check``): those of each structure; all subwindows but the newest are closed; cuts
 ascend; an id occurs once; a subwindow whose ids have all expired is gone.
@@ -38,68 +37,68 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Index, Ranges
-from thetastream.index.registry import checked
+from thetastream.index.base import CHUNK, Answer, Index, Pair, live_rows
+from thetastream.index.registry import checked, refused, signature
 from thetastream.index.runs.kernels import ranges
 from thetastream.index.subwindows import kernels
-from thetastream.index.subwindows.bi_sorted import BiSorted, SortedView
+from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.part import Part, PartView
+from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.index.subwindows.procedure import (
     Create,
     Expire,
     Insert,
-    Status,
     SubwindowProbe,
     Worker,
     workers,
 )
 from thetastream.index.subwindows.subwindow import Subwindow
-from thetastream.index.threads import Found, pool
+from thetastream.index.threads import PairsAhead, pool
 
-_LATE_ROWS = 1024  # of a subwindow's late buffer at first; it grows
+_LATE_ROWS = 1024  # initial size of a subwindow's late buffer
 _LATE_STEP = 32
 _windows = count()
 
 
 @dataclass
 class Observed:
-    """What was seen of the traffic since the newest subwindow was made."""
+    """The traffic since the newest subwindow was made."""
 
     inserts: int = 0
     rows: int = 0
     probes: int = 0
     boxes: int = 0
-    asked: float = 0.0  # boxes, by the share of a full subwindow that they were asked of
-    found: float = 0.0  # pairs of these
+    probed: float = 0.0  # boxes, weighted by the share of a full subwindow that they probed
+    matches: float = 0.0  # pairs of these
     batch: float = 0.0  # rows per insert
     selectivity: float = 0.0  # matches per box in a full subwindow
-    boxes_per_row: float = 1.0  # as long as nothing is known
-    boxes_per_probe: float = 0.0  # 0: nobody has asked yet
+    boxes_per_row: float = 1.0  # until something is known
+    boxes_per_probe: float = 0.0  # 0: no probe yet
     settled: bool = False
 
     def ask(self, boxes: int) -> None:
-        """Take note of a probe."""
+        """Record a probe."""
         self.probes += 1
         self.boxes += boxes
 
     def add(self, boxes: int, share: float, pairs: int) -> None:
-        """Take note of an answer."""
-        self.asked += boxes * share
-        self.found += pairs
+        """Record an answer."""
+        self.probed += boxes * share
+        self.matches += pairs
 
     def settle(self) -> None:
-        """Begin anew; figures without news stay."""
+        """Update the averages and restart the counters; averages without news stay."""
         if self.inserts:
             self.batch = self.rows / self.inserts
-        if self.inserts and self.settled:  # before the first subwindow there is nothing to ask
+        if self.inserts and self.settled:  # before the first subwindow there is nothing to probe
             self.boxes_per_row = self.boxes / self.rows
         if self.probes and self.settled:
             self.boxes_per_probe = self.boxes / self.probes
-        if self.asked:
-            self.selectivity = self.found / self.asked
+        if self.probed:
+            self.selectivity = self.matches / self.probed
         self.settled = True
         self.inserts = self.rows = self.probes = self.boxes = 0
-        self.asked = self.found = 0.0
+        self.probed = self.matches = 0.0
 
 
 @dataclass(eq=False)
@@ -124,28 +123,41 @@ class _Link:
 
 @dataclass(eq=False)
 class _Question:
-    """Boxes, and the views they are asked of; held by whoever reads the answer."""
+    """Boxes, and the views to probe; the answer's reader holds it."""
 
     views: list[tuple[Worker, PartView, float]]
     lows: Array
     highs: Array
     limit: int
-    running: list[Future[Found]] = field(default_factory=list)
+    running: list[Future[PairsAhead]] = field(default_factory=list)
 
 
 class Chain(Index):
-    """A window index as a chain of subwindows. Subclasses say what is inside one."""
+    """A window index as a chain of subwindows. Subclasses define what is inside one."""
 
     timed: ClassVar[bool] = True
     in_subwindows: ClassVar[bool] = True
 
     def __init__(
-        self, capacity: int, columns: int, subwindows: int, threads: int, workers: int
+        self,
+        capacity: int,
+        columns: int,
+        subwindows: int,
+        partitions: int,
+        threads: int,
+        workers: int,
     ) -> None:
         super().__init__(capacity, columns)
         checked(self.name, subwindows=(subwindows, 1), threads=(threads, 1), workers=(workers, 1))
+        if partitions < 0:
+            raise refused(
+                self.name,
+                f"partitions must be at least 1, or 0 for one per {ROWS_PER_PART} rows; "
+                f"got {partitions}",
+            )
         prepare(kernels, ranges)
         self.subwindows = subwindows
+        self.partitions = partitions
         self.threads = threads
         self.workers = workers
         self.observed = Observed()
@@ -153,7 +165,7 @@ class Chain(Index):
         self._numbers = count()
         self._links: list[_Link] = []
         self._dropped: Counter[str] = Counter()
-        self._pending: list[Future[Status]] = []
+        self._pending: list[Future[None]] = []
         self._questions: WeakSet[_Question] = WeakSet()
         self._before = 0
         self._next = 0
@@ -166,20 +178,24 @@ class Chain(Index):
         """A new subwindow; ``previous`` is the one just closed, ``keys`` the first to come."""
         raise NotImplementedError
 
+    def parts(self, size: int) -> int:
+        """How many partitions a subwindow of ``size`` rows has."""
+        return self.partitions or max(1, size // ROWS_PER_PART)
+
     def closed(self, inside: Subwindow) -> None:
-        """A subwindow is full: a chance to learn from it."""
+        """Called when a subwindow is full: a chance to learn from it."""
 
     def outgrown(self, inside: Subwindow) -> bool:
-        """Whether the newest subwindow should take no more rows, though it has room.
+        """Whether to stop filling the newest subwindow although it has room.
 
-        Only of structures that need not be told that they are closed.
+        Only for structures that need no ``close``.
         """
         return False
 
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array, times: Array | None = None) -> None:
-        """What the structure costs per row; a sort, unless keys ascend."""
+        """The structure's cost per row; plus a sort, unless keys ascend."""
         matrix = self._matrix(keys)
         if not ids.size:
             return
@@ -200,7 +216,7 @@ class Chain(Index):
         self._drop(lambda link: link.last < self._before)
 
     def _fill(self, matrix: Array, ids: Array) -> tuple[Array, Array]:
-        """Give the newest subwindow what it has room for, by arrival; gives the rest."""
+        """Fill the newest subwindow, by arrival; returns the rows that do not fit."""
         newest = self._newest(matrix[0])
         room = newest.part.inside.size - newest.part.rows
         if ids.size < room:
@@ -224,8 +240,8 @@ class Chain(Index):
         if last is None or last.part.rows >= last.part.inside.size:
             previous = None if last is None else last.part.inside
             self.observed.settle()
-            stored = sum(link.part.rows for link in self._links)
-            size = max(-(-self.capacity // self.subwindows), stored // self.subwindows)
+            rows = sum(link.part.rows for link in self._links)
+            size = max(-(-self.capacity // self.subwindows), rows // self.subwindows)
             inside = self.make(size, previous, keys)
             self._switches += previous is not None and previous.kind != inside.kind
             number = next(self._numbers)
@@ -240,19 +256,19 @@ class Chain(Index):
         self._pending.append(link.worker.send(Insert(link.key, matrix, ids, close)))
 
     def _feedback(self) -> None:
-        """Wait for what was sent."""
+        """Wait for the commands sent so far."""
         pending, self._pending = self._pending, []
         for feedback in pending:
             feedback.result()
 
     def _quiet(self) -> None:
-        """Before a change: wait for workers that still compute pairs from what will change."""
+        """Before a change: wait for workers that still compute pairs from the old state."""
         for question in list(self._questions):
             for job in question.running:
                 job.exception()
 
     def _without_late(self, matrix: Array, ids: Array, times: Array) -> tuple[Array, Array]:
-        """Rows whose event time lies in a closed subwindow go to its buffer; gives the others."""
+        """Put rows whose event time lies in a closed subwindow there; returns the others."""
         ended = [link for link in self._links if link.cut is not None]
         cuts = np.array([link.cut for link in ended], np.int64)
         place = np.searchsorted(cuts, times)
@@ -274,13 +290,13 @@ class Chain(Index):
         link.late.insert(matrix, ids)
 
     def expire(self, before: int) -> None:
-        """O(subwindows): those that have expired as a whole are dropped."""
+        """O(subwindows): drops those that have expired entirely."""
         if before > self._before:
             self._before = before
             self._drop(lambda link: link.last < before)
 
     def expire_older(self, time: int) -> None:
-        """O(subwindows): closed ones whose event times have all passed are dropped."""
+        """O(subwindows): drops closed ones whose event times have all passed."""
         self._drop(lambda link: link.cut is not None and link.cut < time)
 
     def _drop(self, gone: Callable[[_Link], bool]) -> None:
@@ -294,38 +310,38 @@ class Chain(Index):
     # --- Asking ---------------------------------------------------------------------------------
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """What the structure costs per box and subwindow, as the answer is read."""
+        """The structure's cost per box and subwindow, as the answer is read."""
         question = _Question(self._views(), self._matrix(lows), self._matrix(highs), limit)
         self._questions.add(question)
         return Answer(partial(self._read, question))
 
     def _views(self) -> list[tuple[Worker, PartView, float]]:
         """All parts as they are now, with the share of a full subwindow that each has."""
-        found = []
+        views = []
         for link in self._links:
             for part in link.parts:
                 share = part.rows / link.part.inside.size
                 for view in part.views(self._before, self._next):
-                    found.append((link.worker, view, share))
+                    views.append((link.worker, view, share))
                     share = 0.0  # counted with the first of its views
-        return found
+        return views
 
-    def _read(self, question: _Question) -> Iterator[tuple[Array, Array]]:
+    def _read(self, question: _Question) -> Iterator[Pair]:
         boxes = question.lows.shape[1]
         self.observed.ask(boxes)
-        for share, found in self._found(question):
+        for share, chunks in self._chunks(question):
             pairs = 0
-            for chunk in found:
+            for chunk in chunks:
                 pairs += chunk[0].size
                 yield chunk
             self.observed.add(boxes, share, pairs)
 
-    def _found(self, question: _Question) -> Iterator[tuple[float, Iterator[tuple[Array, Array]]]]:
-        """The pairs of each view, in order; with several threads they are computed ahead."""
+    def _chunks(self, question: _Question) -> Iterator[tuple[float, Iterator[Pair]]]:
+        """The pairs of each view, in order; several threads compute them ahead."""
         boxes = question.lows.shape[1]
         several = self.workers > 1 or self.threads > 1
         edges = np.linspace(0, boxes, (self.threads if boxes > 1 else 1) + 1).astype(np.int64)
-        sent: list[tuple[float, list[Future[Found]]]] = []
+        sent: list[tuple[float, list[Future[PairsAhead]]]] = []
         for worker, view, share in question.views:
             probes = [
                 SubwindowProbe(view, question.lows, question.highs, question.limit, a, b)
@@ -336,46 +352,21 @@ class Chain(Index):
                 question.running += jobs
                 sent.append((share, jobs))
             else:
-                yield share, iter(probes[0].found())
+                yield share, probes[0].pairs()
         for share, jobs in sent:
             yield share, (pair for job in jobs for pair in job.result())
         question.running.clear()
 
-    def _ask(self, worker: Worker, probe: SubwindowProbe) -> Future[Found]:
+    def _ask(self, worker: Worker, probe: SubwindowProbe) -> Future[PairsAhead]:
         threads = pool(self.threads)
         if self.workers > 1 or threads is None:
             return worker.ask(probe)
         return threads.submit(probe.run)
 
-    def _ranges(self, lows: Array, highs: Array) -> Ranges:
-        """Records of all subwindows, where these keep sorted arrays."""
-        low, high = self._matrix(lows)[0], self._matrix(highs)[0]
-        views = self._views()
-        self.observed.ask(low.size)
-        starts, stops = (np.empty((len(views), low.size), np.int64) for _ in range(2))
-        held: list[Array] = []
-        for at, (_, view, share) in enumerate(views):
-            assert isinstance(view.view, SortedView)
-            starts[at], stops[at], ids = view.view.live(low, high)
-            held.append(ids)
-            self.observed.add(low.size, share, int((stops[at] - starts[at]).sum()))
-        # The views live on with the answer: while they do, no array is merged where it lies.
-        return Ranges.of(starts, stops, held, views)
-
-    def _counts(self, lows: Array, highs: Array) -> Array:
-        """Matches per box, where subwindows keep sorted arrays."""
-        low, high = self._matrix(lows)[0], self._matrix(highs)[0]
-        counts = np.zeros(low.size, np.int64)
-        self.observed.ask(low.size)
-        for _, view, share in self._views():
-            assert isinstance(view.view, SortedView)
-            self.observed.add(low.size, share, view.view.count(low, high, counts))
-        return counts
-
     # --- Facts ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """O(rows) of the subwindows in which some have expired."""
+        """O(rows) for subwindows in which some have expired."""
         return sum(part.living(self._before) for link in self._links for part in link.parts)
 
     @property
@@ -386,9 +377,7 @@ class Chain(Index):
     def parameters(self) -> dict[str, Any]:
         return {
             **super().parameters,
-            "subwindows": self.subwindows,
-            "threads": self.threads,
-            "workers": self.workers,
+            **{word: getattr(self, word) for word in signature(type(self))},
         }
 
     @property
@@ -415,12 +404,8 @@ class Chain(Index):
         }
 
     def dump(self) -> tuple[Array, Array]:
-        found = [part.dump() for link in self._links for part in link.parts]
-        keys = np.concatenate([np.empty((self.columns, 0), np.int64), *(k for k, _ in found)], 1)
-        ids = np.concatenate([np.empty(0, np.int64), *(i for _, i in found)])
-        order = np.argsort(ids)
-        order = order[ids[order] >= self._before]
-        return np.ascontiguousarray(keys[:, order]), ids[order]
+        parts = [part.dump() for link in self._links for part in link.parts]
+        return live_rows(parts, self.columns, self._before)
 
     def check(self) -> None:
         for link in self._links:

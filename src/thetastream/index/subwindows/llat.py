@@ -1,4 +1,4 @@
-"""LLAT on its own: subwindows cut into fixed ranges of keys, whatever comes.
+"""LLAT on its own: subwindows cut into fixed ranges of keys.
 
     splitters      10        20        30
     partition   0   │    1    │    2    │   3
@@ -15,8 +15,8 @@ Invariants (``check``): every entry in use belongs to one partition; all entries
 the last are full; and the proof that 2 P entries are enough for any distribution: P entries hold at
 least the whole subwindow, so at most P can be full.
 
-The splitters are those of the first rows (or even over ``domain``) and never change: this is the
-storage of the RaP-Table without its adjustment, and the baseline for it.
+The splitters come from the first rows (or are even over ``domain``) and never change: this is the
+storage of the RaP-Table without its adjustment, and its baseline.
 
 Cost: insert a search among P splitters, two steps for sorted batches, and a write; probe the same
 search and a scan of the partitions it touches. Bytes: ``2 σ · 16`` per row of room.
@@ -24,15 +24,14 @@ search and a scan of the partitions it touches. Bytes: ``2 σ · 16`` per row of
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream.index.registry import refused
-from thetastream.index.subwindows.bi_sort import check_partitions
 from thetastream.index.subwindows.chain import Chain
-from thetastream.index.subwindows.partitioned import ROWS_PER_PART, Partitioned
+from thetastream.index.subwindows.partitioned import Partitioned
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
 
 SIGMA = 1.25
@@ -55,13 +54,11 @@ class LlatIndex(Chain):
         threads: int = 1,
         workers: int = 1,
     ) -> None:
-        super().__init__(capacity, columns, subwindows, threads, workers)
-        check_partitions(self.name, partitions)
+        super().__init__(capacity, columns, subwindows, partitions, threads, workers)
         if not sigma > 1:
             raise refused(self.name, f"sigma must be above 1; got {sigma}")
         if domain is not None and not domain[0] < domain[1]:
             raise refused(self.name, f"domain must be (low, high), low < high; got {domain}")
-        self.partitions = partitions
         self.sigma = sigma
         self.domain = domain
         self._cuts: Array | None = None
@@ -71,10 +68,6 @@ class LlatIndex(Chain):
             self._cuts = self.first_splitters(self.parts(size), keys)
         return Partitioned(size, self._cuts, self.sigma)
 
-    def parts(self, size: int) -> int:
-        """How many partitions a subwindow has."""
-        return self.partitions or max(1, size // ROWS_PER_PART)
-
     def first_splitters(self, parts: int, keys: Array) -> Array:
         """Even over the domain, or from the first rows."""
         if self.domain is None:
@@ -82,12 +75,3 @@ class LlatIndex(Chain):
         low, high = self.domain
         steps = [low + (high - low) * at // parts for at in range(1, parts)]
         return np.array(steps, np.int64)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters,
-            "partitions": self.partitions,
-            "sigma": self.sigma,
-            "domain": self.domain,
-        }

@@ -1,8 +1,8 @@
 """The rows of a subwindow with all their key columns.
 
-A structure inside a subwindow knows one key per row. The other key columns lie beside it, in the
-order of arrival, and are checked on candidates; the structure then holds the row's *slot* in that
-order in place of its id.
+A structure inside a subwindow stores one key per row. The other key columns are stored beside it,
+in order of arrival, and are checked on candidates; the structure then holds the row's *slot* in
+that order instead of its id.
 
     slot       0   1   2   3          ids ascend with slots, so an interval of ids is one of slots
     ids       12  13  17  18
@@ -19,7 +19,7 @@ from thetastream._jit.arrays import MOST, Array
 from thetastream.data.kernels.pairs import keep_inside
 from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView
 
-_EVERY = -1  # a mask that lets all bits of a slot pass
+_EVERY = -1  # a mask that keeps all bits of a slot
 
 
 class Part:
@@ -35,11 +35,11 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """Rows taken in, expired ones included."""
+        """Rows stored, expired ones included."""
         return self.inside.rows
 
     def insert(self, matrix: Array, ids: Array) -> None:
-        """Take rows, sorted by the first column, with ids above all before."""
+        """Store rows, sorted by the first column, with ids above all before."""
         self.first = min(self.first, int(ids.min()))
         self.last = max(self.last, int(ids.max()))
         rows = ids
@@ -107,11 +107,11 @@ class PartView:
 
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
         """``(positions, ids)`` of the rows inside each box, at most ``limit`` at a time."""
-        found = self.view.read(lows[0], highs[0], limit)
+        pairs = self.view.read(lows[0], highs[0], limit)
         if self._ids is None:
-            yield from found
+            yield from pairs
             return
-        for positions, rows in found:
+        for positions, rows in pairs:
             kept = keep_inside(positions, rows, self._beside, _EVERY, lows, highs)
             if kept:
                 yield positions[:kept], self._ids[rows[:kept]]

@@ -1,6 +1,6 @@
 """A subwindow cut into ranges of keys: splitters, and an LLAT that holds the rows of each range.
 
-What the RaP-Table and the LLAT index are made of. The loops are in ``kernels/rap`` and
+The RaP-Table and the LLAT index consist of these. The loops are in ``kernels/rap`` and
 ``kernels/llat``.
 """
 
@@ -13,16 +13,17 @@ from typing import ClassVar
 import numpy as np
 
 from thetastream._jit.arrays import Array
+from thetastream.index.base import chunks
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, rap
 from thetastream.index.subwindows.kernels.llat import Llat
-from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView, chunks
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView
 
 Histograms = tuple[Array, Array, Array]
 """Rows, least and largest key of every partition."""
 
 ROWS_PER_PART = 64
-"""Rows of a partition, unless the number of partitions is given."""
+"""Rows of a partition, unless the number of partitions is set."""
 
 
 def new_table(entries: int, width: int, taken: int) -> Llat:
@@ -39,20 +40,15 @@ def new_table(entries: int, width: int, taken: int) -> Llat:
     )
 
 
-def table_bytes(table: Llat) -> int:
-    """Bytes of a table."""
-    return sum(part.nbytes for part in table)
-
-
 def check_table(table: Llat, firsts: Array) -> list[Array]:
-    """Assert the invariants of a table; gives the keys of the partitions with these first entries.
+    """Assert the invariants of a table; returns the keys of each partition, by its first entry.
 
     Every entry in use belongs to one partition; all entries of a partition but the last are full.
     """
     width, used = int(table.facts[llat.WIDTH]), int(table.facts[llat.USED])
     assert used <= table.facts[llat.TAKEN] and table.facts[llat.ROWS] == table.sizes[:used].sum()
     seen: list[int] = []
-    found: list[Array] = []
+    keys: list[Array] = []
     for first in firsts.tolist():
         entries = [first]
         while table.nexts[entries[-1]] >= 0:
@@ -61,24 +57,31 @@ def check_table(table: Llat, firsts: Array) -> list[Array]:
         assert table.lasts[first] == entries[-1]
         seen += entries
         parts = [table.keys[e * width : e * width + table.sizes[e]] for e in entries]
-        found.append(np.concatenate(parts))
+        keys.append(np.concatenate(parts))
     assert sorted(seen) == list(range(used)), "every entry in use belongs to one partition"
-    return found
+    return keys
+
+
+def dump_table(table: Llat, rows: int) -> tuple[Array, Array]:
+    """Keys and ids of the ``rows`` rows of a table, in any order."""
+    keys, ids = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    llat.dump_table(table, keys, ids)
+    return keys, ids
 
 
 def adjusted(seen: Histograms, parts: int) -> Array:
     """Splitters for ``parts`` partitions of keys spread like these. O(P)."""
-    found = np.empty(parts - 1, np.int64)
-    rap.adjust(*seen, found)
-    return found
+    splitters = np.empty(parts - 1, np.int64)
+    rap.adjust(*seen, splitters)
+    return splitters
 
 
 class Partitioned(Subwindow):
     """Rows of a subwindow by range of keys. Invariants: see ``check``.
 
-    Room: ``2 P`` entries of ``ceil(σ · size / P)`` rows are enough for any distribution. A further
-    entry is taken by a partition whose entries are all full. With all ``P`` reserved ones taken, P
-    entries at least would be full, so more than ``σ · size`` rows stored: more than fit.
+    Room: ``2 P`` entries of ``ceil(σ · size / P)`` rows are enough for any distribution. Only a
+    partition whose entries are all full takes a further entry. With all ``P`` reserved ones taken,
+    at least P entries would be full, so more than ``σ · size`` rows stored: more than fit.
     """
 
     kind: ClassVar[str] = "llat"
@@ -110,12 +113,10 @@ class Partitioned(Subwindow):
 
     @property
     def nbytes(self) -> int:
-        return table_bytes(self.table) + self.cuts.nbytes
+        return sum(part.nbytes for part in self.table) + self.cuts.nbytes
 
     def dump(self) -> tuple[Array, Array]:
-        keys, ids = np.empty(self.rows, np.int64), np.empty(self.rows, np.int64)
-        llat.dump_table(self.table, keys, ids)
-        return keys, ids
+        return dump_table(self.table, self.rows)
 
     def check(self) -> None:
         assert np.all(self.cuts[:-1] <= self.cuts[1:]), "splitters must ascend"

@@ -1,17 +1,17 @@
-"""Manager and workers: subwindows are dealt out, and asked by commands (PanJoin, Section III-A).
+"""Manager and workers: workers hold subwindows and run commands (PanJoin, Section III-A).
 
-The manager of a window gives each new subwindow to the next worker in turn, and speaks to workers
-by *commands*: create, insert, probe, expire. A worker carries its commands out one after the other,
-so what is asked after an insert sees its rows; workers do not speak to each other. Feedback is the
-result of a command: the manager waits for it before it needs it.
+The manager of a window deals each new subwindow to the next worker in turn, and sends workers
+*commands*: create, insert, probe, expire. A worker runs its commands one after the other, so a
+probe after an insert sees its rows; workers do not communicate with each other. The manager waits
+for the result of a command when it needs it.
 
          manager ──► create(4), insert(4, rows) ──► worker 0   subwindows 0, 2, 4
                  ──► probe(1), probe(3) ──────────► worker 1   subwindows 1, 3
-                 ◄── rows stored, pairs ◄──────────
+                 ◄── done, pairs ◄─────────────────
 
-On one machine workers are threads; one worker is the calling thread itself. On Spark a worker is a
-partition of the operator. Workers of a kind (their number) serve all windows of a process, as a
-node of the paper holds subwindows of both streams.
+On one machine workers are threads; a single worker is the calling thread itself. On Spark a worker
+is a partition of the operator. The ``n`` workers of ``workers(n)`` serve all windows of a process,
+as a node of the paper holds subwindows of both streams.
 """
 
 from __future__ import annotations
@@ -27,28 +27,20 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from thetastream._jit.arrays import Array
+from thetastream.index.base import Pair
 from thetastream.index.subwindows.part import Part, PartView
-from thetastream.index.threads import Found
+from thetastream.index.threads import PairsAhead
 
 T = TypeVar("T")
-Pair = tuple[Array, Array]
 Key = tuple[int, int]  # the window and the number of a subwindow
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What a worker tells of a subwindow after a command."""
-
-    rows: int
-    full: bool
-
-
 class Command(ABC):
-    """Something to do with a subwindow."""
+    """An action on a subwindow."""
 
     @abstractmethod
-    def run(self, held: MutableMapping[Key, Part]) -> Status:
-        """Do it."""
+    def run(self, held: MutableMapping[Key, Part]) -> None:
+        """Carry it out on the subwindows of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,43 +50,40 @@ class Create(Command):
     key: Key
     part: Part
 
-    def run(self, held: MutableMapping[Key, Part]) -> Status:
+    def run(self, held: MutableMapping[Key, Part]) -> None:
         held[self.key] = self.part
-        return Status(0, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Insert(Command):
-    """Take rows; ``close`` when no further ones will come."""
+    """Store rows; ``close`` if no others will follow."""
 
     key: Key
     matrix: Array
     ids: Array
     close: bool = False
 
-    def run(self, held: MutableMapping[Key, Part]) -> Status:
+    def run(self, held: MutableMapping[Key, Part]) -> None:
         part = held[self.key]
         if self.ids.size:
             part.insert(self.matrix, self.ids)
         if self.close:
             part.inside.close()
-        return Status(part.rows, part.rows >= part.inside.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Expire(Command):
-    """Forget a subwindow."""
+    """Drop a subwindow."""
 
     key: Key
 
-    def run(self, held: MutableMapping[Key, Part]) -> Status:
+    def run(self, held: MutableMapping[Key, Part]) -> None:
         held.pop(self.key, None)
-        return Status(0, False)
 
 
 @dataclass(frozen=True, slots=True)
 class SubwindowProbe:
-    """Look boxes ``[start, stop)`` up in a subwindow, as it was when the question was asked."""
+    """Look up boxes ``[start, stop)`` in a subwindow, as it was at the time of the probe."""
 
     view: PartView
     lows: Array
@@ -103,17 +92,14 @@ class SubwindowProbe:
     start: int
     stop: int
 
-    def found(self) -> Found:
-        """The pairs, none computed yet."""
-        return Found(self._pairs())
-
-    def run(self) -> Found:
+    def run(self) -> PairsAhead:
         """The pairs, computed ahead."""
-        found = self.found()
-        found.look_ahead()
-        return found
+        pairs = PairsAhead(self.pairs())
+        pairs.look_ahead()
+        return pairs
 
-    def _pairs(self) -> Iterator[Pair]:
+    def pairs(self) -> Iterator[Pair]:
+        """The pairs, computed as they are read."""
         lows, highs = self.lows, self.highs
         if self.stop - self.start < lows.shape[1]:
             lows, highs = (
@@ -126,21 +112,21 @@ class SubwindowProbe:
 
 
 class Worker:
-    """Carries out commands in the order in which they are sent.
+    """Runs commands in the order in which they are sent.
 
-    Its subwindows go with their window, if that is dropped before they expire.
+    It holds its subwindows weakly, so they go with their window if that is dropped first.
     """
 
     def __init__(self, queue: ThreadPoolExecutor | None) -> None:
         self._queue = queue
         self._held: WeakValueDictionary[Key, Part] = WeakValueDictionary()
 
-    def send(self, command: Command) -> Future[Status]:
-        """Have a command carried out; its feedback comes by the future."""
+    def send(self, command: Command) -> Future[None]:
+        """Queue a command; the future ends when it is done."""
         return self._sent(lambda: command.run(self._held))
 
-    def ask(self, probe: SubwindowProbe) -> Future[Found]:
-        """Have pairs computed ahead."""
+    def ask(self, probe: SubwindowProbe) -> Future[PairsAhead]:
+        """Queue a probe whose pairs are computed ahead."""
         return self._sent(probe.run)
 
     def _sent(self, work: Callable[[], T]) -> Future[T]:
@@ -156,7 +142,7 @@ class Worker:
 
 @cache
 def workers(count: int) -> tuple[Worker, ...]:
-    """So many workers: threads with a queue each, or the calling thread when it is one."""
+    """``count`` workers: threads with a queue each, or the calling thread if it is one."""
     if count == 1:
         return (Worker(None),)
     return tuple(

@@ -8,9 +8,9 @@
 PanJoin, Section III-B (*Range Partition Table*). Rows are kept by partition in an LLAT. When a
 subwindow opens, its splitters follow from the three histograms of its predecessor by the adjustment
 algorithm (``kernels/rap.adjust``): where the prefix sum of the counts reaches a multiple of N / P,
-keys inside a partition being taken as evenly spread. A few adjustments turn any start into even
+assuming that keys are spread evenly inside a partition. A few adjustments turn any start into even
 partitions, at most ``ceil(log_P(range of keys))`` in the worst case (Figure 4). With ``memory``
-above 1 the new splitters are those of so many predecessors together.
+above 1 the new splitters combine those of the last ``memory`` predecessors.
 
 Invariants (``check``): those of an LLAT; splitters ascend; every key lies between the splitters of
 its partition.
@@ -20,12 +20,13 @@ and a scan of the partitions it touches; O(subwindow) for the histograms when on
 σ · 16`` per row of room, and 8 per partition.
 
 Weakness: values that increase leave the range that the splitters were made for, and all fall into
-the last partition; a probe then scans most of the subwindow. It is seen when a subwindow closes
-(``outside_share``), and told (``details``, ``statistics``); ``wib-tree`` has no such weakness.
+the last partition; a probe then scans most of the subwindow. This is detected when a subwindow
+closes (``outside_share``) and reported (``details``, ``statistics``); ``wib-tree`` has no such
+weakness.
 
 Errata: see ``kernels/rap.adjust``. Departures: histograms are made when a subwindow closes, which
 is cheaper than keeping them up to date; the first splitters come from the first rows unless
-``domain`` says otherwise.
+``domain`` is set.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from thetastream.index.subwindows.partitioned import Histograms, Partitioned, ad
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
 
 OUTSIDE = 0.25
-"""Share of rows outside their predecessor's range from which values count as running away."""
+"""Share of rows outside their predecessor's range above which values count as running away."""
 
 _KEPT = 1000  # subwindows whose figures are remembered
 
@@ -91,7 +92,7 @@ class RapTable(LlatIndex):
         return Adjusted(size, together[count // 2 :: count].copy(), self.sigma)
 
     def closed(self, inside: Subwindow) -> None:
-        """Learn how even the partitions came out, and whether keys have left their range."""
+        """Record how even the partitions are, and whether keys have left their range."""
         assert isinstance(inside, Partitioned)
         if self._seen is not None:
             _, lows, highs = self._seen
@@ -99,10 +100,6 @@ class RapTable(LlatIndex):
             self.outside = [*self.outside[-_KEPT:], outside / inside.rows]
         self._seen = inside.histograms()
         self.errors = [*self.errors[-_KEPT:], splitter_error(self._seen[0])]
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "memory": self.memory}
 
     @property
     def statistics(self) -> dict[str, float]:

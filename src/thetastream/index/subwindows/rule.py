@@ -1,8 +1,8 @@
-"""Which structure suits a subwindow: what each would cost, as a bill over measured prices.
+"""Which structure suits a subwindow: the expected cost of each, as a bill over measured prices.
 
 PanJoin, Section V-A4, says: BI-Sort for large batches or many matches, otherwise a RaP-Table, or a
-WiB⁺-Tree where keys drift. The paper leaves open what is large. Here each structure has a *bill* of
-what one stored row costs while its subwindow lives:
+WiB⁺-Tree where keys drift. The paper leaves open what "large" means. Here each structure has a
+*bill* for one stored row during the life of its subwindow:
 
                  a row is stored                 a box in one subwindow
     bi-sort      a search, and the rows that     a search; one more array for what waits
@@ -12,11 +12,11 @@ what one stored row costs while its subwindow lives:
     wib-tree     the same, and cuts of leaves    a search, and its leaf is read; every call
                                                  costs more, as a tree has more arrays
 
-The cheapest is chosen. A RaP-Table needs splitters, so it is considered once two subwindows have
-shown how the keys of one are spread over the splitters of the other (``crowd``).
+The cheapest wins. A RaP-Table needs splitters, so it is considered once two subwindows have shown
+how the keys of one spread over the splitters of the other (``crowd``).
 
-Departures: the paper's rule knows neither how many boxes are asked per stored row nor what a call
-costs. Both decide here: a window that is filled faster than it is asked is cheapest in partitions.
+Departures: the paper's rule considers neither the number of boxes per stored row nor the cost of a
+call. Both matter here: a window that is filled faster than it is probed is cheapest in partitions.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from thetastream.index.subwindows.bi_sort import BUFFER
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.prices.batches import WORDS, Bill, Prices
 
-_EDGES = 32  # rows of the blocks at the edges of a box, which are looked at one by one
-_READ_AGAIN = 2.0  # rows passed per match, more than in a sorted array
+_EDGES = 32  # rows of the blocks at the edges of a box, which are read one by one
+_READ_AGAIN = 2.0  # rows skipped per match, beyond those of a sorted array
 _TREE_CALLS = 2.0  # of a tree, per insert
 _UNKNOWN = "the spread of keys is not known yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a subwindow has to expect."""
+    """The expected traffic of a subwindow."""
 
     size: float
     """Rows of a full subwindow."""
@@ -154,13 +154,13 @@ def _asking(kind: str, traffic: Expected) -> Bill:
     """One box in all subwindows."""
     held, matches = traffic.held, traffic.matches * traffic.subwindows
     far = held * traffic.apart
-    found = {"subwindow": held, "match": matches}
+    bill = {"subwindow": held, "match": matches}
     if kind == "bi-sort":
-        return {**found, "subwindow_far": far}
+        return {**bill, "subwindow_far": far}
     read = ROWS_PER_PART if kind == "wib-tree" or traffic.crowd is None else traffic.crowd
     looked_at = traffic.subwindows * min(traffic.matches, _EDGES)
     passed = held * read + _READ_AGAIN * matches
-    return {**found, "leaf_far": far, "pass_by": passed, "check": looked_at}
+    return {**bill, "leaf_far": far, "pass_by": passed, "check": looked_at}
 
 
 def crowding(sample: Array, splitters: Array, rows: int) -> float:

@@ -1,6 +1,6 @@
 """A subwindow without any order: every box is tested against every row.
 
-What SplitJoin, ScaleJoin and handshake join do inside their nodes; the baseline of PanJoin.
+As in the nodes of SplitJoin, ScaleJoin and handshake join; the baseline of PanJoin.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.index.runs.kernels import scan as scans
-from thetastream.index.runs.kernels.scan import scan
-from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView, sampled_splitters
+from thetastream.index.runs.nested_loop import scanned_pairs
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView
 
 
 class Scanned(Subwindow):
@@ -35,9 +35,6 @@ class Scanned(Subwindow):
 
     def views(self, before: int, after: int) -> list[SubwindowView]:
         return [_View(before, after, *self.dump())]
-
-    def splitters(self, parts: int) -> Array:
-        return sampled_splitters(self.dump()[0], parts)
 
     @property
     def nbytes(self) -> int:
@@ -60,12 +57,8 @@ class _View(SubwindowView):
         self._keys, self._ids = keys, ids
 
     def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
-        keys = self._keys.reshape(1, -1)
-        edges = lows.reshape(1, -1), highs.reshape(1, -1)
-        cursor = np.zeros(2, np.int64)
-        while cursor[0] < lows.size:
-            positions, ids = np.empty(limit, np.int64), np.empty(limit, np.int64)
-            filled = scan(keys, self._ids, *edges, cursor, 0, positions, ids)
-            live = (ids[:filled] >= self.before) & (ids[:filled] < self.after)
+        keys, low, high = (array.reshape(1, -1) for array in (self._keys, lows, highs))
+        for positions, ids in scanned_pairs(keys, self._ids, low, high, limit):
+            live = (ids >= self.before) & (ids < self.after)
             if live.any():
-                yield positions[:filled][live], ids[:filled][live]
+                yield positions[live], ids[live]

@@ -1,14 +1,14 @@
-"""What every structure inside a subwindow can do: take rows, and be looked at as it is now.
+"""What every structure inside a subwindow can do: store rows, and make views of its state.
 
-A subwindow holds the rows of one interval of arrival (PanJoin, Section III-A). It only takes rows,
-at most ``size`` of them, until it is *closed*; it is dropped as a whole. So a *view*, its state at
-one moment, is cheap: later rows have larger ids and are passed over.
+A subwindow holds the rows of one interval of arrival (PanJoin, Section III-A). It stores at most
+``size`` rows until it is *closed*, and is dropped as a whole. So a *view*, its state at one moment,
+is cheap: later rows have larger ids and are skipped.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -18,9 +18,7 @@ from thetastream._jit.arrays import Array
 SUBWINDOWS = 4
 """Full subwindows that make up a window: a probe visits each, and rows expire with a whole one."""
 
-_FIRST_ROOM = 256
 _SAMPLES = 16  # sampled keys per splitter
-Step = Callable[[Array, int, Array, Array], int]
 
 
 class SubwindowView(ABC):
@@ -41,7 +39,7 @@ class Subwindow(ABC):
     """A structure for the rows of one subwindow."""
 
     kind: ClassVar[str] = ""
-    """The registered index that is made of it."""
+    """The registered index that consists of it."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -50,19 +48,18 @@ class Subwindow(ABC):
 
     @abstractmethod
     def insert(self, keys: Array, ids: Array) -> None:
-        """Take rows, sorted by key, with ids above all before."""
+        """Store rows, sorted by key, with ids above all before."""
 
     @abstractmethod
     def views(self, before: int, after: int) -> Sequence[SubwindowView]:
         """The subwindow as it is now: a view per array, in the order in which they are read."""
 
-    def close(self) -> None:
-        """No further row will come."""
-        return
+    def close(self) -> None:  # noqa: B027 (most structures have nothing to do)
+        """Called after the last insert."""
 
-    @abstractmethod
     def splitters(self, parts: int) -> Array:
         """``parts - 1`` keys that would divide the rows into parts of about equal size."""
+        return sampled_splitters(self.dump()[0], parts)
 
     @property
     @abstractmethod
@@ -83,25 +80,10 @@ class Subwindow(ABC):
         return {}
 
 
-def chunks(boxes: int, limit: int, cursor: Array, step: Step) -> Iterator[tuple[Array, Array]]:
-    """Call ``step(cursor, filled, positions, ids)`` until ``cursor[0]`` has passed all boxes.
-
-    Chunks start small, for a few matches per box, and double while they come out full.
-    """
-    room = min(limit, max(_FIRST_ROOM, 4 * boxes))
-    while cursor[0] < boxes:
-        positions, ids = np.empty(room, np.int64), np.empty(room, np.int64)
-        filled = step(cursor, 0, positions, ids)
-        if filled == room:
-            room = min(limit, 2 * room)
-        if filled:
-            yield positions[:filled], ids[:filled]
-
-
 def sampled_splitters(keys: Array, parts: int) -> Array:
     """Splitters from a sample of unsorted keys."""
     if not keys.size:
         return np.zeros(parts - 1, np.int64)
     step = max(1, keys.size // (_SAMPLES * parts))
-    found = np.sort(keys[::step])
-    return found[np.arange(1, parts) * found.size // parts]
+    sample = np.sort(keys[::step])
+    return sample[np.arange(1, parts) * sample.size // parts]

@@ -1,4 +1,4 @@
-"""Subwindows that choose what is inside: for each, the structure that is expected to cost least.
+"""Subwindows that choose what is inside: for each, the structure with the least expected cost.
 
     ┌─────────┬───────────┬──────────┬─────────┐
     │ wib-tree│ rap-table │ rap-table│ bi-sort │◄── inserts
@@ -6,13 +6,13 @@
       many rows, few boxes               larger batches, or many matches per box
       drift      steady
 
-PanJoin, Section V-A4. When a subwindow opens, what was observed since the last one opened decides:
-rows per insert, boxes per row and per probe, matches per box, and how the keys of the last closed
-subwindow spread over the splitters of the one before. ``rule`` turns that into the expected cost of
-each structure.
+PanJoin, Section V-A4. When a subwindow opens, the choice follows from the traffic since the last
+one opened: rows per insert, boxes per row and per probe, matches per box, and how the keys of the
+last closed subwindow spread over the splitters of the one before. ``rule`` turns that into the
+expected cost of each structure.
 
-The choice never changes an answer. It is shown by ``details`` (costs and reason) and ``statistics``
-(``switches``). ``inside`` fixes the structure; "nested-loop" is the baseline.
+The choice never changes an answer. ``details`` (costs and reason) and ``statistics``
+(``switches``) report it. ``inside`` fixes the structure; "nested-loop" is the baseline.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ import numpy as np
 from thetastream._jit.arrays import Array
 from thetastream.errors import suggest
 from thetastream.index.registry import refused
-from thetastream.index.subwindows.bi_sort import BUFFER, check_partitions
+from thetastream.index.subwindows.bi_sort import BUFFER
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.llat import SIGMA
-from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.index.subwindows.rap_table import Adjusted
 from thetastream.index.subwindows.rule import Decision, Expected, crowded, crowding, decide
 from thetastream.index.subwindows.scanned import Scanned
@@ -40,8 +39,8 @@ from thetastream.index.threads import pool
 from thetastream.prices.constants import Constants
 
 _SAMPLE = 1024  # keys of a closed subwindow whose partitions are looked up
-_TELLING = 256  # first keys of a subwindow from which they tell of a drift too
-_LOOKS = 16  # at the partitions of a RaP-Table while it fills
+_TELLING = 256  # keys that are enough to detect a drift
+_LOOKS = 16  # how often the partitions of a RaP-Table are checked while it fills
 _NOTHING = np.empty(0, np.int64)
 _KINDS = ("bi-sort", "rap-table", "wib-tree", "nested-loop")
 
@@ -62,31 +61,25 @@ class Subwindows(Chain):
         threads: int = 1,
         workers: int = 1,
     ) -> None:
-        super().__init__(capacity, columns, subwindows, threads, workers)
-        check_partitions(self.name, partitions)
+        super().__init__(capacity, columns, subwindows, partitions, threads, workers)
         if inside not in ("auto", *_KINDS):
-            kinds = ", ".join(_KINDS)
-            raise refused(
-                self.name,
-                f"inside must be auto, {kinds}; got {inside!r}",
-                suggest(inside, _KINDS),
-            )
+            message = f"inside must be auto, {', '.join(_KINDS)}; got {inside!r}"
+            raise refused(self.name, message, suggest(inside, _KINDS))
         self.inside = inside
-        self.partitions = partitions
         self._known: Array | None = None  # splitters of the last closed subwindow
         self._crowd: float | None = None  # of the last one, over those of its predecessor
         self._random = np.random.default_rng(0)
         self._decision: Decision | None = None
-        self._placed = _NOTHING  # rows per partition of the newest, at the last look
+        self._placed = _NOTHING  # rows per partition of the newest, at the last check
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
         if self.inside != "auto":
-            return self._made(self.inside, size, previous, keys)
+            return self._make(self.inside, size, previous, keys)
         self._placed = _NOTHING
         self._decision = decide(self._traffic(size, keys), Constants.load().batches)
-        made = self._made(self._decision.kind, size, previous, keys)
-        made.why = self._decision.why
-        return made
+        subwindow = self._make(self._decision.kind, size, previous, keys)
+        subwindow.why = self._decision.why
+        return subwindow
 
     def _traffic(self, size: int, keys: Array) -> Expected:
         seen, crowd = self.observed, self._crowd
@@ -97,11 +90,8 @@ class Subwindows(Chain):
             self.subwindows,
         )  # fmt: skip
 
-    def _parts(self, size: int) -> int:
-        return self.partitions or max(1, size // ROWS_PER_PART)
-
-    def _made(self, kind: str, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
-        parts = self._parts(size)
+    def _make(self, kind: str, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
+        parts = self.parts(size)
         if kind == "bi-sort":
             return BiSorted(size, parts, BUFFER, pool(self.threads), self.threads)
         if kind == "wib-tree":
@@ -114,7 +104,7 @@ class Subwindows(Chain):
         return Adjusted(size, cuts, SIGMA)
 
     def outgrown(self, inside: Subwindow) -> bool:
-        """Whether keys have begun to crowd into few partitions of a RaP-Table."""
+        """Whether keys crowd into few partitions of a RaP-Table."""
         if self.inside != "auto" or not isinstance(inside, Adjusted):
             return False
         if inside.rows - self._placed.sum() < max(_TELLING, inside.size // _LOOKS):
@@ -129,17 +119,13 @@ class Subwindows(Chain):
         return True
 
     def closed(self, inside: Subwindow) -> None:
-        """See how its keys spread over the splitters of the one before."""
+        """Measure how its keys spread over the splitters of the one before."""
         if self.inside != "auto":
             return
         if self._known is not None:
             places = self._random.integers(0, inside.rows, min(inside.rows, _SAMPLE))
             self._crowd = crowding(inside.dump()[0][places], self._known, inside.rows)
-        self._known = inside.splitters(self._parts(inside.size))
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "inside": self.inside, "partitions": self.partitions}
+        self._known = inside.splitters(self.parts(inside.size))
 
     @property
     def details(self) -> dict[str, Any]:

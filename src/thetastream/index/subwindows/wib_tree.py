@@ -6,8 +6,8 @@
                  └──► 9 3 21 5 14
 
 PanJoin, Section III-C (*Wide B⁺-Tree*). A row is appended to its leaf; a full leaf is cut in two
-about its median. So inserts move no rows, and the tree follows any keys, also those that increase.
-Rows of one key stay in one leaf; such a leaf may outgrow its entry of the LLAT.
+about its median. So inserts move no rows, and the tree follows any keys, even increasing ones. Rows
+of one key stay in one leaf; such a leaf may outgrow its entry of the LLAT.
 
 Invariants (``check``): bounds ascend, none occurs twice, the last is the largest integer; keys of a
 leaf lie above the bound before it, up to its own; only a leaf of one key has more than one entry.
@@ -23,13 +23,11 @@ entries grows on demand, as cuts depend on the keys; the LLAT's bound of 2 P is 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thetastream._jit.arrays import Array
 from thetastream.index.registry import checked
-from thetastream.index.subwindows.bi_sort import check_partitions
 from thetastream.index.subwindows.chain import Chain
-from thetastream.index.subwindows.partitioned import ROWS_PER_PART
 from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
 from thetastream.index.subwindows.wide_tree import WideTree
 
@@ -53,22 +51,10 @@ class WibTree(Chain):
         threads: int = 1,
         workers: int = 1,
     ) -> None:
-        super().__init__(capacity, columns, subwindows, threads, workers)
-        check_partitions(self.name, partitions)
+        super().__init__(capacity, columns, subwindows, partitions, threads, workers)
         checked(self.name, fanout=(fanout, 3))
-        self.partitions = partitions
         self.fanout = fanout
         self.sorted_leaves = sorted_leaves
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
-        parts = self.partitions or max(1, size // ROWS_PER_PART)
-        return WideTree(size, parts, self.fanout, self.sorted_leaves)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters,
-            "partitions": self.partitions,
-            "fanout": self.fanout,
-            "sorted_leaves": self.sorted_leaves,
-        }
+        return WideTree(size, self.parts(size), self.fanout, self.sorted_leaves)

@@ -1,6 +1,6 @@
 """A subwindow in a wide B⁺-tree: unsorted leaves in an LLAT under a small tree of their bounds.
 
-What the WiB⁺-Tree index is made of. The loops are in ``kernels/wib``.
+The WiB⁺-Tree index consists of these. The loops are in ``kernels/wib``.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ from weakref import WeakSet
 import numpy as np
 
 from thetastream._jit.arrays import MOST, Array
+from thetastream.index.base import chunks
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, wib
 from thetastream.index.subwindows.kernels.llat import Llat
-from thetastream.index.subwindows.partitioned import check_table, new_table, table_bytes
-from thetastream.index.subwindows.subwindow import (
-    Subwindow,
-    SubwindowView,
-    chunks,
-    sampled_splitters,
-)
+from thetastream.index.subwindows.partitioned import check_table, dump_table, new_table
+from thetastream.index.subwindows.subwindow import Subwindow, SubwindowView
 from thetastream.index.trees.kernels import forest
-from thetastream.index.trees.kernels.css import stride_of
 from thetastream.index.trees.kernels.forest import Forest
+from thetastream.index.trees.pool import new_forest
 
 FILL = 0.69
-"""How full leaves are on average, when they are cut in halves: ln 2."""
+"""How full leaves are on average when they are cut in halves: ln 2."""
 
 
 class WideTree(Subwindow):
@@ -62,7 +58,7 @@ class WideTree(Subwindow):
         self.rows += ids.size
 
     def _detach(self) -> None:
-        """Cuts move rows: whoever is in the middle of reading goes on with a copy."""
+        """Cuts move rows, so open readers continue with a copy."""
         copy: tuple[Forest, Llat] | None = None
         for view in list(self._views):
             if view.readers:
@@ -78,25 +74,18 @@ class WideTree(Subwindow):
         self._views.add(view)
         return [view]
 
-    def splitters(self, parts: int) -> Array:
-        """From a sample of its rows."""
-        return sampled_splitters(self.dump()[0], parts)
-
     @property
     def nbytes(self) -> int:
-        return table_bytes(self.table) + sum(part.nbytes for part in self.tree)
+        return sum(part.nbytes for part in (*self.table, *self.tree))
 
     def dump(self) -> tuple[Array, Array]:
-        keys, ids = np.empty(self.rows, np.int64), np.empty(self.rows, np.int64)
-        llat.dump_table(self.table, keys, ids)
-        return keys, ids
+        return dump_table(self.table, self.rows)
 
     def leaves(self) -> tuple[Array, Array]:
         """Upper bounds and first entries of the leaves, in order."""
-        node, bounds, firsts = 0, [], []
-        root, height = self.tree.trees[forest.ROOT], self.tree.trees[forest.HEIGHT]
-        node = int(root)
-        for _ in range(int(height)):
+        bounds, firsts = [], []
+        node = int(self.tree.trees[forest.ROOT])
+        for _ in range(int(self.tree.trees[forest.HEIGHT])):
             node = int(self.tree.children[node, 0])
         while node >= 0:
             size = int(self.tree.sizes[node])
@@ -119,7 +108,7 @@ class WideTree(Subwindow):
 
 
 class _View(SubwindowView):
-    """The tree itself; a copy of it, once it changes while somebody reads."""
+    """The tree itself; a copy of it, once it changes while it is being read."""
 
     __slots__ = ("_owner", "arrays", "readers")
 
@@ -148,17 +137,9 @@ class _View(SubwindowView):
 
 def _tree(leaves: int, inners: int, fanout: int) -> Forest:
     """An empty B⁺-tree of bounds: one tree in one arena."""
-    slots = stride_of(fanout)
-    arenas = np.zeros(forest.ARENA_SIZE, np.int64)
-    arenas[forest.LEAF_END], arenas[forest.INNER_END] = leaves, inners
-    return Forest(
-        np.empty((leaves, slots), np.int64), np.empty((leaves, slots), np.int64),
-        np.empty(leaves, np.int64), np.empty(leaves, np.int64),
-        np.empty((inners, slots), np.int64), np.empty((inners, slots), np.int64),
-        np.empty(inners, np.int64), np.empty(inners, np.int64),
-        np.zeros(forest.TREE_SIZE, np.int64), arenas,
-        np.empty(0, np.int64), np.empty(0, np.int64), np.array([fanout, fanout]),
-    )  # fmt: skip
+    tree = new_forest(leaves, inners, (fanout, fanout), trees=1, arenas=1)
+    tree.arenas[forest.LEAF_END], tree.arenas[forest.INNER_END] = leaves, inners
+    return tree
 
 
 def _larger(tree: Forest) -> Forest:

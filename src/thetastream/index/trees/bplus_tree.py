@@ -8,14 +8,14 @@
     │ 3 5 9 14 ├─► 40 50 66 ├─► 71 80 93 │   leaves: keys and ids, linked from left to right
     └──────────┘ └──────────┘ └──────────┘
 
-The baseline of PIM-Tree Section 2.2.1, in arrays (``kernels/forest.py``). A row to delete is found
-by its key, so keys are also kept by id, in a ring.
+The baseline of PIM-Tree Section 2.2.1, in arrays (``kernels/forest.py``). A delete finds its row by
+key, so a ring also stores keys by id.
 
 Invariants: keys ascend along the chain of leaves; separators bound their children; all leaves have
-the same depth; leaves that fell below half are joined with a neighbour or share its rows.
+the same depth; a leaf that falls below half is joined with a neighbour or shares its rows.
 
-Cost for ``n`` rows: insert, delete and search a descent of ``log n`` nodes each, whatever the
-number of equal keys (rows leave in the order they came, so the one to delete is the first of its
+Cost for ``n`` rows: insert, delete and search take a descent of ``log n`` nodes each, whatever the
+number of equal keys (rows leave in order of arrival, so the one to delete is the first of its
 equals). Bytes: 16 per row over the fill of the leaves (about two thirds), and 16 for the ring.
 """
 

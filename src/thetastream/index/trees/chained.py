@@ -8,13 +8,13 @@
 PIM-Tree, Section 2.2.2 (after Lin et al. and Ya-xin et al.). With chain length L an archived
 subindex holds ``w / (L - 1)`` rows, so that L - 1 archived ones cover a window of ``w``. In a
 **B-chain** all subindexes are B⁺-trees; in an **IB-chain** (``immutable=True``, the default) the
-active one is turned into an immutable B⁺-tree when it is archived.
+active one becomes an immutable B⁺-tree when it is archived.
 
 Invariants: those of trees and runs; an archived subindex with no live row is gone. When rows expire
-later than the capacity said, the active subindex grows on until the oldest one has expired.
+later than ``capacity`` suggests, the active subindex keeps growing until the oldest has expired.
 
-Cost: no row is deleted; insert ``log(w / L)`` nodes; search ``L`` descents, and rows of the oldest
-subindex that have expired are read and passed over. Bytes: 16 per row, over the fill of the leaves
+Cost: no row is deleted; insert ``log(w / L)`` nodes; search ``L`` descents, and expired rows of the
+oldest subindex are read and skipped. Bytes: 16 per row, over the fill of the leaves
 for a B-chain; up to ``1 / (L - 1)`` more for expired rows.
 """
 

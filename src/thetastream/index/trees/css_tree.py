@@ -1,4 +1,4 @@
-"""Immutable B⁺-tree in breadth-first order (CSS-Tree): an insert merges and builds it anew.
+"""Immutable B⁺-tree in breadth-first order (CSS-Tree): every insert merges and rebuilds it.
 
     level 0                    [ 40 | ∞ ]                  separators only: child j of node i is
     level 1          [ 14 | ∞ ]          [ 71 | ∞ ]        node i · fanout + j of the next level
@@ -6,14 +6,14 @@
 
 PIM-Tree, Section 3.1 and Appendix A.3; Rao and Ross, CSS-Trees (VLDB 1999). Without references to
 children a node holds more separators, and the tree is flatter. It is the immutable half of IM-Tree
-and PIM-Tree; by itself it suits few, large inserts.
+and PIM-Tree; used alone, it suits few, large inserts.
 
 Invariants: keys of the run ascend; a separator is the last key below its child; the last child of a
 level takes all that is above.
 
 Cost for ``n`` rows: insert O(n + b log b) for b rows; search ``log_fanout(n / leaf)`` nodes and a
-leaf; expire O(1), expired rows leave with the next insert. Bytes: 16 per row and 8 · fanout /
-(fanout - 1) / ``leaf``, and what the run may grow by.
+leaf; expire O(1), the next insert removes expired rows. Bytes: 16 per row and 8 · fanout /
+(fanout - 1) / ``leaf``, and spare room for the run to grow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.index.registry import checked
 from thetastream.index.runs.kernels import merge as merging
-from thetastream.index.runs.kernels.merge import merge
+from thetastream.index.runs.kernels.merge import merge_runs
 from thetastream.index.trees.kernels import css
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import build_run
@@ -38,7 +38,7 @@ class CssTree(TreeIndex):
     """A sorted run with a directory of ``fanout``, over leaves of ``leaf`` rows."""
 
     name: ClassVar[str] = "css-tree"
-    summary: ClassVar[str] = "immutable B⁺-tree in breadth-first order; an insert builds it anew"
+    summary: ClassVar[str] = "immutable B⁺-tree in breadth-first order; an insert rebuilds it"
     per_tuple: ClassVar[bool] = False
 
     def __init__(
@@ -52,27 +52,22 @@ class CssTree(TreeIndex):
         checked(cls.name, leaf=(leaf, 1), fanout=(fanout, 2))
         return Recipe(layout.SINGLE, runs=1, run_rows=window, run_leaf=leaf, run_fanout=fanout)
 
-    def insert(self, keys: Array, ids: Array) -> None:
+    def _add(self, keys: Array, ids: Array) -> None:
         """O(n + b log b) for b rows among n."""
-        matrix = self._matrix(keys)
-        if not ids.size:
-            return
-        self._questions.settle()
-        ids = np.ascontiguousarray(ids, np.int64)
-        before = int(self._facts[layout.BEFORE])
-        self._beside.add(matrix, ids, before)
-        order = np.argsort(matrix[0], kind="stable")
+        order = np.argsort(keys, kind="stable")
         facts, runs = self._pool.run(0), self._pool.store.runs
-        old = slice(int(facts[css.START]), int(facts[css.START] + facts[css.COUNT]))
-        total = old.stop - old.start + ids.size
-        merged = np.empty(total, np.int64), np.empty(total, np.int64)
-        count = merge(runs.keys[old], runs.ids[old], matrix[0][order], ids[order], before, *merged)
+        start, stop = int(facts[css.START]), int(facts[css.START] + facts[css.COUNT])
+        total = stop - start + ids.size
+        merged = np.empty((1, total), np.int64), np.empty(total, np.int64)
+        old = runs.keys.reshape(1, -1), runs.ids, start, stop
+        new = keys[order].reshape(1, -1), ids[order], 0, ids.size
+        count = merge_runs(*old, *new, int(self._facts[layout.BEFORE]), *merged)
         if count > facts[css.ROOM]:
             facts[css.COUNT] = 0
             self._pool.grow_run(0, count + count // 8)
             facts, runs = self._pool.run(0), self._pool.store.runs
-        new = slice(int(facts[css.START]), int(facts[css.START]) + count)
-        runs.keys[new], runs.ids[new] = merged[0][:count], merged[1][:count]
+        target = slice(int(facts[css.START]), int(facts[css.START]) + count)
+        runs.keys[target], runs.ids[target] = merged[0][0, :count], merged[1][:count]
         facts[css.COUNT] = count
         build_run(self._pool.store, 0)
         self._merges += 1

@@ -5,12 +5,12 @@
                 └─────┘      merge, drop expired └──────────────────────────────┘
                           a search visits both
 
-PIM-Tree, Section 3.2. Merge ratio ``m``: T_I is merged when it holds ``m · capacity`` rows. Rows
-that have expired stay in T_S until the next merge and are passed over while reading; as ids are
-arrival numbers that is a comparison, where the paper looks a flag up in the window.
+PIM-Tree, Section 3.2. Merge ratio ``m``: T_I is merged when it holds ``m · capacity`` rows. Expired
+rows stay in T_S until the next merge and are skipped while reading. As ids are arrival numbers,
+that is a comparison; the paper looks up a flag in the window.
 
-The merge is done in place: live rows of T_S move to the end of their array, then both are merged to
-its front. So no second array is needed, and no fresh memory.
+The merge works in place: live rows of T_S move to the end of their array, then both are merged to
+its front. So it needs no second array and no fresh memory.
 
 Invariants: those of a B⁺-tree and of a run; T_I holds fewer than ``m · capacity`` rows.
 
@@ -67,7 +67,7 @@ def merged_recipe(
     leaf: int = 32,
     run_fanout: int = 16,
 ) -> Recipe:
-    """A side of T_I and T_S."""
+    """The recipe of T_I and T_S."""
     checked(
         name, slots=(slots, 2), fanout=(fanout, 3), leaf=(leaf, 1), run_fanout=(run_fanout, 2),
         merge_ratio=(merge_ratio, 2.0**-20), depth=(depth, -1),

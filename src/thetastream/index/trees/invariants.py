@@ -61,7 +61,7 @@ def _check_run(pool: Pool, run: int) -> None:
 
 
 def _check_tree(pool: Pool, tree: int, low: int, high: int) -> list[int]:
-    """Assert one tree; gives its leaves from left to right."""
+    """Assert one tree; returns its leaves from left to right."""
     f = pool.store.forest
     root, height = (int(f.trees[tree * forest.TREE_SIZE + n]) for n in (forest.ROOT, forest.HEIGHT))
     leaves: list[int] = []

@@ -1,24 +1,24 @@
 """A concurrent B⁺-tree with optimistic lock coupling: the baseline for the parallel join.
 
         version 4 ┌────────────┐
-                  │ 40 │ 71    │          a reader remembers the version of a node, reads, and looks
-                  └─┬────┬───┬─┘          again: unchanged → go on, changed → begin anew
+                  │ 40 │ 71    │          a reader notes the version of a node, reads, and checks
+                  └─┬────┬───┬─┘          again: unchanged → continue, changed → restart
         version 8   │    │   │ version 3 (odd): locked by a writer
               ┌─────▼┐ ┌─▼──┐ ┌▼───┐
               │ 3 5 9├─► 44 ├─► 71 │      a writer locks only the leaf it changes
               └──────┘ └────┘ └────┘
 
-The paper compares PIM-Tree with the Bw-tree (Section 5, Figures 8a and 13c). We take optimistic
-lock coupling instead (OLFIT, Cha et al., VLDB 2001, which the paper names; Leis et al. 2016): it is
-the simpler design of the two, has no mapping table and no chains of deltas to collect, and its
-readers write nothing to memory that others read. See ``kernels/optimistic.py``.
+The paper compares PIM-Tree with the Bw-tree (Section 5, Figures 8a and 13c). We use optimistic lock
+coupling instead (OLFIT, Cha et al., VLDB 2001, which the paper names; Leis et al. 2016). It is the
+simpler design: it has no mapping table and no delta chains to collect, and its readers write
+nothing to shared memory. See ``kernels/optimistic.py``.
 
-Invariants: those of a B⁺-tree, but leaves may be empty; no version is odd when nobody is at work.
+Invariants: those of a B⁺-tree, but leaves may be empty; no version is odd while no thread is
+working.
 
-Cost: a descent per insert, delete and search, as the B⁺-tree, plus the reading of versions. Leaves
-are never joined. When nodes run out and most places in leaves are free, the tree is built anew from
-its rows; otherwise there are made more nodes. Bytes: as a B⁺-tree, leaves less full when keys
-drift.
+Cost: a descent per insert, delete and search, as the B⁺-tree, plus reading versions. Leaves are
+never joined. When nodes run out and most places in leaves are free, the tree is rebuilt from its
+rows; otherwise it gets more nodes. Bytes: as a B⁺-tree, with emptier leaves when keys drift.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class OptimisticTree(TreeIndex):
 
     @classmethod
     def recipe(cls, window: int, slots: int = 32, fanout: int = 32, **settings: Any) -> Recipe:
-        # Full inner nodes are split before it is known where the new child goes: four make two.
+        # Full inner nodes are split before the new child's place is known, so they need four.
         checked(cls.name, slots=(slots, 2), fanout=(fanout, 4))
         return Recipe(
             layout.OPTIMISTIC, trees=1, tree_rows=window, slots=slots, fanout=fanout, fill=0.63

@@ -1,4 +1,4 @@
-"""Partitioned in-memory merge tree (PIM-Tree): T_I is cut into subindexes by the ranges of T_S.
+"""Partitioned in-memory merge tree (PIM-Tree): the ranges of T_S cut T_I into subindexes.
 
     T_S   level 0               [ 40 | ∞ ]
           level 1  = D_I   [ 14 | ∞ ]   [ 71 | ∞ ]        nodes at the insertion depth D_I …
@@ -10,11 +10,11 @@
 PIM-Tree, Section 3.3 and Appendix A.1–A.2. An insert goes down T_S to depth D_I and into the
 B⁺-tree it finds there; a search goes down T_S, reads the run, then the subindex of the same node
 and, along the chain, those behind it. Subindexes are small, because T_S divides the keys evenly
-whatever their distribution; each has a lock, so threads that touch different ranges do not meet
-(``parallel.py``). T_S is never changed while it is read, so going down it needs no lock.
+whatever their distribution. Each has a lock, so threads that touch different ranges do not block
+each other (``parallel.py``). T_S never changes while it is read, so a descent needs no lock.
 
-Errata: the loops of Algorithms 1 and 2 go on while the key is *greater* than the separator.
-Algorithm 2 knows the last leaf of a subindex by a flag; here the first leaf is known by its number.
+Errata: the loops of Algorithms 1 and 2 continue while the key is *greater* than the separator.
+Algorithm 2 marks the last leaf of a subindex by a flag; here the first leaf is known by its number.
 
 Invariants: those of an IM-Tree; subindex ``i`` holds keys in ``(last key of node i - 1, last key of
 node i]``; its first leaf is leaf ``i`` of the arena; leaf chains are linked across subindexes.
@@ -23,7 +23,7 @@ Cost: insert ``D_I`` nodes of T_S and a descent of a small tree, and 1 / m merge
 descent of T_S and of a small tree. Bytes: as an IM-Tree, and a leaf per subindex.
 
 ``depth`` -1 means the lowest level of inner nodes, which the experiments show to be best
-(Figure 8c): subindexes then cover ``leaf · run_fanout`` rows of T_S each.
+(Figure 8c): each subindex then covers ``leaf · run_fanout`` rows of T_S.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Makes, enlarges and inspects the arrays of a ``Store`` (``kernels/store.py``).
 
-A *recipe* says what a side is made of; the pool lays the parts of all sides out in common arrays.
-Loops stop with NO_NODES, NO_ROOM or NO_SLOT when a part is too small; the pool then makes it larger
-and the loop goes on where it stopped.
+A *recipe* describes the parts of a side; the pool lays out the parts of all sides in common arrays.
+Loops stop with NO_NODES, NO_ROOM or NO_SLOT when a part is too small; the pool then enlarges it and
+the loop continues where it stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPARE = 8  # nodes beyond what is expected
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What one side is made of: so many trees of so many rows, so many runs of so many rows."""
+    """The parts of a side: the number and size of its trees and runs."""
 
     mode: int
     trees: int = 0
@@ -104,60 +104,43 @@ class Pool:
         kinds = self.recipes
         leaves = sum(kind.arenas * kind.leaves() for kind in kinds)
         inners = sum(kind.arenas * kind.inners() for kind in kinds)
-        slots, fanout = css.stride_of(kinds[0].slots), css.stride_of(kinds[0].fanout)
         trees = sum(kind.tree_slots for kind in kinds)
         arenas = sum(kind.arenas for kind in kinds)
-        woods = forest.Forest(
-            np.empty((leaves, slots), np.int64),
-            np.empty((leaves, slots), np.int64),
-            np.empty(leaves, np.int64),
-            np.empty(leaves, np.int64),
-            np.empty((inners, fanout), np.int64),
-            np.empty((inners, fanout), np.int64),
-            np.empty(inners, np.int64),
-            np.empty(inners, np.int64),
-            np.zeros(trees * forest.TREE_SIZE, np.int64),
-            np.zeros(arenas * forest.ARENA_SIZE, np.int64),
-            np.zeros(leaves if kinds[0].mode == layout.OPTIMISTIC else 0, np.int64),
-            np.zeros(inners if kinds[0].mode == layout.OPTIMISTIC else 0, np.int64),
-            np.array([kinds[0].slots, kinds[0].fanout], np.int64),
-        )
-        slots_of = [self._directory(kind) for kind in kinds]
-        rows = sum(kind.runs * kind.run_room for kind in kinds)
-        runs = css.Runs(
-            np.empty(rows, np.int64),
-            np.empty(rows, np.int64),
-            np.empty(sum(k.runs * s for k, s in zip(kinds, slots_of, strict=True)), np.int64),
-            np.zeros(sum(kind.runs for kind in kinds) * css.RUN_SIZE, np.int64),
-            np.array(
-                [kinds[0].run_fanout, kinds[0].run_leaf, css.stride_of(kinds[0].run_fanout)],
-                np.int64,
-            ),
-        )
-        locks = sum(kind.locks for kind in kinds)
+        first = kinds[0]
+        woods = new_forest(
+            leaves, inners, (first.slots, first.fanout), trees, arenas,
+            locked=first.mode == layout.OPTIMISTIC,
+        )  # fmt: skip
+        facts = np.zeros(sum(kind.runs for kind in kinds) * css.RUN_SIZE, np.int64)
+        shape = [first.run_fanout, first.run_leaf, css.stride_of(first.run_fanout)]
         chain = max(max(kind.trees, kind.runs) for kind in kinds)
         return Store(
             woods,
-            runs,
+            self._new_runs(facts, np.array(shape, np.int64)),
             np.zeros(len(kinds) * layout.SIDE_SIZE, np.int64),
             np.zeros(2 * chain, np.int64),
-            np.zeros(locks, np.int64),
+            np.zeros(sum(kind.locks for kind in kinds), np.int64),
         )
+
+    def _new_runs(self, facts: Array, shape: Array) -> css.Runs:
+        """Runs of all sides, whose rows and directories are still empty."""
+        rows = sum(kind.runs * kind.run_room for kind in self.recipes)
+        slots = sum(kind.runs * self._directory(kind) for kind in self.recipes)
+        keys, ids, directory = (np.empty(size, np.int64) for size in (rows, rows, slots))
+        return css.Runs(keys, ids, directory, facts, shape)
 
     @staticmethod
     def _directory(kind: Recipe) -> int:
         return css.directory_slots(kind.run_rows, kind.run_fanout, kind.run_leaf)
 
     def _begin(self, side: int) -> None:
-        """Fill in the tables of a side, and make it empty."""
+        """Fill in the tables of a side and make it empty."""
         st, kind = self.store, self.recipes[side]
         before = self.recipes[:side]
         trees = sum(k.tree_slots for k in before)
         arena = sum(k.arenas for k in before)
-        leaf, inner = (
-            sum(k.arenas * k.leaves() for k in before),
-            sum(k.arenas * k.inners() for k in before),
-        )
+        leaf = sum(k.arenas * k.leaves() for k in before)
+        inner = sum(k.arenas * k.inners() for k in before)
         for number in range(kind.arenas):
             row = self.arena(arena + number)
             row[forest.LEAF_FIRST] = row[forest.LEAF_TOP] = leaf + number * kind.leaves()
@@ -227,14 +210,10 @@ class Pool:
         parts = [*st.forest, *st.runs, st.sides, st.lasts, st.locks]
         return sum(part.nbytes for part in parts)
 
-    def empty(self, side: int) -> int:
-        """Make the trees of a side empty, after a merge that lacked nodes for it."""
-        return int(empty_trees(self.store, side))
-
     # --- Growing --------------------------------------------------------------------------------
 
     def enlarge(self, side: int, status: int, threads: int = 1) -> None:
-        """Give a side what a loop that stopped was short of."""
+        """Enlarge what a loop of a side that stopped was short of."""
         facts = self.side(side)
         young = int(facts[layout.YOUNG])
         if status == layout.NO_NODES:
@@ -242,16 +221,16 @@ class Pool:
         elif status == layout.NO_ROOM:
             self.grow_run(side, max(self.recipes[side].run_rows * 5 // 4, young) + young + 64)
         elif status == layout.NO_HEADS:
-            while self.empty(side) != layout.DONE:
+            while empty_trees(self.store, side) != layout.DONE:
                 self.grow_nodes(side, threads)
         else:
             assert status == layout.NO_SLOT, status
             facts[layout.LIMIT] = young + max(1, self.recipes[side].limit // 8)
 
     def grow_nodes(self, side: int, threads: int = 1) -> None:
-        """An eighth more nodes for every arena of a side that has few left.
+        """Add an eighth more nodes to every arena of a side that has few left.
 
-        An optimistic tree never joins leaves: when they are mostly empty it is built anew first.
+        An optimistic tree never joins leaves: if they are mostly empty it is rebuilt first.
         """
         if self.recipes[side].mode == layout.OPTIMISTIC:
             self._rebuild(side)
@@ -269,7 +248,7 @@ class Pool:
             )
 
     def _rebuild(self, side: int) -> None:
-        """Build an optimistic tree anew if its leaves are full by less than a quarter."""
+        """Rebuild an optimistic tree if its leaves are less than a quarter full."""
         st, facts = self.store, self.arena(self.arenas_of(side)[0])
         nothing = np.empty(0, np.int64)
         count = int(dump_rows(st, side, nothing, nothing))
@@ -294,7 +273,7 @@ class Pool:
             for at in range(4, 8):
                 arrays[at] = _gap(arrays[at], inner_end, inners)
         moved = forest.Forest(*arrays)
-        if old.leaf_locks.size:  # nobody holds one now, so all may begin anew
+        if old.leaf_locks.size:  # no lock is held now, so all may restart at 0
             sizes = moved.sizes.size, moved.widths.size
             moved = moved._replace(
                 leaf_locks=np.zeros(sizes[0], np.int64), inner_locks=np.zeros(sizes[1], np.int64)
@@ -308,7 +287,7 @@ class Pool:
         row[forest.INNER_END] += inners
 
     def _shift(self, arena: int, leaves: int, inners: int) -> None:
-        """The nodes of an arena have moved up: so must all that refers to them."""
+        """Update all references to the nodes of an arena, which have moved up."""
         f, row = self.store.forest, self.arena(arena)
         for field in (forest.LEAF_FIRST, forest.LEAF_TOP, forest.LEAF_END):
             row[field] += leaves
@@ -322,54 +301,43 @@ class Pool:
         above_leaves = f.ranks[used] == 0
         f.children[used] += np.where(above_leaves, leaves, inners)[:, None]
         freed = f.children[used][:, 0]
-        freed[
-            (f.ranks[used] < 0) & (freed == inners - 1)
-        ] = -1  # the end of the list of freed nodes
+        ends = (f.ranks[used] < 0) & (freed == inners - 1)
+        freed[ends] = -1  # the list of freed nodes ends here
         trees = f.trees.reshape(-1, forest.TREE_SIZE)
         own = trees[:, forest.ARENA] == arena
         height = trees[own, forest.HEIGHT]
         trees[own, forest.ROOT] += np.where(height == 0, leaves, inners)
 
     def grow_run(self, side: int, rows: int) -> None:
-        """Make the runs of a side hold ``rows`` each, at least; they keep what they hold."""
+        """Enlarge the runs of a side to ``rows`` each, at least; they keep their rows."""
         old, kinds = self.store.runs, list(self.recipes)
         if kinds[side].mode != layout.CHAIN and kinds[side].trees:
-            # The window is larger than was said: T_I grows along.
+            # The window is larger than expected: T_I grows along.
             limit = int(self.side(side)[layout.LIMIT])
             self.side(side)[layout.LIMIT] = max(limit, limit * rows // kinds[side].run_rows)
         spare = kinds[-1].mode == layout.SCAN and kinds[-1].runs > 0
         for number in range(len(kinds)) if spare else [side]:  # with a spare one, all change places
             kinds[number] = replace(kinds[number], run_rows=rows)
-        held = [
-            (
-                old.keys[run[css.START] :][: run[css.COUNT]].copy(),
-                old.ids[run[css.START] :][: run[css.COUNT]].copy(),
-            )
-            for run in (self.run(n).copy() for n in range(sum(kind.runs for kind in kinds)))
-        ]
-        total = sum(kind.runs * kind.run_room for kind in kinds)
-        slots = sum(kind.runs * self._directory(kind) for kind in kinds)
-        fresh = css.Runs(
-            np.empty(total, np.int64), np.empty(total, np.int64), np.empty(slots, np.int64),
-            old.facts, old.shape,
-        )  # fmt: skip
+        facts = [self.run(number) for number in range(sum(kind.runs for kind in kinds))]
+        slices = [slice(int(run[css.START]), int(run[css.START] + run[css.COUNT])) for run in facts]
         self.recipes = kinds
+        fresh = self._new_runs(old.facts, old.shape)
         self.store = self.store._replace(runs=fresh)
         for one in range(len(kinds)):
             self._widen_tables(one)
         number = start = slot = 0
         for kind in kinds:
             for _ in range(kind.runs):
-                run, (keys, ids) = self.run(number), held[number]
+                run, rows_then = self.run(number), slices[number]
                 run[css.START], run[css.ROOM], run[css.DIRECTORY] = start, kind.run_rows, slot
-                fresh.keys[start : start + keys.size] = keys
-                fresh.ids[start : start + ids.size] = ids
+                rows_now = slice(start, start + int(run[css.COUNT]))
+                fresh.keys[rows_now], fresh.ids[rows_now] = old.keys[rows_then], old.ids[rows_then]
                 build_run(self.store, number)
                 number, start = number + 1, start + kind.run_room
                 slot += self._directory(kind)
 
     def _widen_tables(self, side: int) -> None:
-        """A PIM-Tree over a longer run has more subindexes: more trees and locks."""
+        """Add trees and locks: a PIM-Tree over a longer run has more subindexes."""
         kind, facts = self.recipes[side], self.side(side)
         if kind.mode != layout.PARTED or kind.tree_slots <= facts[layout.TREES_SLOTS]:
             return
@@ -389,6 +357,23 @@ class Pool:
         for later in range(side + 1, len(self.recipes)):
             self.side(later)[layout.TREES_FIRST] += more
             self.side(later)[layout.LOCKS_FIRST] += more
+
+
+def new_forest(
+    leaves: int, inners: int, shape: tuple[int, int], trees: int, arenas: int, locked: bool = False
+) -> forest.Forest:
+    """An empty pool of nodes; ``shape`` is rows per leaf, children per inner node."""
+    slots, fanout = map(css.stride_of, shape)
+    return forest.Forest(
+        np.empty((leaves, slots), np.int64), np.empty((leaves, slots), np.int64),
+        np.empty(leaves, np.int64), np.empty(leaves, np.int64),
+        np.empty((inners, fanout), np.int64), np.empty((inners, fanout), np.int64),
+        np.empty(inners, np.int64), np.empty(inners, np.int64),
+        np.zeros(trees * forest.TREE_SIZE, np.int64),
+        np.zeros(arenas * forest.ARENA_SIZE, np.int64),
+        np.zeros(leaves * locked, np.int64), np.zeros(inners * locked, np.int64),
+        np.array(shape, np.int64),
+    )  # fmt: skip
 
 
 def _gap(array: Array, at: int, size: int) -> Array:

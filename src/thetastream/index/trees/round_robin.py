@@ -4,8 +4,8 @@
                                   tree 1:  1 3 5 7        an insert or delete only one
 
 This is how the low-latency handshake join, SplitJoin and BiStream divide a window among join cores
-(PIM-Tree, Section 2.2.3): each core keeps a local index of its share, no locks are needed, but
-every tuple must be looked up by every core.
+(PIM-Tree, Section 2.2.3): each core has a local index of its share and needs no locks, but every
+core must look up every tuple.
 
 Invariants: those of a B⁺-tree, per partition. Cost: insert and delete ``log(n / P)`` nodes, search
 ``P · log(n / P)``. Bytes: as a B⁺-tree.

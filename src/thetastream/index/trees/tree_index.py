@@ -1,7 +1,7 @@
 """What the tree structures share: rows in a ``Pool``, other key columns beside it, open answers.
 
-Trees change in place, but an answer is a snapshot: see ``question.py``. A row is stored as its
-first key and its id; other key columns lie in a ring, by id, and are checked on the candidates.
+Trees change in place, but an answer is a snapshot: see ``question.py``. A tree stores the first key
+and the id of a row; the other key columns are in a ring, by id, and are checked on candidates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from thetastream.index.trees.pool import Pool, Recipe
 
 
 class TreeIndex(Index):
-    """A window index in a ``Pool``. Subclasses say what it is made of, and how rows leave it."""
+    """A window index in a ``Pool``. Subclasses define what it is made of and how rows leave it."""
 
     deletes: ClassVar[bool] = False
     """Whether rows are deleted one by one when they expire."""
@@ -62,38 +62,44 @@ class TreeIndex(Index):
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array) -> None:
-        """O(log n) per row, and whatever merging the structure does."""
+        """O(log n) per row, plus the structure's own merging."""
         matrix = self._matrix(keys)
         if not ids.size:
             return
         self._questions.settle()
         ids = np.ascontiguousarray(ids, np.int64)
         self._beside.add(matrix, ids, int(self._facts[layout.BEFORE]))
-        first, cursor = np.ascontiguousarray(matrix[0]), np.zeros(1, np.int64)
+        self._add(np.ascontiguousarray(matrix[0]), ids)
+
+    def _add(self, keys: Array, ids: Array) -> None:
+        cursor = np.zeros(1, np.int64)
         while cursor[0] < ids.size:
-            status = insert_rows(self._pool.store, 0, first, ids, cursor, self._pool.path)
+            status = insert_rows(self._pool.store, 0, keys, ids, cursor, self._pool.path)
             if status == layout.NO_NODES:
                 self._pool.grow_nodes(0)
             if self._facts[layout.YOUNG] >= self._facts[layout.LIMIT]:
-                self._maintain()
+                if self._facts[layout.MODE] == layout.CHAIN:
+                    self._archive(int(self._facts[layout.YOUNG]))
+                else:
+                    self._merge()
 
     def expire(self, before: int) -> None:
-        """Row by row where the structure deletes; otherwise O(1), and rows leave with a merge."""
+        """Row by row if the structure deletes; otherwise O(1), and the next merge drops rows."""
         facts = self._facts
         if before <= facts[layout.BEFORE]:
             return
         self._questions.settle()
         if self.deletes:
             keys, ids = self._beside.leaving(before)
-            found = delete_rows(self._pool.store, 0, keys, ids, self._pool.path)
-            assert found == ids.size, "a row to delete was not there"
+            deleted = delete_rows(self._pool.store, 0, keys, ids, self._pool.path)
+            assert deleted == ids.size, "a row to delete was not there"
         facts[layout.BEFORE] = before
         self._beside.expire(before)
         if facts[layout.MODE] == layout.CHAIN:
             forget_expired(self._pool.store, 0)
 
     def tune(self, rows: int, **parameters: Any) -> None:
-        """When to merge is changed at once, the depth of subindexes by the next merge."""
+        """The merge threshold changes at once, the depth of subindexes with the next merge."""
         wrong = [word for word in parameters if word not in self.tunable]
         if wrong:
             able = ", ".join(self.tunable) or "nothing"
@@ -106,15 +112,8 @@ class TreeIndex(Index):
         facts[layout.LIMIT] = facts[layout.PLAIN_LIMIT] = recipe.limit
         facts[layout.ASKED_DEPTH] = recipe.depth
 
-    def _maintain(self) -> None:
-        """Merge, or archive the active subindex of a chain."""
-        if self._facts[layout.MODE] == layout.CHAIN:
-            self._archive(int(self._facts[layout.YOUNG]))
-        else:
-            self._merge()
-
     def _archive(self, young: int) -> None:
-        """Close the active subindex; if none has expired yet to make place, let it grow on."""
+        """Close the active subindex; if no slot is free yet, let it keep growing."""
         pool = self._pool
         while (status := archive(pool.store, 0)) == layout.NO_ROOM:
             pool.grow_run(0, young)
@@ -172,8 +171,8 @@ class TreeIndex(Index):
         dump_rows(self._pool.store, 0, matrix[0], ids)
         order = np.argsort(ids)
         matrix, ids = matrix[:, order], ids[order]
-        for column, held in enumerate(self._beside.columns, 1):
-            matrix[column] = held[ids & self._beside.mask]
+        if self.columns > 1:
+            matrix[1:] = self._beside.columns[:, ids & self._beside.mask]
         return np.ascontiguousarray(matrix), ids
 
     def check(self) -> None:

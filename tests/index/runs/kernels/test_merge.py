@@ -8,12 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream.index.runs.kernels.merge import (
-    merge,
-    merge_columns,
-    merge_to_back,
-    merge_to_front,
-)
+from thetastream.index.runs.kernels.merge import merge_runs, merge_to_back
 
 Row = tuple[int, int]  # key, id
 Array = NDArray[np.int64]
@@ -52,22 +47,9 @@ def test_merge_is_a_stable_sort_without_the_expired(
     if swapped:
         old, new = new, old
     older, newer = runs(old, new)
-    keys, ids = np.full(len(old) + len(new), -7), np.full(len(old) + len(new), -7)
-    size = merge(*arrays(older), *arrays(newer), before, keys, ids)
-    found = list(zip(keys[:size].tolist(), ids[:size].tolist(), strict=True))
-    assert found == expected(older, newer, before)
-
-
-@pytest.mark.parametrize("lengths", [(1000, 3), (100, 25), (100, 26), (40, 1000), (512, 512)])
-def test_long_and_short_runs(lengths: tuple[int, int]) -> None:
-    random = np.random.default_rng(3)
-    old, new = (random.integers(0, 300, length).tolist() for length in lengths)
-    older, newer = runs(old, new)
-    for before in (0, 17, lengths[0], sum(lengths)):
-        keys, ids = np.empty(sum(lengths), np.int64), np.empty(sum(lengths), np.int64)
-        size = merge(*arrays(older), *arrays(newer), before, keys, ids)
-        found = list(zip(keys[:size].tolist(), ids[:size].tolist(), strict=True))
-        assert found == expected(older, newer, before)
+    keys, ids = np.full((1, len(old) + len(new)), -7), np.full(len(old) + len(new), -7)
+    size = merge_runs(*matrix(older, 1, 0), *matrix(newer, 1, 0), before, keys, ids)
+    agree(keys[:, :size], ids[:size], expected(older, newer, before))
 
 
 def matrix(rows: list[Row], width: int, gap: int) -> Place:
@@ -93,7 +75,7 @@ def test_columns_go_with_their_row(
     total = len(old) + len(new)
     keys, ids = np.full((width, total), -7), np.full(total, -7)
     places = (*matrix(older, width, gap), *matrix(newer, width, 2 - gap))
-    size = merge_columns(*places, before, keys, ids)
+    size = merge_runs(*places, before, keys, ids)
     agree(keys[:, :size], ids[:size], expected(older, newer, before))
 
 
@@ -105,7 +87,7 @@ def test_long_and_short_runs_of_columns(width: int, lengths: tuple[int, int]) ->
     for before in (0, 17, lengths[0], sum(lengths)):
         keys, ids = np.empty((width, sum(lengths)), np.int64), np.empty(sum(lengths), np.int64)
         places = (*matrix(older, width, 1), *matrix(newer, width, 0))
-        size = merge_columns(*places, before, keys, ids)
+        size = merge_runs(*places, before, keys, ids)
         agree(keys[:, :size], ids[:size], expected(older, newer, before))
 
 
@@ -126,7 +108,7 @@ def test_merging_in_place_gives_the_same_run(
     held, held_ids, start, stop = matrix(older, width, gap)
     if to_front:
         keys, ids = np.ascontiguousarray(held[:, :stop]), held_ids[:stop].copy()
-        size = merge_to_front(keys, ids, start, stop, *matrix(newer, width, 1), before)
+        size = merge_runs(keys, ids, start, stop, *matrix(newer, width, 1), before, keys, ids)
         assert size == len(merged)
         agree(keys[:, :size], ids[:size], merged)
     else:

@@ -96,7 +96,7 @@ class Side:
             self.pool.grow_run(self.side, self.pool.recipes[self.side].run_rows + 9)
         while status == layout.NO_NODES:
             self.pool.grow_nodes(self.side)
-            status = self.pool.empty(self.side)
+            status = empty_trees(self.pool.store, self.side)
 
     def expire(self, before: int) -> None:
         self.facts[layout.BEFORE] = before
@@ -355,7 +355,7 @@ def test_heads_need_leaves() -> None:
     assert merge_side(side.pool.store, 0, 0) == layout.NO_NODES
     assert empty_trees(side.pool.store, 0) == layout.NO_NODES
     assert side.dump() != [], "the run is there already"
-    while side.pool.empty(0) == layout.NO_NODES:
+    while empty_trees(side.pool.store, 0) == layout.NO_NODES:
         side.pool.grow_nodes(0)
     side.check()
 

@@ -1,10 +1,9 @@
 """Merging two sorted runs into one, leaving out what has expired.
 
 A run is the rows ``[start, stop)`` of a key matrix, sorted by its first column, and of ids. All
-columns and ids of a row are moved together, in one pass. Up to three columns are written out, and
-the loops are made for one, two, three and any number of columns: where the compiler knows the
-number, nothing of the choice is left. For two columns, 500,000 rows and 41,000 new ones (ns per
-row):
+columns and the id of a row move together, in one pass. The loops are compiled for one, two, three
+and any number of columns: where the compiler knows the number, it removes the tests for it. For two
+columns, 500,000 rows and 41,000 new ones (ns per row):
 
     columns one by one, by the places of their rows     8.2
     rows, any number of columns                         4.6
@@ -28,7 +27,7 @@ _RUN = "i8[:,::1], i8[::1], i8, i8"
 
 @inlined
 def rows_of(keys: Array, ids: Array) -> Rows:
-    """The first three columns, as far as there are so many; all columns; ids."""
+    """The first three columns, repeating the last if there are fewer; all columns; ids."""
     last = keys.shape[0] - 1
     return keys[0], keys[min(1, last)], keys[min(2, last)], keys, ids
 
@@ -37,7 +36,7 @@ def rows_of(keys: Array, ids: Array) -> Rows:
 def moved(
     old: Rows, i: np.uint64, before: int, columns: np.uint64, run: Rows, k: np.uint64
 ) -> np.uint64:
-    """Write row ``i`` to place ``k``; gives 1, or 0 if it has expired and may be overwritten."""
+    """Write row ``i`` to place ``k``; returns 1, or 0 if it has expired (overwrite it)."""
     row = old[4][i]
     run[0][k] = old[0][i]
     if columns > _ONE:
@@ -52,7 +51,7 @@ def moved(
 
 @inlined
 def chosen(old: Array, i: np.uint64, new: Array, j: np.uint64, mask: np.int64) -> np.int64:
-    """``old[i]`` if the mask is -1, ``new[j]`` if it is 0; of a choice a branch would be made."""
+    """``old[i]`` if the mask is -1, ``new[j]`` if it is 0, without a branch."""
     return new[j] ^ ((old[i] ^ new[j]) & mask)
 
 
@@ -61,9 +60,8 @@ def merge_far(
     old: Rows, start: int, stop: int, new: Rows, new_start: int, new_stop: int,
     before: int, columns: np.uint64, run: Rows,
 ) -> np.uint64:  # fmt: skip
-    """Few new rows among many old: between two new rows old ones are copied in a tight loop.
+    """Few new rows among many old: copies the old rows between two new ones in a tight loop.
 
-    The result may be written over the old rows, as long as no row is reached before it was read.
     For one column 1.3–2.0 ns per row where the branch-free merge takes 3.3.
     """
     i, n, k = np.uint64(start), np.uint64(stop), np.uint64(0)
@@ -84,11 +82,11 @@ def merge_near(
     old: Rows, start: int, stop: int, new: Rows, new_start: int, new_stop: int,
     before: int, columns: np.uint64, run: Rows,
 ) -> np.uint64:  # fmt: skip
-    """Runs of like length: no branch depends on the keys, so none is mispredicted."""
+    """Runs of similar length: no branch depends on the keys, so none is mispredicted."""
     i, n, k = np.uint64(start), np.uint64(stop), np.uint64(0)
     j, m = np.uint64(new_start), np.uint64(new_stop)
     while i < n and j < m:
-        for _ in range(min(n - i, m - j)):  # so many steps leave neither run
+        for _ in range(min(n - i, m - j)):  # neither run ends within these steps
             first = np.uint64(old[0][i] <= new[0][j])
             mask = -np.int64(first)
             run[0][k] = chosen(old[0], i, new[0], j, mask)
@@ -128,7 +126,7 @@ def merge_back(
     old: Rows, start: int, stop: int, new: Rows, new_start: int, new_stop: int,
     before: int, columns: np.uint64,
 ) -> np.uint64:  # fmt: skip
-    """From the last row to the first, to the end of the arrays; gives where the result starts."""
+    """Merge from the last row back, to the end of the arrays; returns where the result starts."""
     i, low, k = np.uint64(stop), np.uint64(start), np.uint64(old[4].size)
     j, least = np.uint64(new_stop), np.uint64(new_start)
     while j > least:
@@ -146,42 +144,19 @@ def merge_back(
     return k
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1])")
-def merge(
-    old_keys: Array,
-    old_ids: Array,
-    new_keys: Array,
-    new_ids: Array,
-    before: int,
-    keys: Array,
-    ids: Array,
-) -> int:
-    """Merge by key, old rows first among equals; rows with an id below ``before`` are left out.
-
-    The result is written to ``keys`` and ``ids``, which must hold all rows; gives its length.
-    """
-    n, m = old_ids.size, new_ids.size
-    old = rows_of(old_keys.reshape((1, n)), old_ids)
-    new = rows_of(new_keys.reshape((1, m)), new_ids)
-    run = rows_of(keys.reshape((1, keys.size)), ids)
-    return merge_any(old, 0, n, new, 0, m, before, _ONE, run)  # type: ignore[return-value]
-
-
 @kernel(f"i8({_RUN}, {_RUN}, i8, i8[:,::1], i8[::1])")
-def merge_columns(
-    old_keys: Array,
-    old_ids: Array,
-    start: int,
-    stop: int,
-    new_keys: Array,
-    new_ids: Array,
-    first: int,
-    last: int,
-    before: int,
-    keys: Array,
-    ids: Array,
-) -> int:
-    """``merge`` for rows of any number of key columns; new are the rows ``[first, last)``."""
+def merge_runs(
+    old_keys: Array, old_ids: Array, start: int, stop: int,
+    new_keys: Array, new_ids: Array, first: int, last: int,
+    before: int, keys: Array, ids: Array,
+) -> int:  # fmt: skip
+    """Merge by key, old rows first among equals, and drop rows with an id below ``before``.
+
+    Writes the result to the front of ``keys`` and ``ids``, which must have room for all rows, and
+    returns its length. They may be the old run's own arrays if ``start`` is at least the number of
+    new rows: the merge is then never more rows ahead in writing than in reading. Merging in place
+    saves allocating and clearing memory, which costs as much as the merge of a long run.
+    """
     old, new, run = rows_of(old_keys, old_ids), rows_of(new_keys, new_ids), rows_of(keys, ids)
     columns = np.uint64(keys.shape[0])
     if columns == _ONE:
@@ -196,60 +171,22 @@ def merge_columns(
 
 
 @kernel(f"i8({_RUN}, {_RUN}, i8)")
-def merge_to_front(
-    keys: Array,
-    ids: Array,
-    start: int,
-    stop: int,
-    new_keys: Array,
-    new_ids: Array,
-    first: int,
-    last: int,
-    before: int,
-) -> int:
-    """Merge new rows into the run at ``[start, stop)`` of the same arrays, moving it to the front.
-
-    In place: at most as many rows as are new are written more than were read, so with ``start`` of
-    at least that no row is overwritten before it was read. Gives the length of the result. No fresh
-    memory has to be had and cleared, which costs as much as the merge of a long run.
-    """
-    old, new = rows_of(keys, ids), rows_of(new_keys, new_ids)
-    columns = np.uint64(keys.shape[0])
-    if columns == _ONE:
-        size = merge_far(old, start, stop, new, first, last, before, _ONE, old)
-    elif columns == _TWO:
-        size = merge_far(old, start, stop, new, first, last, before, _TWO, old)
-    elif columns == _THREE:
-        size = merge_far(old, start, stop, new, first, last, before, _THREE, old)
-    else:
-        size = merge_far(old, start, stop, new, first, last, before, columns, old)
-    return np.int64(size)  # type: ignore[return-value]
-
-
-@kernel(f"i8({_RUN}, {_RUN}, i8)")
 def merge_to_back(
-    keys: Array,
-    ids: Array,
-    start: int,
-    stop: int,
-    new_keys: Array,
-    new_ids: Array,
-    first: int,
-    last: int,
-    before: int,
-) -> int:
-    """The mirror image: the result ends where the arrays end. Gives where it starts.
+    keys: Array, ids: Array, start: int, stop: int,
+    new_keys: Array, new_ids: Array, first: int, last: int, before: int,
+) -> int:  # fmt: skip
+    """Merge in place so that the result ends where the arrays end; returns where it starts.
 
     Needs as much room behind ``stop`` as there are new rows.
     """
     old, new = rows_of(keys, ids), rows_of(new_keys, new_ids)
     columns = np.uint64(keys.shape[0])
     if columns == _ONE:
-        found = merge_back(old, start, stop, new, first, last, before, _ONE)
+        begin = merge_back(old, start, stop, new, first, last, before, _ONE)
     elif columns == _TWO:
-        found = merge_back(old, start, stop, new, first, last, before, _TWO)
+        begin = merge_back(old, start, stop, new, first, last, before, _TWO)
     elif columns == _THREE:
-        found = merge_back(old, start, stop, new, first, last, before, _THREE)
+        begin = merge_back(old, start, stop, new, first, last, before, _THREE)
     else:
-        found = merge_back(old, start, stop, new, first, last, before, columns)
-    return np.int64(found)  # type: ignore[return-value]
+        begin = merge_back(old, start, stop, new, first, last, before, columns)
+    return np.int64(begin)  # type: ignore[return-value]

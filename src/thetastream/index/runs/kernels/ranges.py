@@ -6,8 +6,8 @@ An array of *samples*, every ``step``-th key, lets a search read few cache lines
     keys     3  5  6  9 14 15 15 18 21 30
 
 A search first finds the partition in the samples by rebounding search (PanJoin, Figure 6): from
-where the last search ended, steps double until one is too far, then halve. For sorted keys that is
-a step or two each; for others it starts from the front. Then it finds the place inside the
+where the last search ended, steps double until one goes too far, then halve. For sorted keys that
+takes a step or two; for others it starts from the front. Then it finds the place inside the
 partition.
 """
 
@@ -82,7 +82,7 @@ def halve(keys: Array, at: int, stop: int, bound: int) -> int:
 
 @inlined
 def ask_within(keys: Array, place: int, step: int) -> None:
-    """Ask the processor for the keys that halving a partition looks at first."""
+    """Prefetch the keys that halving a partition reads first."""
     prefetch(keys, np.uint64(place + (step >> 1)))
     prefetch(keys, np.uint64(place + (step >> 2)))
     prefetch(keys, np.uint64(place + step - (step >> 2)))
@@ -95,8 +95,8 @@ def find_ranges(
 ) -> int:  # fmt: skip
     """The range ``[start, stop)`` of the main array inside each box. Fastest when lows ascend.
 
-    Like merging: an edge is looked for from that of the box before, a high one that is near from
-    the low one. ``scratch`` has ``2 · BLOCK`` places.
+    Like merging: the search for an edge starts from that of the box before, and for a high edge
+    that is near from the low one. ``scratch`` has ``2 · BLOCK`` places.
     """
     begin, at, top = 0, 0, 0
     while begin < lows.size:
@@ -108,7 +108,7 @@ def find_ranges(
             ask_within(keys, max(0, at - 1) * step, step)
             far = low <= high and at + 1 < samples.size and samples[np.uint64(at + 1)] <= high
             if far:
-                # The high edge is a partition away at least: by the samples, like the low one.
+                # The high edge is at least a partition away: search the samples for it, too.
                 top = rebound(samples, samples.size, top, high)
                 ask_within(keys, (top - 1) * step, step)
             scratch[np.uint64(BLOCK + i)] = top if far else -1
@@ -134,7 +134,7 @@ def find_ranges(
 
 @kernel((V, V, V, N, V))
 def count_live(starts: Array, stops: Array, ids: Array, before: int, counts: Array) -> int:
-    """Add to each box the rows in its range that have not expired; gives how many there are."""
+    """Add to each box the number of live rows in its range; returns their total."""
     total = 0
     for box in range(starts.size):
         live = 0

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import kernel
 from thetastream._jit.intrinsics import lowest_bit
-from thetastream.index.runs.kernels.search import rows_inside
+from thetastream.index.runs.kernels.search import any_empty, paused, rows_inside
 
 _VECTOR = 64
 
 
-@kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
+@kernel("i8(i8[:,::1], i8[::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1], i8[::1])")
 def scan(
-    keys: Array,
-    ids: Array,
-    lows: Array,
-    highs: Array,
-    cursor: Array,
-    filled: int,
-    positions: Array,
-    rows: Array,
-) -> int:
-    """Test every stored row against every box: the nested loop. ``cursor`` starts at (0, 0).
+    keys: Array, ids: Array, lows: Array, highs: Array, cursor: Array, filled: int,
+    positions: Array, rows: Array,
+) -> Any:  # fmt: skip
+    """Test every stored row against every box. ``cursor`` starts at (0, 0).
 
-    Blocks of 64 rows are tested column by column, in vector code, for as long as some are inside.
+    Tests blocks of 64 rows column by column, in vector code, while some of them are inside.
     """
     n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
     room, k = np.uint64(positions.size), np.uint64(filled)
     box, at = np.uint64(cursor[0]), np.uint64(cursor[1])
     while box < np.uint64(lows.shape[1]):
-        empty = False
-        for c in range(np.uint64(lows.shape[0])):
-            empty |= lows[c, box] > highs[c, box]
-        if empty:
+        if any_empty(lows, highs, box):
             at = n
         while at < n:
             hits = rows_inside(keys[0], at, lows[0, box], highs[0, box])
@@ -44,9 +37,7 @@ def scan(
                 hits &= rows_inside(keys[c], at, lows[c, box], highs[c, box])
             while hits != 0:
                 if k == room:
-                    cursor[0] = np.int64(box)
-                    cursor[1] = np.int64(at + lowest_bit(hits))
-                    return np.int64(k)  # type: ignore[return-value]
+                    return paused(cursor, box, at + lowest_bit(hits), k)
                 positions[k] = box
                 rows[k] = ids[at + lowest_bit(hits)]
                 k += one
@@ -54,6 +45,4 @@ def scan(
             at += vector
         box += one
         at = np.uint64(0)
-    cursor[0] = np.int64(box)
-    cursor[1] = 0
-    return np.int64(k)  # type: ignore[return-value]
+    return paused(cursor, box, 0, k)

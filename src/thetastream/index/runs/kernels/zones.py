@@ -1,7 +1,7 @@
 """Zone maps: the least and the greatest key of every block of a run, and probes that skip by them.
 
-A run is sorted by its first key column. Of the other columns each *block* of 64 rows has a zone,
-``[least, most]``, and so has each *superblock* of 64 blocks. A box passes over every block and
+A run is sorted by its first key column. In each other column, every *block* of 64 rows has a zone,
+``[least, most]``, and so does every *superblock* of 64 blocks. A box skips every block and
 superblock whose zone it does not meet:
 
     rows         ················································   64 to a block
@@ -9,9 +9,9 @@ superblock whose zone it does not meet:
     superblocks  [2, 21]                                …
 
 Blocks are cut at multiples of 64 of the arrays a run lies in, so the first and the last may hold
-fewer rows of it. Zones of one column stand in one array, those of blocks first, then those of
-superblocks; both parts are filled up with empty zones to a multiple of 64. So one word of 64 bits
-says which of 64 rows, blocks or superblocks are met. The compiler makes vector code of it:
+fewer rows of it. One array holds the zones of a column, those of blocks first, then those of
+superblocks; both parts are padded with empty zones to a multiple of 64. So one word of 64 bits says
+which of 64 rows, blocks or superblocks are met. The compiler vectorises these tests:
 
     64 rows in one column       6.4 ns         64 zones of one column       11 ns
     64 rows, one by one        42   ns
@@ -22,13 +22,15 @@ Output is bounded and resumed as in ``search``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import lowest_bit, prefetch
-from thetastream.index.runs.kernels.search import lower_bound, rows_inside
+from thetastream.index.runs.kernels.search import any_empty, lower_bound, paused, rows_inside
 
 Router = NDArray[np.int32]
 BLOCK = 64
@@ -41,19 +43,19 @@ _LONG = np.uint64(256)
 
 @inlined
 def block_zones(rows: int) -> int:
-    """How many zones of blocks arrays of ``rows`` have, filled up."""
+    """How many block zones arrays of ``rows`` have, with padding."""
     return (rows + BLOCK * BLOCK - 1) // (BLOCK * BLOCK) * BLOCK
 
 
 def zone_counts(rows: int) -> tuple[int, int]:
-    """How many zones of blocks and of superblocks arrays of ``rows`` have, both filled up."""
+    """How many zones of blocks and of superblocks arrays of ``rows`` have, with padding."""
     supers = -(-rows // BLOCK**2)
     return supers * BLOCK, -(-supers // BLOCK) * BLOCK
 
 
 @kernel("void(i8[:,::1], i8, i8, i8[:,::1], i8[:,::1])")
 def build_zones(keys: Array, start: int, stop: int, least: Array, most: Array) -> None:
-    """Fill the zones of the rows ``[start, stop)``; those of column ``c`` are row ``c - 1``."""
+    """Fill the zones of the rows ``[start, stop)``; row ``c - 1`` holds those of column ``c``."""
     blocks = block_zones(keys.shape[1])
     for c in range(least.shape[0]):
         column, low, high = keys[c + 1], least[c], most[c]
@@ -79,7 +81,7 @@ def extremes(lows: Array, highs: Array) -> tuple[int, int]:
 
 @inlined
 def part(first: np.uint64, last: np.uint64, base: np.uint64) -> np.uint64:
-    """The bits ``i`` of a word for which ``base + i`` lies in ``[first, last]``; some do."""
+    """The bits ``i`` of a word for which ``base + i`` lies in ``[first, last]``; at least one."""
     bits = _ALL
     if first > base:
         bits <<= first - base
@@ -91,9 +93,9 @@ def part(first: np.uint64, last: np.uint64, base: np.uint64) -> np.uint64:
 @inlined
 def met(least: Array, most: Array, at: np.uint64, lows: Array, highs: Array, box: np.uint64,
         wanted: np.uint64) -> np.uint64:  # fmt: skip
-    """Which of the 64 zones from ``at`` on the box meets in all columns, of those wanted.
+    """Which of the wanted ones among the 64 zones from ``at`` on the box meets in all columns.
 
-    Of an interval that is open on one side only the other edge is compared: 6 ns instead of 11.
+    Compares only the closed edge of an interval that is open on one side: 6 ns instead of 11.
     """
     for c in range(least.shape[0]):
         low, high = lows[c + 1, box], highs[c + 1, box]
@@ -140,17 +142,8 @@ def slots(
 
 
 @inlined
-def any_empty(lows: Array, highs: Array, box: np.uint64) -> bool:
-    """Whether a box holds nothing, as one of its intervals is empty."""
-    empty = False
-    for c in range(lows.shape[0]):
-        empty |= lows[c, box] > highs[c, box]
-    return empty
-
-
-@inlined
 def ask_for(column: Array, start: np.uint64, stop: np.uint64) -> None:
-    """Have some rows loaded."""
+    """Prefetch rows."""
     for line in range(start >> _THREE, (stop + _SEVEN) >> _THREE):
         prefetch(column, np.uint64(line) << _THREE)
 
@@ -160,10 +153,10 @@ def note(
     keys: Array, ids: Array, own: np.uint64, start: np.uint64, stop: np.uint64,
     inner: np.uint64, until: np.uint64, apart: bool, noted: Array, count: np.uint64,
 ) -> None:  # fmt: skip
-    """Take note of rows to be read for a box; ask for them, if they lie apart from the last ones.
+    """Note rows to read for a box, and prefetch them if they do not follow the last ones.
 
-    (Of neighbours the processor has already thought.) If some lie outside ``[inner, until)`` all
-    have to be tested in the first column, too: 128 is added to their number.
+    (The processor already prefetches neighbours.) If some lie outside ``[inner, until)``, all must
+    be tested in the first column, too: this is marked by adding 128 to their number.
     """
     edge = start < inner or stop > until
     noted[count] = np.int64(own)
@@ -182,16 +175,15 @@ def find_pieces(
     keys: Array, ids: Array, first: int, end: int, low: int, shift: int, router: Router,
     least: Array, most: Array, lows: Array, highs: Array, walk: Array, noted: Array,
 ) -> np.uint64:  # fmt: skip
-    """Note what is to be read, from ``walk`` on: boxes, and for each up to 64 rows at some place.
+    """Note what to read, from ``walk`` on: pieces of up to 64 rows for a box; returns how many.
 
-    Gives how many pieces there are. The range of the first column is found up to the slots of its
-    edges.
+    The range of the first column is found up to the slots of its edges.
     """
     sorted_keys, shifted = keys[0][first:end], np.uint64(first)
     blocks, count = np.uint64(block_zones(keys.shape[1])), np.uint64(0)
     resumed = np.uint64(walk[1])
-    for asked in range(np.uint64(walk[0]), np.uint64(lows.shape[1])):
-        own = np.uint64(asked)
+    for box in range(np.uint64(walk[0]), np.uint64(lows.shape[1])):
+        own = np.uint64(box)
         if any_empty(lows, highs, own):
             continue
         start, inner, until, stop = slots(
@@ -241,29 +233,16 @@ def find_pieces(
 @kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1],"
         " i8[:,::1], i8[:,::1], i8, i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
 def probe_zones(
-    keys: Array,
-    ids: Array,
-    first: int,
-    end: int,
-    low: int,
-    shift: int,
-    router: Router,
-    least: Array,
-    most: Array,
-    lows: Array,
-    highs: Array,
-    before: int,
-    cursor: Array,
-    filled: int,
-    positions: Array,
-    rows: Array,
-) -> int:
-    """Append ``(box, id)`` of all rows inside each box; gives the new fill.
+    keys: Array, ids: Array, first: int, end: int, low: int, shift: int, router: Router,
+    least: Array, most: Array, lows: Array, highs: Array, before: int, cursor: Array, filled: int,
+    positions: Array, rows: Array,
+) -> Any:  # fmt: skip
+    """Append ``(box, id)`` of all rows inside each box; returns the new fill.
 
-    The run is the rows ``[first, end)`` of its arrays; router places count from ``first``. Rows
-    with an id below ``before`` have expired and are passed over. What is to be read is found for
-    several boxes and asked for, then read, so that cache misses overlap; it is noted in ``cursor``
-    behind the place where to go on.
+    The run is the rows ``[first, end)`` of its arrays; router places count from ``first``. Skips
+    expired rows: those with an id below ``before``. The kernel first finds and prefetches the rows
+    to read for several boxes, then reads them, so that cache misses overlap. ``cursor`` holds the
+    resume point, then the list of rows to read.
     """
     room, k = np.uint64(positions.size), np.uint64(filled)
     walk, noted = cursor[2:4], cursor[4:]
@@ -285,13 +264,9 @@ def probe_zones(
             while hits != 0:
                 place = at + lowest_bit(hits)
                 if k == room:
-                    cursor[0] = np.int64(own)
-                    cursor[1] = np.int64(place)
-                    return np.int64(k)  # type: ignore[return-value]
+                    return paused(cursor, own, place, k)
                 hits &= hits - _ONE
                 positions[k] = own
                 rows[k] = ids[place]
                 k += np.uint64(ids[place] >= before)
-    cursor[0] = lows.shape[1]
-    cursor[1] = -1
-    return np.int64(k)  # type: ignore[return-value]
+    return paused(cursor, lows.shape[1], -1, k)

@@ -7,21 +7,24 @@ paper's Section III-E assumes descending ones).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.runs.kernels.ranges import rebound
+from thetastream.index.runs.kernels.search import paused
 from thetastream.index.subwindows.kernels.llat import N, V
 
 
 @kernel((V, V, N, V, V))
 def merge_in_place(keys: Array, ids: Array, size: int, new_keys: Array, new_ids: Array) -> int:
-    """Merge sorted rows into the first ``size`` places; gives the new size. Old rows go first.
+    """Merge sorted rows into the first ``size`` places; returns the new size. Old rows go first.
 
-    From the back, so nothing is overwritten before it was moved, and what lies before the least new
-    key stays where it is. Between two new rows the old ones move as a block.
+    Works from the back, so nothing is overwritten before it has moved, and rows before the least
+    new key stay in place. Between two new rows the old ones move as a block.
     """
     i, k = size, size + new_keys.size
     for j in range(new_keys.size - 1, -1, -1):
@@ -55,7 +58,7 @@ def co_rank(old: Array, size: int, new: Array, place: int) -> int:
     low, high = max(0, place - new.size), min(place, size)
     while low < high:
         middle = (low + high) >> 1
-        # The old row ``middle`` is among them when it goes before the new row it competes with.
+        # The old row ``middle`` is among them if it goes before the new row it is compared with.
         if old[np.uint64(middle)] <= new[np.uint64(place - middle - 1)]:
             low = middle + 1
         else:
@@ -68,10 +71,9 @@ def merge_piece(
     old_keys: Array, old_ids: Array, size: int, new_keys: Array, new_ids: Array,
     keys: Array, ids: Array, start: int, stop: int,
 ) -> int:  # fmt: skip
-    """Fill places ``[start, stop)`` of the merged array: what one of several threads does.
+    """Fill places ``[start, stop)`` of the merged array: the share of one of several threads.
 
-    Pieces have equal sizes (Section III-G3); where a piece begins in either input is found by
-    halving.
+    Pieces have equal sizes (Section III-G3); a binary search finds where one begins in each input.
     """
     i = co_rank(old_keys, size, new_keys, start)
     j, k = start - i, start
@@ -99,10 +101,10 @@ def merge_piece(
 def expand(
     starts: Array, stops: Array, ids: Array, before: int, after: int, cursor: Array, filled: int,
     positions: Array, rows: Array,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """Append ``(box, id)`` of the rows in each range with an id in ``[before, after)``.
 
-    Full arrays end the call with ``cursor`` (box, place or -1) where to go on.
+    Full arrays end the call with ``cursor`` (box, place or -1) where to continue.
     """
     lowest, ids_span = np.uint64(before), np.uint64(after) - np.uint64(before)
     k, room = np.uint64(filled), np.uint64(positions.size)
@@ -117,9 +119,7 @@ def expand(
             cursor[1] = -1
         while at < stop:
             if k == room:
-                cursor[0] = box
-                cursor[1] = np.int64(at)
-                return np.int64(k)  # type: ignore[return-value]
+                return paused(cursor, box, at, k)
             end = min(stop, at + (room - k))
             for i in range(at, end):
                 row = ids[i]
@@ -128,5 +128,4 @@ def expand(
                 k += np.uint64(np.uint64(row) - lowest < ids_span)
             at = end
         box += 1
-    cursor[0] = box
-    return np.int64(k)  # type: ignore[return-value]
+    return paused(cursor, box, -1, k)

@@ -1,7 +1,7 @@
 """The Linked List Adaptive Table (LLAT): rows by partition, in entries of equal length.
 
-PanJoin, Section III-B2. An entry holds rows of one partition in the order of their insertion; a
-partition that outgrows its entry goes on in another one, taken from the unused end of the table.
+PanJoin, Section III-B2. An entry holds rows of one partition in order of insertion; a partition
+that outgrows its entry continues in another one, taken from the unused end of the table.
 
     entry   0      1      2      3    │   4      5      6      7      facts[USED] = 6 (PtrG)
            a a    b b b   ·     d d   │  b b     b      ·      ·
@@ -12,8 +12,8 @@ Departures from the paper: a further entry is taken when a row needs it, not whe
 ``lasts`` names the last entry of a partition, so that an insert need not walk along the list; there
 is no *Tail*, as rows leave with their whole subwindow (Section III-G1).
 
-The rows of a partition are not sorted: a box is answered by reading all of them. Keys are tested in
-blocks without a branch (vector code), and only a block with a hit is looked at row by row.
+The rows of a partition are not sorted, so a box reads all of them. Keys are tested in blocks
+without a branch (vector code); only a block with a hit is read row by row.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from thetastream._jit.compiling import NUMBER, inlined, kernel, named, vector
 from thetastream._jit.intrinsics import prefetch
 
 BLOCK = 32
-_FAR = 256  # keys that are asked for ahead
-_FEW = 4  # hits of a block up to which it is looked at row by row
+_FAR = 256  # keys prefetched at most
+_FEW = 4  # hits of a block up to which it is read row by row
 # Facts: rows of an entry, entries in use, entries there are, rows stored.
 WIDTH, USED, TAKEN, ROWS, FACTS = 0, 1, 2, 3, 4
 
@@ -36,10 +36,10 @@ WIDTH, USED, TAKEN, ROWS, FACTS = 0, 1, 2, 3, 4
 class Llat(NamedTuple):
     """The table. Entry ``e`` has the places ``[e · width, e · width + sizes[e])``."""
 
-    keys: Array  # with a block of places more than there are rows, to be read but not used
+    keys: Array  # padded by a block of places that may be read but are not used
     ids: Array
     sizes: Array
-    nexts: Array  # the entry that goes on with the same partition, -1 for none
+    nexts: Array  # the entry that continues the partition, -1 for none
     lasts: Array  # by the first entry of a partition: its last one
     facts: Array
 
@@ -61,13 +61,13 @@ def take_entry(t: Llat) -> int:
 
 @inlined
 def room_for(t: Llat, entries: int) -> bool:
-    """Whether so many entries are unused."""
+    """Whether at least ``entries`` entries are unused."""
     return t.facts[USED] + entries <= t.facts[TAKEN]
 
 
 @inlined
 def append(t: Llat, part: int, key: int, row: int) -> None:
-    """Put a row behind the others of its partition; a full entry needs an unused one."""
+    """Append a row to its partition; if its entry is full, an unused one must exist."""
     entry = t.lasts[np.uint64(part)]
     size = t.sizes[np.uint64(entry)]
     if size == t.facts[WIDTH]:
@@ -83,7 +83,7 @@ def append(t: Llat, part: int, key: int, row: int) -> None:
 
 @inlined
 def ask_for(t: Llat, part: int) -> None:
-    """Ask the processor for the place of the next row of a partition."""
+    """Prefetch the place of the next row of a partition."""
     entry = t.lasts[np.uint64(part)]
     place = np.uint64(entry * t.facts[WIDTH] + t.sizes[np.uint64(entry)])
     prefetch(t.keys, place)
@@ -92,7 +92,7 @@ def ask_for(t: Llat, part: int) -> None:
 
 @inlined
 def ask_for_all(t: Llat, part: int) -> None:
-    """Ask the processor for the keys of a partition's first entry, up to a limit."""
+    """Prefetch the keys of a partition's first entry, up to a limit."""
     first = part * t.facts[WIDTH]
     for line in range(0, min(t.sizes[np.uint64(part)], _FAR), 8):
         prefetch(t.keys, np.uint64(first + line))
@@ -115,8 +115,8 @@ def read_part(
 ) -> int:  # fmt: skip
     """Append the rows of a partition inside ``[low, high]`` with an id in ``[before, after)``.
 
-    ``cursor[1]`` is the entry, ``cursor[2]`` the place in it, where to start. Gives the new fill;
-    when the arrays are full the cursor says where to go on, otherwise ``cursor[1]`` is -1.
+    Starts at entry ``cursor[1]``, place ``cursor[2]`` in it. Returns the new fill. When the arrays
+    are full, the cursor points to where to continue; otherwise ``cursor[1]`` is -1.
     """
     base, span = np.uint64(low), np.uint64(high) - np.uint64(low)
     lowest, ids_span = np.uint64(before), np.uint64(after) - np.uint64(before)
@@ -126,7 +126,7 @@ def read_part(
     while entry >= 0:
         stop = np.uint64(entry * width + t.sizes[np.uint64(entry)])
         while at < stop:
-            # Of a last block, what lies behind the rows may count as hits, but none is overlooked.
+            # What lies behind the rows of a last block may count as hits, but no row is missed.
             block, hits = min(at + np.uint64(BLOCK), stop), count_inside(t.keys, at, low, span)
             if hits == 0:
                 at = block
@@ -140,7 +140,7 @@ def read_part(
                     k += np.uint64(good & (np.uint64(row) - lowest < ids_span))
                 at = block
             while at < block:
-                # The id of a row is read only when its key is inside: it lies in another line.
+                # Read an id only if its key is inside: it is in another cache line.
                 if np.uint64(t.keys[at]) - base <= span:
                     row = t.ids[at]
                     if np.uint64(row) - lowest < ids_span:
@@ -193,7 +193,7 @@ def count_outside(t: Llat, low: int, high: int) -> int:
 
 @kernel((LLAT, V, V))
 def dump_table(t: Llat, keys: Array, ids: Array) -> int:
-    """Write all rows, entry by entry; gives how many."""
+    """Write all rows, entry by entry; returns their number."""
     k, width = 0, t.facts[WIDTH]
     for entry in range(t.facts[USED]):
         for i in range(entry * width, entry * width + t.sizes[entry]):

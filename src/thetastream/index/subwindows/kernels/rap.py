@@ -3,8 +3,8 @@
 PanJoin, Sections III-B and III-E. Partition ``i`` holds the keys in ``[s[i - 1], s[i])`` of the
 ascending splitters ``s``; the first and the last partition are open to their side.
 
-Rows and boxes are taken in blocks: first all partitions of a block are found and asked for, then
-they are read or written. So the cache misses of a block overlap.
+Rows and boxes are processed in blocks: the loops first find and prefetch all partitions of a block,
+then read or write them. So the cache misses of a block overlap.
 """
 
 from __future__ import annotations
@@ -28,16 +28,6 @@ from thetastream.index.subwindows.kernels.llat import (
 )
 
 FEW = 16
-
-
-@kernel((V, V, V))
-def find_parts(splitters: Array, keys: Array, parts: Array) -> int:
-    """The partition of each key."""
-    at = 0
-    for i in range(keys.size):
-        at = rebound(splitters, splitters.size, at, keys[i])
-        parts[i] = at
-    return keys.size
 
 
 @kernel((LLAT, V, V, V, V))
@@ -66,7 +56,7 @@ def probe_rows(
 ) -> int:  # fmt: skip
     """Append ``(box, id)`` of the rows inside each box with an id in ``[before, after)``.
 
-    Full arrays end the call with ``cursor`` (box, entry or -1, place, partition) where to go on.
+    Full arrays end the call with ``cursor`` (box, entry or -1, place, partition) where to continue.
     """
     size, at = splitters.size, 0
     while cursor[0] < lows.size:
@@ -106,7 +96,7 @@ def probe_rows(
 
 @kernel((V, V, V, V))
 def adjust(counts: Array, lows: Array, highs: Array, splitters: Array) -> int:
-    """New splitters from the histograms of a subwindow (Algorithm 1); gives how many rows it had.
+    """New splitters from the histograms of a subwindow (Algorithm 1); returns its number of rows.
 
     Splitter ``j`` is where the prefix sum of counts reaches ``bal = j · N / P``: inside partition
     ``i``, at ``low + (bal - sum before i) / count · (high - low)``. Errata: the listing leaves out

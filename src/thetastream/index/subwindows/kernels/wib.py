@@ -1,23 +1,17 @@
 """Loops of the WiB⁺-Tree: wide unsorted leaves in an LLAT under a small B⁺-tree of their bounds.
 
-PanJoin, Section III-C. The inner nodes are a B⁺-tree of ``kernels/forest``, whose rows are
-``(upper bound, leaf)``: a leaf holds the keys above the bound before it, up to its own. The last
-bound is the largest integer. A leaf is named by its first entry in the LLAT.
+PanJoin, Section III-C; ``wib_tree`` has a picture. The bounds are in a B⁺-tree of ``forest``, whose
+rows are ``(upper bound, leaf)``: a leaf holds the keys above the bound before it, up to its own.
+The last bound is the largest integer. A leaf is named by its first entry in the LLAT.
 
-    bounds     [ 21 | 66 | ∞ ]              sorted, small, in the cache
-                 │    │     └──► 93 71 80
-                 │    └──► 40 66 41 50 44
-                 └──► 9 3 21 5 14           wide, in the order of arrival
-
-A row is appended to its leaf. A full leaf is cut in two about its median. The paper sorts it for
-that; here it is only *selected* (quickselect, O(width) instead of O(width log width)), as leaves
-are not sorted afterwards either. All rows of one key stay in one leaf: bounds have no duplicates,
-and a leaf of equal keys outgrows its entry and goes on in the next. Bounds are put right at the
-heavy key (one below it, or at it), so that a heavy key is soon alone in its leaf and light keys
+A full leaf is cut in two about its median, which is *selected* (quickselect, O(width)); the paper
+sorts the leaf, in O(width log width). All rows of one key stay in one leaf: bounds have no
+duplicates, and a leaf of equal keys outgrows its entry and continues in the next. A cut next to a
+heavy key goes one below it, or at it, so that a heavy key is soon alone in its leaf and light keys
 next to it never cause more than two uneven cuts.
 
-Like a RaP-Table, rows and boxes are taken in blocks, and each search starts where the one before
-ended: in the same node of bounds, or the next ones, before going down from the root again.
+As in a RaP-Table, rows and boxes are processed in blocks, and each search starts where the one
+before ended: in the same node of bounds, or the next ones, before going down from the root again.
 """
 
 from __future__ import annotations
@@ -54,20 +48,20 @@ from thetastream.index.trees.kernels.forest import (
 )
 
 NO_ENTRIES, NO_NODES = -1, -2
-_NEAR = 4  # nodes of bounds that are walked along before going down from the root
+_NEAR = 4  # nodes of bounds to walk along before going down from the root
 
 
 @kernel((FOREST, LLAT, V))
 def open_tree(f: Forest, t: Llat, path: Array) -> int:
     """Begin with one leaf for all keys."""
-    plant(f, 0, 0)
+    plant(f, 0)
     insert_row(f, 0, MOST, take_entry(t), path)
     return 0
 
 
 @inlined
 def seek(f: Forest, node: int, key: int) -> int:
-    """The node of bounds that has the bound of a key, looked for from ``node`` on."""
+    """The node of bounds that has the bound of a key, searched from ``node`` on (-1: the root)."""
     for _ in range(_NEAR):
         if node < 0:
             break
@@ -76,16 +70,10 @@ def seek(f: Forest, node: int, key: int) -> int:
             return node
         node = f.nexts[np.uint64(node)]
     node = find_leaf(f, 0, key)
-    # Equal separators send to the node before; then the bound is the first of the next.
+    # Equal separators lead to the node before; then the bound is the first of the next.
     if f.keys[np.uint64(node), np.uint64(f.sizes[np.uint64(node)] - 1)] < key:
         node = f.nexts[np.uint64(node)]
     return node
-
-
-@inlined
-def behind(f: Forest, node: int, key: int, last: int) -> int:
-    """Where to begin the search for a key: the node of the key before, unless keys descend."""
-    return node if key >= last else -1
 
 
 @inlined
@@ -156,7 +144,7 @@ def divide(keys: Array, ids: Array, start: int, stop: int, bound: int) -> None:
 
 @inlined
 def split(f: Forest, t: Llat, leaf: int, key: int, is_sorted: int, path: Array) -> None:
-    """Cut a full leaf that is to take ``key`` in two; or lengthen it when all is one key.
+    """Cut a full leaf that is to take ``key`` in two; add a leaf beside it if it has only one key.
 
     The left part stays, so only what is right of the cut moves.
     """
@@ -228,9 +216,9 @@ def insert_rows(
     f: Forest, t: Llat, keys: Array, ids: Array, start: int, is_sorted: int, path: Array,
     scratch: Array,
 ) -> int:  # fmt: skip
-    """Insert rows from ``start`` on; gives their number, or how many are in when room ran out.
+    """Insert rows from ``start`` on; returns their number, or how many are in when room ran out.
 
-    ``path[-1]`` then says of what: NO_ENTRIES or NO_NODES. Otherwise it is 0.
+    ``path[-1]`` is then NO_ENTRIES or NO_NODES, otherwise 0.
     """
     path[path.size - 1] = 0
     node, last = -1, MOST
@@ -238,7 +226,7 @@ def insert_rows(
         count = min(BLOCK, keys.size - start)
         for i in range(count):
             key = keys[np.uint64(start + i)]
-            node = seek(f, behind(f, node, key, last), key)
+            node = seek(f, node if key >= last else -1, key)
             last = key
             leaf = f.ids[np.uint64(node), np.uint64(count_below(f.keys, node, key))]
             scratch[np.uint64(i)] = leaf
@@ -283,7 +271,8 @@ def probe_rows(
 ) -> int:  # fmt: skip
     """Append ``(box, id)`` of the rows inside each box with an id in ``[before, after)``.
 
-    Full arrays end the call with ``cursor`` (box, entry or -1, place, node, slot) where to go on.
+    Full arrays end the call with ``cursor`` (box, entry or -1, place, node, slot) where to
+    continue.
     """
     node, last = -1, MOST
     while cursor[0] < lows.size:
@@ -291,7 +280,7 @@ def probe_rows(
         count = min(FEW, lows.size - start)
         for i in range(count):
             low = lows[np.uint64(start + i)]
-            node = seek(f, behind(f, node, low, last), low)
+            node = seek(f, node if low >= last else -1, low)
             last = low
             slot = count_below(f.keys, node, low)
             scratch[np.uint64(2 * i)] = node

@@ -1,13 +1,13 @@
 """An OpenCL device: finding one, moving arrays, starting units.
 
-Any device with a driver will do. ``pip install 'thetastream[opencl]'`` brings PoCL on Linux, which
-runs kernels on the processor's own cores. One that is named, by ``device=`` or by the environment
-variable ``THETASTREAM_OPENCL``, is looked for by part of its name or its platform's; else an
+Any device with a driver will do. ``pip install 'thetastream[opencl]'`` installs PoCL on Linux,
+which runs kernels on the processor's own cores. ``device=`` or the environment variable
+``THETASTREAM_OPENCL`` selects a device by part of its name or its platform's; otherwise an
 accelerator is preferred to a graphics card, and that to a processor.
 
-The program is built once per process and device. PoCL keeps what it has built on disk. A process
-that was forked from one with an open device cannot use it: drivers have threads, which are not
-copied. It is told so, instead of waiting for ever.
+The program is built once per process and device; PoCL caches its builds on disk. A process that was
+forked from one with an open device cannot use it, as a fork does not copy the driver's threads. It
+gets an error instead of waiting forever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from thetastream.errors import RegistryError, StateError
 
 VARIABLE = "THETASTREAM_OPENCL"
 _KERNELS = ("merger", "indexer", "partitioner", "prober")
-_GRAIN = 1024  # a unit has at least so much to do
+_GRAIN = 1024  # least work of a unit
 _NO_CACHE = "PYOPENCL_NO_CACHE"  # read when pyopencl is imported
 _POCL = "Portable Computing Language"
 
@@ -51,7 +51,7 @@ class OpenclDevice:
         self._queue = cl.CommandQueue(self._context)
         source = resources.files(__package__).joinpath("kernels.cl").read_text(encoding="utf-8")
         with warnings.catch_warnings():
-            # Some compilers always have something to say; what they refuse is an error.
+            # Some compilers always warn; what they refuse is an error.
             warnings.simplefilter("ignore", cl.CompilerWarning)
             program = cl.Program(self._context, source).build()
         self._kernels = {name: cl.Kernel(program, name) for name in _KERNELS}
@@ -59,17 +59,17 @@ class OpenclDevice:
     def put(self, array: Array) -> Any:
         """A buffer with a copy of an array that is not empty."""
         flags = self._cl.mem_flags
-        held = np.ascontiguousarray(array, dtype=np.int64)
-        return self._cl.Buffer(self._context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=held)
+        rows = np.ascontiguousarray(array, dtype=np.int64)
+        return self._cl.Buffer(self._context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=rows)
 
     def room(self, size: int) -> Any:
         """A buffer for ``size`` numbers, not yet written."""
         return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, 8 * size)
 
     def get(self, buffer: Any, *shape: int) -> Array:
-        """What a buffer holds, when all that was started before is done. Do not write to it.
+        """Wait for all kernels started before, then return a buffer's contents. Do not write to it.
 
-        No copy where the device shares the host's memory. The buffer lives as long as the array.
+        No copy if the device shares the host's memory. The buffer lives as long as the array.
         """
         flags, order = self._cl.map_flags.READ, "C"
         self.check()
@@ -88,7 +88,7 @@ class OpenclDevice:
             )
 
     def wait(self) -> None:
-        """Until all that was started is done."""
+        """Wait until all kernels are done."""
         self._queue.finish()
 
     def start(self, kernel: str, work: int, *arguments: Any, units: int = 0) -> None:
@@ -99,13 +99,11 @@ class OpenclDevice:
         units = units or max(1, min(self.units, work // _GRAIN))
         groups = -(-units // self.group)
         self.check()
-        held = self._kernels[kernel]
+        program, size = self._kernels[kernel], (groups * self.group,)
         with self._lock:
             for at, argument in enumerate(arguments):
-                held.set_arg(at, np.int64(argument) if isinstance(argument, int) else argument)
-            self._cl.enqueue_nd_range_kernel(
-                self._queue, held, (groups * self.group,), (self.group,)
-            )
+                program.set_arg(at, np.int64(argument) if isinstance(argument, int) else argument)
+            self._cl.enqueue_nd_range_kernel(self._queue, program, size, (self.group,))
 
 
 def find(name: str = "") -> OpenclDevice:
@@ -136,9 +134,9 @@ def _open(name: str) -> OpenclDevice:
 def _pyopencl() -> Any:
     """The package, without its caches on disk, which fail or warn where they cannot be written.
 
-    They save little here, as drivers have their own. Whoever imports it first decides about them.
+    They save little here, as drivers have their own. The first import decides about them.
     """
-    asked = _NO_CACHE in os.environ
+    preset = _NO_CACHE in os.environ
     os.environ.setdefault(_NO_CACHE, "1")
     try:
         import pyopencl
@@ -148,7 +146,7 @@ def _pyopencl() -> Any:
             "with: pip install 'thetastream[opencl]'"
         ) from error
     finally:
-        if not asked:
+        if not preset:
             del os.environ[_NO_CACHE]
     return pyopencl
 
@@ -157,17 +155,17 @@ def _choose(cl: Any, name: str) -> tuple[Any, Any]:
     """Platform and device."""
     kinds = cl.device_type
     rank = {kinds.ACCELERATOR: 0, kinds.GPU: 1}
-    found = sorted(_devices(cl), key=lambda held: rank.get(held[1].type, 2))
-    if not found:
+    devices = sorted(_devices(cl), key=lambda pair: rank.get(pair[1].type, 2))
+    if not devices:
         raise RegistryError(
             "no OpenCL device was found; install the driver of yours, or PoCL, which runs on the "
             "processor: pip install 'thetastream[opencl]'. If PoCL is installed, it has no folder "
             "to write its kernels to: name one in POCL_CACHE_DIR"
         )
-    for platform, device in found:
+    for platform, device in devices:
         if name.lower() in f"{platform.name} {device.name}".lower():
             return platform, device
-    listed = ", ".join(f"{device.name.strip()!r} of {held.name!r}" for held, device in found)
+    listed = ", ".join(f"{device.name.strip()!r} of {owner.name!r}" for owner, device in devices)
     raise RegistryError(
         f"no OpenCL device has {name!r} in its name or its platform's; there are {listed}. Name "
         f"one of them with device= or {VARIABLE}, or none to take the first"
@@ -179,10 +177,10 @@ def _devices(cl: Any) -> list[tuple[Any, Any]]:
         platforms = cl.get_platforms()
     except cl.LogicError:  # there is none
         return []
-    found = []
+    devices = []
     for platform in platforms:
         try:
-            found += [(platform, device) for device in platform.get_devices()]
+            devices += [(platform, device) for device in platform.get_devices()]
         except cl.RuntimeError:  # a driver without a device
             continue
-    return found
+    return devices

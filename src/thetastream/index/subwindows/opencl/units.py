@@ -5,12 +5,12 @@
     index array         3         │ 9         │ 15          the first key of each partition
 
     mergers       a batch and the main array, both sorted, become a new main array; each merger
-                  writes one piece of it, whose beginning it finds by itself (co-ranking)
+                  writes one piece of it, and finds its beginning by co-ranking
     indexer       samples the index array
     partitioners  find the partition of each bound by searching the index array
     probers       find the place of each bound within its partition: ⟨start, end⟩ of each box
 
-A main array is never changed once it is made, so a reader may keep it. Cost of a merge of ``b``
+A main array never changes, so a reader may keep it. Cost of a merge of ``b``
 rows into ``m``: O(m + b), shared by the units; of a bound: O(log) of the partitions and of a
 partition's rows, less when bounds ascend, as a search begins where the last one ended.
 
@@ -57,27 +57,27 @@ class MainArray:
         device, fresh = self._device, rows.shape[1]
         size = self.size + fresh
         into = device.room(self.lines * size)
-        given = (self._rows, self.size, device.put(rows), fresh, self.lines)
-        device.start("merger", size, *given, into, units=units)
+        runs = (self._rows, self.size, device.put(rows), fresh, self.lines)
+        device.start("merger", size, *runs, into, units=units)
         return MainArray(device, into, (self.lines, size), partitions)
 
     def targets(self, lows: Any, highs: Any, boxes: int, units: int = 0) -> Any:
         """A buffer with the partition of each lower, then of each upper bound."""
-        found = self._device.room(2 * boxes)
-        given = (self._index, self.partitions, lows, highs, boxes)
-        self._device.start("partitioner", 2 * boxes, *given, found, units=units)
-        return found
+        targets = self._device.room(2 * boxes)
+        index = (self._index, self.partitions, lows, highs, boxes)
+        self._device.start("partitioner", 2 * boxes, *index, targets, units=units)
+        return targets
 
     def places(self, lows: Any, highs: Any, boxes: int, units: int = 0) -> Any:
         """A buffer with where the rows of each box begin, then where they end.
 
         ``lows`` and ``highs`` are buffers of one inclusive bound per box, at least one.
         """
-        found = self._device.room(2 * boxes)
+        places = self._device.room(2 * boxes)
         targets = self.targets(lows, highs, boxes, units)
-        given = (self._rows, self.size, self.width, lows, highs, boxes, targets)
-        self._device.start("prober", 2 * boxes, *given, found, units=units)
-        return found
+        rows = (self._rows, self.size, self.width, lows, highs, boxes, targets)
+        self._device.start("prober", 2 * boxes, *rows, places, units=units)
+        return places
 
     @cached_property
     def rows(self) -> Array:

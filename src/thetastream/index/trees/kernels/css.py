@@ -1,15 +1,12 @@
 """Immutable B⁺-trees in breadth-first order: a sorted run and a directory above it.
 
-    directory   level 0                 [ 40 | ∞ ]               a node is ``fanout`` separators:
-                level 1       [ 14 | ∞ ]          [ 71 | ∞ ]     the largest key below each child
-    run         3 5 6 9 14 │ 15 15 21 40 │ 41 50 66 71 │ 80 93   leaves of ``leaf`` rows
-
+A node is ``fanout`` separators: the largest key below each child (``css_tree`` has a picture).
 Child ``j`` of node ``i`` is node ``i · fanout + j`` of the next level, so no references are stored
 (PIM-Tree, Section 3.1 and Appendix A.3; Rao and Ross, CSS-Trees, VLDB 1999). Algorithm 3 fills the
 directory leaf by leaf; here every separator is read straight from the run, as the rows below node
 ``i`` of a level are a known interval. Counts round up, and levels are counted from below (errata).
 
-Several runs lie in one pool, each in a region of its own: ``runs`` holds a row of facts per run.
+Several runs share a pool, each in its own region: ``facts`` holds a row per run.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import inlined
 from thetastream.index.trees.kernels.forest import LINE
 
-# A row of ``runs``: where its rows lie, how many, how many fit; where its directory begins; its
-# levels, and per level the first slot (from the directory's beginning), the nodes, and the leaves
-# below a node.
+# A row of ``facts``: where the rows of a run lie, how many, how many fit; where its directory
+# begins; its levels, and per level the first slot (from the directory's beginning), the nodes, and
+# the leaves below a node.
 START, COUNT, ROOM, DIRECTORY, LEVELS = 0, 1, 2, 3, 4
 _DEEPEST = 40
 OFFSETS, NODES, SPAN = 5, 5 + _DEEPEST + 1, 5 + 2 * (_DEEPEST + 1)
@@ -47,7 +44,7 @@ def stride_of(fanout: int) -> int:
 
 
 def room_of(rows: int, leaf: int) -> int:
-    """Places that a run of ``rows`` takes: its last leaf is filled up, and a line follows."""
+    """Places that a run of ``rows`` takes: its last leaf is padded, and a line follows."""
     return -(-max(rows, 1) // leaf) * leaf + LINE
 
 
@@ -71,7 +68,7 @@ def count_in(array: Array, start: int, size: int, key: int) -> int:
 
 @inlined
 def build(r: Runs, run: int) -> None:
-    """Make the directory of a run whose rows are in place. O(rows / leaf)."""
+    """Build the directory of a run whose rows are in place. O(rows / leaf)."""
     fanout, leaf, stride = r.shape[0], r.shape[1], r.shape[2]
     at = run * RUN_SIZE
     start, count, base = r.facts[at + START], r.facts[at + COUNT], r.facts[at + DIRECTORY]
@@ -103,30 +100,28 @@ def build(r: Runs, run: int) -> None:
 
 
 @inlined
-def descend(r: Runs, run: int, key: int, depth: int) -> int:
-    """The node at ``depth`` whose rows are the first that may be at least ``key``."""
+def go_down(r: Runs, at: int, key: int, node: int, level: int, depth: int) -> int:
+    """From a node of ``level`` to that at ``depth`` for a key; ``at`` is the run's row of facts."""
     fanout, stride = r.shape[0], r.shape[2]
-    at = run * RUN_SIZE
     base = r.facts[at + DIRECTORY]
-    node = 0
-    for level in range(depth):
-        slot = base + r.facts[at + OFFSETS + level] + node * stride
+    for below in range(level, depth):
+        slot = base + r.facts[at + OFFSETS + below] + node * stride
         node = node * fanout + count_in(r.directory, slot, stride, key)
     return node
 
 
 @inlined
+def descend(r: Runs, run: int, key: int, depth: int) -> int:
+    """The node at ``depth`` whose rows are the first that may be at least ``key``."""
+    return go_down(r, run * RUN_SIZE, key, 0, 0, depth)
+
+
+@inlined
 def find_row(r: Runs, run: int, key: int, node: int, depth: int) -> int:
-    """Position in the pool of the first row of at least ``key``, from a node found before."""
-    fanout, leaf, stride = r.shape[0], r.shape[1], r.shape[2]
-    at = run * RUN_SIZE
-    base = r.facts[at + DIRECTORY]
-    for level in range(depth, r.facts[at + LEVELS]):
-        slot = base + r.facts[at + OFFSETS + level] + node * stride
-        node = node * fanout + count_in(r.directory, slot, stride, key)
-    low = r.facts[at + START] + node * leaf
-    # Whole lines are read, so perhaps some of the next leaf: keys that are not less. Behind the
-    # last row stands the largest integer.
+    """Position in the pool of the first row of at least ``key``, from its node at ``depth``."""
+    at, leaf = run * RUN_SIZE, r.shape[1]
+    low = r.facts[at + START] + leaf * go_down(r, at, key, node, depth, r.facts[at + LEVELS])
+    # Behind the last row stands the largest integer.
     return low + count_in(r.keys, low, leaf, key)
 
 

@@ -1,17 +1,16 @@
 """B⁺-trees in arrays: many trees in one pool of nodes.
 
-A tree is a row of ``trees``: its root, its height and its arena, the part of the pool that it takes
-nodes from. Leaves hold rows as ``(key, id)`` and are chained; inner nodes hold separators and
-children. Several trees may share an arena, then their leaf chains may be linked (PIM-Tree).
+A tree is a row of ``trees``: its root, its height and its arena, the part of the pool that supplies
+its nodes. Leaves hold rows as ``(key, id)`` and are chained; inner nodes hold separators and
+children. Several trees may share an arena, and then link their leaf chains (PIM-Tree).
 
     inner   seps       7 | 15 | ∞ | ∞         children[c] holds keys in [seps[c - 1], seps[c]]
             children   4   9    2   ·         (both ends included, as equal keys may be cut apart)
     leaf    keys       7 7 9 12 ∞ ∞           slots that are not taken hold the largest integer, so
             ids        3 8 5 11 · ·           a search compares all slots: no branch, vector code
 
-Equal keys stand in the order in which they were inserted: a row is put behind its equals. So rows
-that expire in the order of their insertion are always the first of their equals, and deleting one
-costs a descent however many equals there are.
+Equal keys are in order of insertion: a row goes behind its equals. So rows that expire in order of
+insertion are always the first of their equals, and deleting one costs a single descent.
 
 Invariants (``invariants.py``): keys ascend along the leaf chain; separators bound
 their children; all leaves of a tree have the same depth; but for the root, a node of a tree that
@@ -94,10 +93,9 @@ def clear_leaf(f: Forest, leaf: int) -> None:
 @inlined
 def new_leaf(f: Forest, arena: int) -> int:
     """Take a leaf from an arena. Arenas that threads share never free single leaves."""
-    free = f.arenas[arena * ARENA_SIZE + LEAF_FREE]
-    if free >= 0:
-        f.arenas[arena * ARENA_SIZE + LEAF_FREE] = f.nexts[free]
-        leaf = free
+    leaf = f.arenas[arena * ARENA_SIZE + LEAF_FREE]
+    if leaf >= 0:
+        f.arenas[arena * ARENA_SIZE + LEAF_FREE] = f.nexts[leaf]
     else:
         leaf = add(f.arenas, arena * ARENA_SIZE + LEAF_TOP, 1)
     clear_leaf(f, leaf)
@@ -108,10 +106,9 @@ def new_leaf(f: Forest, arena: int) -> int:
 @inlined
 def new_inner(f: Forest, arena: int, rank: int) -> int:
     """Take an inner node from an arena."""
-    free = f.arenas[arena * ARENA_SIZE + INNER_FREE]
-    if free >= 0:
-        f.arenas[arena * ARENA_SIZE + INNER_FREE] = f.children[free, 0]
-        node = free
+    node = f.arenas[arena * ARENA_SIZE + INNER_FREE]
+    if node >= 0:
+        f.arenas[arena * ARENA_SIZE + INNER_FREE] = f.children[node, 0]
     else:
         node = add(f.arenas, arena * ARENA_SIZE + INNER_TOP, 1)
     for i in range(f.seps.shape[1]):
@@ -139,10 +136,9 @@ def free_inner(f: Forest, arena: int, node: int) -> None:
 
 @inlined
 def has_nodes(f: Forest, arena: int, threads: int) -> bool:
-    """Whether an arena has nodes for an insert by each of so many threads, freed ones aside.
+    """Whether an arena has nodes for an insert by each of ``threads`` threads, freed ones aside.
 
-    An insert takes a leaf and an inner node per level and one more at most; the height may just be
-    growing.
+    An insert takes at most a leaf, an inner node per level and one more; the height may be growing.
     """
     at = arena * ARENA_SIZE
     leaves = f.arenas[at + LEAF_END] - f.arenas[at + LEAF_TOP]
@@ -151,17 +147,23 @@ def has_nodes(f: Forest, arena: int, threads: int) -> bool:
 
 
 @inlined
-def plant(f: Forest, tree: int, arena: int) -> None:
-    """Empty an arena and put one tree into it: a single empty leaf."""
+def clear_arena(f: Forest, arena: int, leaves: int) -> None:
+    """Free all nodes of an arena but the first ``leaves`` leaves."""
     at = arena * ARENA_SIZE
-    f.arenas[at + LEAF_TOP] = f.arenas[at + LEAF_FIRST]
+    f.arenas[at + LEAF_TOP] = f.arenas[at + LEAF_FIRST] + leaves
     f.arenas[at + INNER_TOP] = f.arenas[at + INNER_FIRST]
     f.arenas[at + LEAF_FREE] = -1
     f.arenas[at + INNER_FREE] = -1
     f.arenas[at + TALLEST] = 0
+
+
+@inlined
+def plant(f: Forest, tree: int) -> None:
+    """Empty the arena of a tree and make the tree a single empty leaf."""
+    arena = f.trees[tree * TREE_SIZE + ARENA]
+    clear_arena(f, arena, 0)
     f.trees[tree * TREE_SIZE + ROOT] = new_leaf(f, arena)
     f.trees[tree * TREE_SIZE + HEIGHT] = 0
-    f.trees[tree * TREE_SIZE + ARENA] = arena
 
 
 # --- Search --------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ def put_child(f: Forest, node: int, at: int, sep: int, child: int) -> None:
 
 @inlined
 def split_leaf(f: Forest, arena: int, leaf: int, keep: int) -> int:
-    """Move the rows from ``keep`` on to a new leaf behind; gives it."""
+    """Move the rows from ``keep`` on to a new leaf behind; returns that leaf."""
     right = new_leaf(f, arena)
     size = f.sizes[leaf]
     for i in range(keep, size):
@@ -228,7 +230,7 @@ def split_leaf(f: Forest, arena: int, leaf: int, keep: int) -> int:
 
 @inlined
 def split_inner(f: Forest, arena: int, node: int, keep: int) -> tuple[int, int]:
-    """Move the children from ``keep`` on to a new node; gives it and what divides the two."""
+    """Move the children from ``keep`` on to a new node; returns it and the separator."""
     right = new_inner(f, arena, f.ranks[node])
     width = f.widths[node]
     for i in range(keep, width):
@@ -244,8 +246,23 @@ def split_inner(f: Forest, arena: int, node: int, keep: int) -> tuple[int, int]:
 
 
 @inlined
+def new_root(f: Forest, tree: int, left: int, right: int, sep: int, height: int) -> None:
+    """Put two nodes under a new root of a tree, which had ``height``."""
+    at = tree * TREE_SIZE
+    arena = f.trees[at + ARENA]
+    root = new_inner(f, arena, height)
+    f.children[root, 0] = left
+    f.children[root, 1] = right
+    f.seps[root, 0] = sep
+    f.widths[root] = 2
+    f.trees[at + ROOT] = root
+    f.trees[at + HEIGHT] = height + 1
+    f.arenas[arena * ARENA_SIZE + TALLEST] = max(f.arenas[arena * ARENA_SIZE + TALLEST], height + 1)
+
+
+@inlined
 def insert_row(f: Forest, tree: int, key: int, row: int, path: Array) -> None:
-    """Insert behind all equal keys. The arena must have a spare node per level and one more."""
+    """Insert behind all equal keys. The arena must have a free node per level and one more."""
     at = tree * TREE_SIZE
     height, arena = f.trees[at + HEIGHT], f.trees[at + ARENA]
     node, last = f.trees[at + ROOT], True
@@ -260,7 +277,7 @@ def insert_row(f: Forest, tree: int, key: int, row: int, path: Array) -> None:
     if f.sizes[leaf] < slots:
         put_row(f, leaf, place, key, row)
         return
-    # Ascending keys fill leaves: a row at the very end opens a leaf of its own.
+    # Ascending keys fill leaves: a row at the very end starts a new leaf.
     keep = slots if last and place == slots else (slots + 1) // 2
     right = split_leaf(f, arena, leaf, keep)
     if place > keep or place == slots == keep:
@@ -285,22 +302,27 @@ def insert_row(f: Forest, tree: int, key: int, row: int, path: Array) -> None:
             put_child(f, beyond, 0, middle, first)
             middle = sep
         right, sep = beyond, middle
-    root = new_inner(f, arena, height)
-    f.children[root, 0] = f.trees[at + ROOT]
-    f.children[root, 1] = right
-    f.seps[root, 0] = sep
-    f.widths[root] = 2
-    f.trees[at + ROOT] = root
-    f.trees[at + HEIGHT] = height + 1
-    f.arenas[arena * ARENA_SIZE + TALLEST] = max(f.arenas[arena * ARENA_SIZE + TALLEST], height + 1)
+    new_root(f, tree, f.trees[at + ROOT], right, sep, height)
 
 
 # --- Delete --------------------------------------------------------------------------------------
 
 
 @inlined
+def drop_row(f: Forest, leaf: int, place: int) -> int:
+    """Take a row out of a leaf; returns how many are left."""
+    size = f.sizes[leaf] - 1
+    for i in range(place, size):
+        f.keys[leaf, i] = f.keys[leaf, i + 1]
+        f.ids[leaf, i] = f.ids[leaf, i + 1]
+    f.keys[leaf, size] = MOST
+    f.sizes[leaf] = size
+    return size
+
+
+@inlined
 def delete_row(f: Forest, tree: int, key: int, row: int, path: Array) -> bool:
-    """Delete the row with this key and id; whether it was there."""
+    """Delete the row with this key and id; returns whether it was there."""
     at = tree * TREE_SIZE
     height = f.trees[at + HEIGHT]
     node = f.trees[at + ROOT]
@@ -323,14 +345,8 @@ def delete_row(f: Forest, tree: int, key: int, row: int, path: Array) -> bool:
             break
         else:
             place += 1
-    size = f.sizes[leaf] - 1
-    for i in range(place, size):
-        f.keys[leaf, i] = f.keys[leaf, i + 1]
-        f.ids[leaf, i] = f.ids[leaf, i + 1]
-    f.keys[leaf, size] = MOST
-    f.sizes[leaf] = size
-    if height and size < f.shape[0] // 2:
-        mend_leaf(f, tree, leaf, path)
+    if drop_row(f, leaf, place) < f.shape[0] // 2 and height:
+        refill_leaf(f, tree, leaf, path)
     return True
 
 
@@ -364,8 +380,8 @@ def drop_child(f: Forest, node: int, at: int) -> None:
 
 
 @inlined
-def mend_leaf(f: Forest, tree: int, leaf: int, path: Array) -> None:
-    """A leaf is less than half full: join it with a neighbour, or share the rows of both."""
+def refill_leaf(f: Forest, tree: int, leaf: int, path: Array) -> None:
+    """Join a leaf that is less than half full with a neighbour, or share the rows of both."""
     at = tree * TREE_SIZE
     level = f.trees[at + HEIGHT] - 1
     parent, c = path[2 * level], path[2 * level + 1]
@@ -380,7 +396,7 @@ def mend_leaf(f: Forest, tree: int, leaf: int, path: Array) -> None:
         f.nexts[left] = f.nexts[right]
         free_leaf(f, f.trees[at + ARENA], right)
         drop_child(f, parent, c)
-        mend_inner(f, tree, level, path)
+        refill_inner(f, tree, level, path)
         return
     keep = (a + b) // 2
     if a < keep:
@@ -407,8 +423,8 @@ def mend_leaf(f: Forest, tree: int, leaf: int, path: Array) -> None:
 
 
 @inlined
-def mend_inner(f: Forest, tree: int, level: int, path: Array) -> None:
-    """The inner node of a path at ``level`` has lost a child: see that it has enough left."""
+def refill_inner(f: Forest, tree: int, level: int, path: Array) -> None:
+    """Refill the inner node of a path at ``level``, which has lost a child, if it has too few."""
     at = tree * TREE_SIZE
     arena, most = f.trees[at + ARENA], f.shape[1]
     while level > 0:

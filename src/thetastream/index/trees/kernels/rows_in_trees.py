@@ -1,11 +1,11 @@
-"""Batch loops over a ``Store``: insert, delete, probe, merge. What the index classes call."""
+"""Batch loops over a ``Store``, called by the index classes: insert, delete, probe, merge."""
 
 from __future__ import annotations
 
 from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import kernel
 from thetastream.index.trees.kernels.css import COUNT, RUN_SIZE, START, build
-from thetastream.index.trees.kernels.forest import ARENA, TREE_SIZE, first_leaf, plant
+from thetastream.index.trees.kernels.forest import first_leaf, plant
 from thetastream.index.trees.kernels.store import (
     ACTIVE,
     BEFORE,
@@ -44,7 +44,7 @@ from thetastream.index.trees.kernels.store import (
 def insert_rows(st: Store, side: int, keys: Array, ids: Array, cursor: Array, path: Array) -> int:
     """Insert rows from ``cursor[0]`` on.
 
-    Gives DONE when all are in, or when it is time to merge or roll (``YOUNG`` has reached
+    Returns DONE when all are in, or when it is time to merge or roll (``YOUNG`` has reached
     ``LIMIT``; the cursor is then inside), and NO_NODES when nodes are short.
     """
     at = side * SIDE_SIZE
@@ -66,11 +66,11 @@ def insert_rows(st: Store, side: int, keys: Array, ids: Array, cursor: Array, pa
 
 @kernel((STORE, N, V, V, V))
 def delete_rows(st: Store, side: int, keys: Array, ids: Array, path: Array) -> int:
-    """Delete rows one by one; gives how many were there."""
-    found = 0
+    """Delete rows one by one; returns how many were there."""
+    deleted = 0
     for i in range(keys.size):
-        found += remove(st, side, keys[i], ids[i], path)
-    return found
+        deleted += remove(st, side, keys[i], ids[i], path)
+    return deleted
 
 
 @kernel((STORE, N, V, V, V, N, V, V))
@@ -78,17 +78,16 @@ def probe_rows(
     st: Store, side: int, lows: Array, highs: Array, cursor: Array, filled: int,
     positions: Array, rows: Array,
 ) -> int:  # fmt: skip
-    """Append ``(box, id)`` of the live rows inside each interval; gives the new fill.
+    """Append ``(box, id)`` of the live rows inside each interval; returns the new fill.
 
-    Full arrays end the call with ``cursor`` (part, place, slot, box) where to go on.
+    Full arrays end the call with ``cursor`` (part, place, slot, box) where to continue.
     """
     before = st.sides[side * SIDE_SIZE + BEFORE]
-    last = MOST
     while cursor[3] < lows.size:
         box = cursor[3]
         if lows[box] <= highs[box]:
             now = collect(
-                st, side, lows[box], highs[box], before, last, cursor, box, filled,
+                st, side, lows[box], highs[box], before, MOST, cursor, box, filled,
                 positions, rows, False,
             )  # fmt: skip
             if now < 0:
@@ -103,9 +102,9 @@ def probe_rows(
 
 @kernel((STORE, N, V, V))
 def dump_rows(st: Store, side: int, keys: Array, ids: Array) -> int:
-    """Write the live rows of a side, run by run and tree by tree; gives how many.
+    """Write the live rows of a side, run by run and tree by tree; returns their number.
 
-    Only counts when the arrays are empty.
+    With empty arrays, it only counts them.
     """
     at = side * SIDE_SIZE
     before, k, wanted = st.sides[at + BEFORE], 0, keys.size > 0
@@ -118,11 +117,9 @@ def dump_rows(st: Store, side: int, keys: Array, ids: Array) -> int:
                     keys[k] = st.runs.keys[p]
                     ids[k] = st.runs.ids[p]
                 k += 1
-    low, high = st.sides[at + TREES_LOW], st.sides[at + TREES_HIGH]
-    for number in range(low, high):
-        leaf = first_leaf(
-            st.forest, st.sides[at + TREES_FIRST] + number % st.sides[at + TREES_SLOTS]
-        )
+    for number in range(st.sides[at + TREES_LOW], st.sides[at + TREES_HIGH]):
+        tree = st.sides[at + TREES_FIRST] + number % st.sides[at + TREES_SLOTS]
+        leaf = first_leaf(st.forest, tree)
         while leaf >= 0:
             for slot in range(st.forest.sizes[leaf]):
                 if st.forest.ids[leaf, slot] >= before:
@@ -162,7 +159,7 @@ def archive(st: Store, side: int) -> int:
 
 @kernel((STORE, N))
 def forget_expired(st: Store, side: int) -> int:
-    """Chain: release what has expired as a whole."""
+    """Chain: release the subindexes that have expired entirely."""
     drop_expired(st, side)
     return DONE
 
@@ -170,7 +167,7 @@ def forget_expired(st: Store, side: int) -> int:
 @kernel((STORE, N))
 def plant_tree(st: Store, tree: int) -> int:
     """Make one tree empty, and its arena with it."""
-    plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
+    plant(st.forest, tree)
     return DONE
 
 

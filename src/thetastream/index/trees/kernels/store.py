@@ -1,8 +1,8 @@
 """One window index in arrays, whatever its structure: trees that take inserts, and sorted runs.
 
-All structures of the PIM-Tree paper are made of two things, a forest of B⁺-trees and immutable runs
-with a directory, so one set of loops serves all of them. A *side* is one index; its row of
-``sides`` says how it is made up:
+All structures of the PIM-Tree paper consist of a forest of B⁺-trees and immutable runs with a
+directory, so one set of loops serves all of them. A *side* is one index; its row of ``sides``
+describes its parts:
 
     structure     mode      trees searched           runs searched         expiry
     b+tree        SINGLE    one                      none                  row by row
@@ -14,8 +14,8 @@ with a directory, so one set of loops serves all of them. A *side* is one index;
     optimistic    OPTIMISTIC one, without locks       none                  row by row
     css-tree      SINGLE    none                     one                   while merging
 
-Ids are arrival numbers, so "expired" is a comparison with ``BEFORE``, where the paper looks a flag
-up in the sliding window (Section 3.2).
+Ids are arrival numbers, so "expired" is a comparison with ``BEFORE``; the paper looks up a flag in
+the sliding window (Section 3.2).
 """
 
 from __future__ import annotations
@@ -45,16 +45,11 @@ from thetastream.index.trees.kernels.forest import (
     ARENA_SIZE,
     FOREST,
     HEIGHT,
-    INNER_FIRST,
-    INNER_FREE,
-    INNER_TOP,
     LEAF_FIRST,
-    LEAF_FREE,
-    LEAF_TOP,
     ROOT,
-    TALLEST,
     TREE_SIZE,
     Forest,
+    clear_arena,
     clear_leaf,
     count_below,
     delete_row,
@@ -79,7 +74,7 @@ RUNS_FIRST, RUNS_LOW, RUNS_HIGH, RUNS_SLOTS = 5, 6, 7, 8
 YOUNG = 9  # rows inserted since the last merge, or into the active tree of a chain
 LIMIT = 10  # YOUNG at which to merge, or to open the next tree of the chain
 BEFORE = 11  # rows below have expired
-DEPTH, ASKED_DEPTH = 12, 13  # where subindexes are attached now; where they should be
+DEPTH, ASKED_DEPTH = 12, 13  # where subindexes are attached now; the requested depth
 IMMUTABLE = 14  # chain: 1 when archived subindexes are runs
 DELETED = 15  # rows below were deleted one by one
 LOCKS_FIRST = 16
@@ -87,9 +82,9 @@ PLAIN_LIMIT = 18  # LIMIT, when a chain is not waiting for its oldest subindex t
 ACTIVE = 17  # chain: the last id of subindex number n is in ``lasts``; of the active one, here
 SIDE_SIZE = 24
 
-# What a call came to.
+# The status of a call.
 DONE, FULL, NO_NODES, NO_ROOM, NO_SLOT = 0, -1, -2, -3, -4
-NO_HEADS = -5  # merged, but there are too few leaves to empty the trees into
+NO_HEADS = -5  # merged, but there are too few leaves for the heads of the emptied trees
 
 
 class Store(NamedTuple):
@@ -123,8 +118,8 @@ def collect(
 ) -> int:  # fmt: skip
     """Append ``(own, id)`` of rows with a key in ``[low, high]`` and an id in ``[first, last)``.
 
-    Gives the new fill, or FULL with ``cursor`` (part, place, slot) where to go on; it starts at
-    (0, -1, 0). Parts are the runs, then the trees. ``locked``: other threads insert meanwhile.
+    Returns the new fill, or FULL with ``cursor`` (part, place, slot) where to continue; it starts
+    at (0, -1, 0). Parts are the runs, then the trees. ``locked``: other threads insert meanwhile.
     """
     at = side * SIDE_SIZE
     runs = st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]
@@ -203,10 +198,10 @@ def collect_parts(
     st: Store, side: int, sub: int, low: int, high: int, first: int, last: int, cursor: Array,
     own: int, filled: int, positions: Array, rows: Array, locked: bool,
 ) -> int:  # fmt: skip
-    """The subindexes of a PIM-Tree (Appendix A.2): from the one of ``low`` along the leaf chain.
+    """Read the subindexes of a PIM-Tree (Appendix A.2) from that of ``low`` along the leaf chain.
 
-    A leaf that is the head of a subindex is told by its number: heads are the first leaves of the
-    arena. Before the next subindex is entered its lock is taken, then the one behind is given back.
+    The number of a leaf tells whether it is the head of a subindex: heads are the first leaves of
+    the arena. The reader locks the next subindex before it unlocks the one behind.
     """
     at = side * SIDE_SIZE
     f, run, depth = st.forest, st.sides[at + RUNS_FIRST], st.sides[at + DEPTH]
@@ -269,7 +264,7 @@ def tree_of(st: Store, side: int, row: int) -> int:
 
 @inlined
 def ready(st: Store, side: int, row: int, threads: int) -> bool:
-    """Whether there are nodes to insert a row."""
+    """Whether there are nodes left to insert a row."""
     tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
     if st.sides[side * SIDE_SIZE + MODE] != PARTED:
         tree = tree_of(st, side, row)
@@ -278,7 +273,7 @@ def ready(st: Store, side: int, row: int, threads: int) -> bool:
 
 @inlined
 def put(st: Store, side: int, key: int, row: int, path: Array) -> None:
-    """Insert a row (not for PARTED). Nodes must be left."""
+    """Insert a row (not for PARTED). There must be nodes left."""
     if st.sides[side * SIDE_SIZE + MODE] == OPTIMISTIC:
         tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
         insert_optimistic(st.forest, st.locks, tree, key, row)
@@ -333,7 +328,7 @@ def drop_expired(st: Store, side: int) -> None:
 def roll(st: Store, side: int) -> int:
     """Chain: archive the active subindex and open an empty one (Section 2.2.2).
 
-    Gives DONE, NO_SLOT when all places of the ring are taken, NO_ROOM when a run is too small.
+    Returns DONE, NO_SLOT when all places of the ring are taken, NO_ROOM when a run is too small.
     """
     at = side * SIDE_SIZE
     drop_expired(st, side)
@@ -344,8 +339,6 @@ def roll(st: Store, side: int) -> int:
             return NO_SLOT
         st.lasts[lasts + (st.sides[at + TREES_HIGH] - 1) % slots] = st.sides[at + ACTIVE]
         st.sides[at + TREES_HIGH] += 1
-        tree = tree_of(st, side, 0)
-        plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
     else:
         slots = st.sides[at + RUNS_SLOTS]
         if st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW] >= slots:
@@ -358,8 +351,7 @@ def roll(st: Store, side: int) -> int:
         merge_rows(st, side, run, run)
         st.lasts[lasts + slot] = st.sides[at + ACTIVE]
         st.sides[at + RUNS_HIGH] += 1
-        tree = tree_of(st, side, 0)
-        plant(st.forest, tree, st.forest.trees[tree * TREE_SIZE + ARENA])
+    plant(st.forest, tree_of(st, side, 0))
     st.sides[at + YOUNG] = 0
     st.sides[at + LIMIT] = st.sides[at + PLAIN_LIMIT]
     return DONE
@@ -370,17 +362,17 @@ def roll(st: Store, side: int) -> int:
 
 @inlined
 def alive(st: Store, run: int, before: int) -> int:
-    """Rows of a run that have not expired."""
+    """How many rows of a run are live."""
     start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
-    found = 0
+    live = 0
     for p in range(np.uint64(start), np.uint64(start + count)):
-        found += st.runs.ids[p] >= before
-    return found
+        live += st.runs.ids[p] >= before
+    return live
 
 
 @inlined
 def settle(st: Store, run: int, before: int) -> int:
-    """Move the live rows of a run to the end of its region; gives where they begin."""
+    """Move the live rows of a run to the end of its region; returns where they begin."""
     keys, ids = st.runs.keys, st.runs.ids
     start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
     k = start + st.runs.facts[run * RUN_SIZE + ROOM]
@@ -397,7 +389,7 @@ def merge_rows(st: Store, side: int, source: int, target: int) -> int:
     """Merge the live rows of run ``source`` and of the trees into run ``target``.
 
     ``target`` may be ``source``: its live rows then move to the end of the region first, and the
-    merge writes from the beginning, never past what it has read, as all rows fit. Gives DONE, or
+    merge writes from the beginning, never past what it has read, as all rows fit. Returns DONE, or
     NO_ROOM with nothing changed. The trees stay as they are.
     """
     at = side * SIDE_SIZE
@@ -406,15 +398,11 @@ def merge_rows(st: Store, side: int, source: int, target: int) -> int:
     if alive(st, source, before) + young > st.runs.facts[target * RUN_SIZE + ROOM]:
         return NO_ROOM
     one = np.uint64(1)
-    stop = np.uint64(0)
+    i = np.uint64(st.runs.facts[source * RUN_SIZE + START])
+    stop = i + np.uint64(st.runs.facts[source * RUN_SIZE + COUNT])
     if source == target:
+        stop = i + np.uint64(st.runs.facts[source * RUN_SIZE + ROOM])
         i = np.uint64(settle(st, source, before))
-        stop = np.uint64(
-            st.runs.facts[source * RUN_SIZE + START] + st.runs.facts[source * RUN_SIZE + ROOM]
-        )
-    else:
-        i = np.uint64(st.runs.facts[source * RUN_SIZE + START])
-        stop = i + np.uint64(st.runs.facts[source * RUN_SIZE + COUNT])
     k = np.uint64(st.runs.facts[target * RUN_SIZE + START])
     if st.sides[at + MODE] == PARTED:
         leaf = f.arenas[
@@ -450,7 +438,7 @@ def merge_rows(st: Store, side: int, source: int, target: int) -> int:
 
 @inlined
 def ready_parts(st: Store, side: int, run: int) -> int:
-    """How many subindexes a PIM-Tree over this run has; sets the depth they are attached at."""
+    """Set the depth at which a PIM-Tree over this run has its subindexes; returns their number."""
     at = side * SIDE_SIZE
     depth = st.runs.facts[run * RUN_SIZE + LEVELS] - 1
     if st.sides[at + ASKED_DEPTH] >= 0:
@@ -463,27 +451,21 @@ def ready_parts(st: Store, side: int, run: int) -> int:
 def reset_young(st: Store, side: int) -> int:
     """Empty the trees after a merge; for PARTED, one empty subindex per node of T_S at the depth.
 
-    Heads are cleared when their first row comes, so this costs a few words per subindex. Gives
-    NO_NODES when there are too few leaves for the heads; the store must then be made larger and the
-    call repeated.
+    Heads are cleared when their first row comes, so this costs a few words per subindex. Returns
+    NO_NODES when there are too few leaves for the heads; the caller must then enlarge the store and
+    repeat the call.
     """
     at = side * SIDE_SIZE
     f = st.forest
     st.sides[at + YOUNG] = 0
-    tree = st.sides[at + TREES_FIRST]
     if st.sides[at + MODE] != PARTED:
-        tree = tree_of(st, side, 0)
-        plant(f, tree, f.trees[tree * TREE_SIZE + ARENA])
+        plant(f, tree_of(st, side, 0))
         return DONE
+    tree = st.sides[at + TREES_FIRST]
     parts = ready_parts(st, side, st.sides[at + RUNS_FIRST])
     arena = f.trees[tree * TREE_SIZE + ARENA]
-    base = arena * ARENA_SIZE
-    heads = f.arenas[base + LEAF_FIRST]
-    f.arenas[base + LEAF_TOP] = heads + parts
-    f.arenas[base + INNER_TOP] = f.arenas[base + INNER_FIRST]
-    f.arenas[base + LEAF_FREE] = -1
-    f.arenas[base + INNER_FREE] = -1
-    f.arenas[base + TALLEST] = 0
+    heads = f.arenas[arena * ARENA_SIZE + LEAF_FIRST]
+    clear_arena(f, arena, parts)
     if not has_nodes(f, arena, 1) or parts > st.sides[at + TREES_SLOTS]:
         return NO_NODES
     for sub in range(parts):
