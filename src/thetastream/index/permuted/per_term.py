@@ -257,7 +257,7 @@ class PerTerm(Index):
         self._present.check()
         for inner, (keys, key_ids) in zip(self._inner, self.sorted_terms(), strict=True):
             inner.check()
-            assert np.array_equal(np.sort(key_ids), ids), "all terms must hold the live rows"
+            assert np.array_equal(np.sort(key_ids), ids), "all terms must hold the rows that live"
             assert np.all(keys[:-1] <= keys[1:]), "keys must ascend"
 
 
