@@ -115,9 +115,10 @@ class BurstTrie(OrderedIndex):
         old = self._trie
         nodes = old.prefixes.size + max(1, old.prefixes.size // 4)
         new = _empty(0, nodes, self._container)
-        for larger, smaller in zip(new[:3], old[:3], strict=True):
-            larger[: smaller.size] = smaller
-        self._trie = Burst(*new[:3], *old[3:])
+        for name in ("tables", "prefixes", "counts"):
+            smaller = getattr(old, name)
+            getattr(new, name)[: smaller.size] = smaller
+        self._trie = old._replace(tables=new.tables, prefixes=new.prefixes, counts=new.counts)
 
     def _clear(self) -> None:
         self._trie = _empty(_WORDS, _TABLES, self._container)
