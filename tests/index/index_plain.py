@@ -39,16 +39,8 @@ class Plain(OrderedIndex):
         there = (at >= 0) & (self.keys[at] == keys) if self.keys.size else np.zeros(keys.size, bool)
         return np.where(there, self.ids[at] if self.ids.size else -1, -1)
 
-    def _read(
-        self,
-        lows: Array,
-        highs: Array,
-        before: int,
-        cursor: Array,
-        positions: Array,
-        keys: Array,
-        ids: Array,
-    ) -> int:
+    def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
+        positions, keys, ids = out
         filled = 0
         while cursor[0] < lows.size:
             box = int(cursor[0])

@@ -276,7 +276,7 @@ def test_empty_windows() -> None:
 
 
 def test_questions_before_rows() -> None:
-    with pytest.raises(StateError, match="insert a batch first, or give schema="):
+    with pytest.raises(StateError, match="insert a batch first, or pass schema="):
         made("auto").lookup([(0, 0)])
 
 

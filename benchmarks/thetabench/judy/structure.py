@@ -114,32 +114,15 @@ class Judy(OrderedIndex):
         find_rows(*self._parts, keys, found)
         return found
 
-    def _read(
-        self,
-        lows: Array,
-        highs: Array,
-        before: int,
-        cursor: Array,
-        positions: Array,
-        keys: Array,
-        ids: Array,
-    ) -> int:
+    def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
         one = np.empty(2, np.int64)
         at = one.ctypes.data
         boxes = (lows, highs, before, cursor)
-        return int(read_rows(*self._parts, *boxes, one, at, positions, keys, ids))
+        return int(read_rows(*self._parts, *boxes, one, at, *out))
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         one = np.empty(2, np.int64)
         fold_boxes(*self._parts, lows, highs, before, one, one.ctypes.data, *fold.arrays)
-
-    def _rows(self) -> tuple[Array, Array]:
-        keys, ids, positions = (np.empty(self._held, np.int64) for _ in range(3))
-        low, high = np.array([-(2**63)]), np.array([2**63 - 1])
-        cursor = np.array([0, 0, -1])
-        filled = self._read(low, high, -(2**63), cursor, positions, keys, ids)
-        assert filled == self._held
-        return keys, ids
 
     # --- Facts ----------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 """Which rows of one stream a question sees: by event time, or by arrival number.
 
-A row has a *moment*: its event time in a time window, its arrival number in a count window. Asked
-at ``at`` for the ``last`` so many units, a question sees the rows with moments in an interval that
-``between`` gives; the rules are those of the windows of joins, with the question for the later row:
+A row has a *moment*: its event time in a time window, its arrival number in a count window. A
+question at ``at`` about the ``last`` units sees the rows with moments in an interval (``between``).
+The rules are those of join windows, with the question as the later row:
 
     time               at - last <= t <= at
     time with slide s  floor(t / s) > floor(at / s) - last / s,  t <= at
-    count              at is how many rows have come:  at - last <= number < at
+    count              at is how many rows have arrived:  at - last <= number < at
     count with slide   rows leave at multiples of it only
 """
 
@@ -42,7 +42,7 @@ class WindowClock(ABC):
 
     @abstractmethod
     def moments(self, batch: pa.RecordBatch, first: int) -> tuple[Array, Mask | None]:
-        """Moments of rows whose first has the number ``first``; which have one (None: all)."""
+        """Moments of rows numbered from ``first`` on, and which rows have one (None: all)."""
 
     @abstractmethod
     def read(self, at: Any) -> int:
@@ -54,10 +54,10 @@ class WindowClock(ABC):
 
     @abstractmethod
     def between(self, at: int, span: int) -> tuple[int, int]:
-        """The least and the greatest moment that a question sees."""
+        """The first and the last moment that a question sees."""
 
     def checked(self, last: Length | None) -> int:
-        """How far a question looks back; the whole window unless said otherwise."""
+        """How far a question looks back; by default the whole window."""
         if last is None:
             return self.size
         span = self.span(last)
@@ -73,7 +73,7 @@ class WindowClock(ABC):
         return span
 
     def stride(self, subwindows: int | None) -> int:
-        """The length of a subwindow; WindowError where the window cannot be cut so."""
+        """The length of a subwindow; WindowError if the window cannot be cut that way."""
         if subwindows is None:
             return self.slide if self.slide is not None else max(1, -(-self.size // 5))
         if subwindows < 1 or self.size % subwindows:
@@ -85,7 +85,7 @@ class WindowClock(ABC):
         return self.size // subwindows
 
     def horizon(self, now: int) -> int:
-        """Rows before this moment are seen by no question from ``now - lateness`` on."""
+        """No question from ``now - lateness`` on sees rows before this moment."""
         return self.between(now - self.lateness, self.size)[0]
 
     @abstractmethod

@@ -1,9 +1,9 @@
 """The indexes of a window over one stream: a partial index per subwindow, or one for all.
 
-Questions see rows by their moments (``clock.py``). A part all of whose rows lie inside the
-period asked for is asked as it is; in one that the period cuts, the moments of candidates are
-looked at. So an answer is exact for any period, and of a period of whole subwindows nothing but
-the structure's own mapper is needed (Ordered Indexing, Section 3.3.2).
+Questions see rows by their moments (``clock.py``). If all rows of a part lie inside the period, its
+answer is used as it is; if the period cuts the part, the moments of candidates are checked. So
+answers are exact for any period, and a period of whole subwindows needs only the structure's own
+mapper (Ordered Indexing, Section 3.3.2).
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from thetastream.index.base import Index
 from thetastream.index.registry import create
 from thetastream.index.slotted.ptwi import Ptwi
 
-_BLOCK = 4096  # rows looked at together to find the first that is still wanted
+_BLOCK = 4096  # rows checked together to find the first live one
 
 
 @dataclass(frozen=True, slots=True)
 class WindowPart:
-    """An index, and between which moments its rows lie."""
+    """An index, the range of its rows' moments, and a lower bound of their ids."""
 
     index: Index
     least: int
     greatest: int
     first: int
-    """No row in it has an id below this."""
 
     def inside(self, since: int, until: int) -> bool:
         """Whether all its rows lie in the period."""
@@ -39,16 +38,16 @@ class WindowPart:
 
 
 class Parts(ABC):
-    """Rows by key, cut by moment or not."""
+    """Rows by key, maybe cut by moment."""
 
     index: Index
 
     def __init__(self) -> None:
         self._latest = LEAST
-        self._disorder = -1  # rows above this id came in the order of their moments
+        self._disorder = -1  # rows above this id arrived in order of their moments
 
     def insert(self, keys: Array, ids: Array, moments: Array, good: Any) -> None:
-        """Store those rows that are ``good``; ids are above all before, and ascend."""
+        """Store the ``good`` rows; ids ascend and are above all earlier ones."""
         before = np.maximum.accumulate(np.concatenate([[self._latest], moments]))
         late = np.flatnonzero(moments < before[:-1])
         if late.size:
@@ -67,7 +66,7 @@ class Parts(ABC):
 
     @abstractmethod
     def expire(self, horizon: int, moments: Array, first: int, following: int) -> int:
-        """Rows before a moment are not asked for any more; gives the least id still needed.
+        """Drop rows before a moment; returns the least id still needed.
 
         ``moments`` are those of the rows from ``first`` on; the next row is ``following``.
         """
@@ -89,7 +88,7 @@ class _Slots(Parts):
 
     def expire(self, horizon: int, moments: Array, first: int, following: int) -> int:
         self.index.expire_older(horizon)
-        slots = self.index.slots_between(-(2**63), 2**63 - 1)
+        slots = self.index.slots_between(LEAST, MOST)
         return min((slot.first for slot in slots), default=following)
 
     def between(self, since: int, until: int) -> Iterator[WindowPart]:
@@ -99,7 +98,7 @@ class _Slots(Parts):
 
 
 class _Whole(Parts):
-    """One index for the whole window. Rows leave it in the order of their arrival."""
+    """One index for the whole window. Rows leave it in arrival order."""
 
     def __init__(self, index: Index) -> None:
         super().__init__()
@@ -113,7 +112,7 @@ class _Whole(Parts):
         self._greatest = max(self._greatest, int(moments.max()))
 
     def expire(self, horizon: int, moments: Array, first: int, following: int) -> int:
-        """Amortised O(1) per row: looks at rows from the oldest on, to the first that stays."""
+        """Amortised O(1) per row: checks rows from the oldest to the first that stays."""
         at = 0
         while at < moments.size:
             late = moments[at : at + _BLOCK] < horizon
@@ -137,7 +136,7 @@ class _Whole(Parts):
 def parts_of(
     name: str, capacity: int, stride: int, subwindows: int, options: Mapping[str, Any]
 ) -> Parts:
-    """Parts over a structure: cut by moment where its name says ``ptwi``."""
+    """Parts over a structure, cut by moment if its name starts with ``ptwi``."""
     if name.partition("/")[0] == Ptwi.name:
         index = create(name, capacity, subwindows=subwindows, stride=stride, **options)
         assert isinstance(index, Ptwi)

@@ -1,15 +1,15 @@
 """WindowIndex: the last minutes of one stream, for point look-ups and range aggregates.
 
     index = WindowIndex(key=…, window=TimeWindow("5 minutes", time="t", slide="1 minute"))
-    index.insert(batch)                                   rows come in, old ones leave
+    index.insert(batch)                                   rows arrive, old ones leave
     index.lookup([(0, 1, 57, 4711)])                      the newest row of each key
     index.aggregate([(0, 1, 57)], [(0, 1, 57)],           count, sum, min, max, mean of key ranges
                     {"avg_speed": ("speed", "mean")}, last="5 minutes")
 
-These are the two queries of Ordered Indexing, Section 3.1, and what is under them is its PTWI:
-partial indexes by time, dropped whole. A look-up costs a descent in the subwindow where the key is
-found, an aggregate one descent per subwindow and the rows of the range: neither grows with the
-window. Answers are exact for any moment and period, whatever the structure and order of arrival.
+These are the two queries of Ordered Indexing, Section 3.1, over its PTWI: partial indexes by time,
+dropped whole. A look-up costs a descent in the subwindow that has the key, an aggregate one descent
+per subwindow plus the rows of the range. Neither grows with the window. Answers are exact for any
+moment and period, whatever the structure and order of arrival.
 """
 
 from __future__ import annotations
@@ -21,14 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thetastream._jit.arrays import LEAST, Array
-from thetastream.aggregate import (
-    Folded,
-    answer,
-    check_aggregates,
-    read_aggregates,
-    result_type,
-)
+from thetastream._jit.arrays import LEAST, Array, Mask
+from thetastream.aggregate import Folded, answer, check_aggregates, read_aggregates, result_type
 from thetastream.data.batch import conform
 from thetastream.data.key_packing import Key, KeyPacker
 from thetastream.data.number_columns import NumberColumn, Values, numbers
@@ -56,15 +50,15 @@ class WindowMetrics:
     """Counters of a ``WindowIndex``."""
 
     rows: int
-    """Rows that came."""
+    """Rows that arrived."""
     stored: int
     """Rows that are held."""
     late: int
-    """Rows that had left the window before they came, and were dropped."""
+    """Rows dropped because they arrived after they had left the window."""
     null_keys: int
-    """Rows with NULL in their key: they are found by no question."""
+    """Rows with NULL in their key, which no question finds."""
     null_times: int
-    """Rows without a time, which were dropped."""
+    """Rows dropped because they have no time."""
     nbytes: int
     """Bytes of rows and index."""
     index: Mapping[str, float] = field(default_factory=dict)
@@ -76,13 +70,13 @@ class WindowIndex:
 
     ``key`` is a column, a list of columns, or columns with their ranges, ``{"seg": (0, 99), "vid":
     (0, 1_048_575)}``; several columns are packed in order into 64 bits. ``window`` is a TimeWindow
-    or a CountWindow. ``index`` is a structure's name, or ``ptwi/NAME`` for partial indexes by time
-    over it, or "auto". ``subwindows`` is how many of them make the window (by default one per
-    ``slide`` of the window, else five); further ``options`` go to the structure, as do parameters
-    in ``index``: "ptwi/b-tree(background=false)" or Tactic("ptwi/b-tree", background=False).
+    or a CountWindow. ``index`` is the name of a structure, ``ptwi/NAME`` for partial indexes by
+    time, or "auto". ``subwindows`` is the number of partial indexes per window (by default one per
+    ``slide`` of the window, else five). Further ``options`` go to the structure, like parameters in
+    ``index``: "ptwi/b-tree(background=false)" or Tactic("ptwi/b-tree", background=False).
 
-    Rows that come after they have left the window are dropped and counted, as are rows without a
-    time. ``lateness`` of the window keeps rows for questions of so long ago.
+    Rows that arrive after they have left the window are dropped and counted, as are rows without a
+    time. The window's ``lateness`` keeps rows for questions about earlier moments.
     """
 
     def __init__(
@@ -96,28 +90,28 @@ class WindowIndex:
         **options: Any,
     ) -> None:
         self._key, self._window = key, window
-        self._asked = Tactic(str(Tactic.of(index)), **options)
-        self._name = _AUTO if self._asked.name == "auto" else self._asked.name
-        self._options = dict(self._asked.parameters)
+        self._tactic = Tactic(str(Tactic.of(index)), **options)
+        self._name = _AUTO if self._tactic.name == "auto" else self._tactic.name
+        self._options = dict(self._tactic.parameters)
         self._subwindows = subwindows
         if self._name.partition("/")[0] == Ptwi.name:
             self._subwindows = self._cut(subwindows)
-        parts_of(self._name, 1, 1, 1, self._options)  # a wrong structure or option shows here
+        parts_of(self._name, 1, 1, 1, self._options)  # raises for a wrong structure or option
         self._came = self._late = self._null_keys = self._null_times = 0
         self._state: _State | None = None
         if schema is not None:
             self._state = self._bound(schema)
 
     def _cut(self, subwindows: int | None) -> int | None:
-        """How many partial indexes by time make the window; how long each is follows from it."""
+        """The number of partial indexes by time per window, if given."""
         if "stride" in self._options:
             raise RegistryError(
-                "a WindowIndex takes the stride of ptwi from its window: give subwindows= instead"
+                "a WindowIndex takes the stride of ptwi from its window: pass subwindows= instead"
             )
         if subwindows is not None and "subwindows" in self._options:
             raise RegistryError(
-                f"subwindows was given twice: {subwindows}, and in index={str(self._asked)!r}; "
-                "give it once"
+                f"subwindows was given twice: {subwindows}, and in index={str(self._tactic)!r}; "
+                "pass it once"
             )
         if "subwindows" not in self._options:
             return subwindows
@@ -129,15 +123,14 @@ class WindowIndex:
         check_gatherable(schema, "indexed")
         clock = clock_of(self._window, schema)
         stride = clock.stride(self._subwindows)
-        parts = parts_of(
-            self._name, _CAPACITY, stride, max(1, -(-clock.size // stride)), self._options
-        )
+        count = max(1, -(-clock.size // stride))
+        parts = parts_of(self._name, _CAPACITY, stride, count, self._options)
         return _State(schema, KeyPacker(self._key, schema), clock, parts)
 
     # --- Rows in --------------------------------------------------------------------------------
 
     def insert(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take rows in; what is too old then leaves. Bad input raises and changes nothing."""
+        """Insert rows; rows that are then too old leave. Bad input raises and changes nothing."""
         known = None if self._state is None else self._state.schema
         rows = conform(batch, known, "indexed")
         state = self._state or self._bound(rows.schema)
@@ -158,19 +151,18 @@ class WindowIndex:
         last: Length | None = None,
         columns: Sequence[str] | None = None,
     ) -> pa.RecordBatch:
-        """The latest row of each key, as it was ``at`` a moment; one row per key asked.
+        """The latest row of each key as of ``at``; one row per key.
 
-        By default now, the latest time that was seen. Only rows of the ``last`` so long count,
-        unless the whole window does. A key without such a row gives NULLs. Keys of several columns
-        are tuples, or a table.
+        ``at`` defaults to the latest time seen, ``last`` to the whole window. A key without a row
+        in that period yields NULLs. Keys of several columns are tuples, or a table.
         """
         state = self._ready()
         names = state.columns(columns)
         packed, good = state.packer.points(keys)
-        found = np.full(packed.size, -1, np.int64)
+        ids = np.full(packed.size, -1, np.int64)
         if good.any():
-            found[good] = state.latest(packed[good], *state.period(at, last))
-        return state.gathered(names, found)
+            ids[good] = state.latest(packed[good], *state.period(at, last))
+        return state.gathered(names, ids)
 
     def aggregate(
         self,
@@ -183,20 +175,20 @@ class WindowIndex:
     ) -> pa.RecordBatch:
         """Aggregates over the rows of each key range, both ends included; one row per range.
 
-        ``aggregates`` is like ``{"n": "count", "avg": ("speed", "mean")}``. Of a key of several
-        columns the first ones may be given: the others are then free. A range that holds nothing,
-        also one with low > high, has count 0 and NULLs.
+        ``aggregates`` is like ``{"n": "count", "avg": ("speed", "mean")}``. For a key of several
+        columns, ranges may name the first ones only. An empty range, including one with low > high,
+        has count 0 and NULLs.
         """
         state = self._ready()
-        asked = read_aggregates(aggregates)
-        check_aggregates(asked, state.schema, "the window")
+        wanted = read_aggregates(aggregates)
+        check_aggregates(wanted, state.schema, "the window")
         edges = state.packer.intervals(lows, highs)
-        folds = state.folded(*edges, {found.column for found in asked}, *state.period(at, last))
+        folds = state.folded(*edges, {one.column for one in wanted}, *state.period(at, last))
         arrays, fields = [], []
-        for found in asked:
-            kind = None if found.column is None else state.schema.field(found.column).type
-            arrays.append(answer(found, kind, Folded.of(folds[found.column])))
-            fields.append(pa.field(found.name, result_type(found, kind)))
+        for one in wanted:
+            kind = None if one.column is None else state.schema.field(one.column).type
+            arrays.append(answer(one, kind, Folded.of(folds[one.column])))
+            fields.append(pa.field(one.name, result_type(one, kind)))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def rows(
@@ -216,14 +208,15 @@ class WindowIndex:
         since, until = state.period(at, last)
         for part in state.parts.between(since, until):
             for _, ids in part.index.scan(int(lows[0]), int(highs[0]), buffer=batch_rows):
-                kept = ids if part.inside(since, until) else state.seen(ids, since, until)
-                if kept.size:
-                    yield state.gathered(names, kept)
+                if not part.inside(since, until):
+                    ids = ids[state.inside(ids, since, until)]
+                if ids.size:
+                    yield state.gathered(names, ids)
 
     def _ready(self) -> _State:
         if self._state is None:
             raise StateError(
-                "the columns are not known yet: insert a batch first, or give schema= when the "
+                "the columns are not known yet: insert a batch first, or pass schema= when the "
                 "WindowIndex is made"
             )
         return self._state
@@ -232,9 +225,9 @@ class WindowIndex:
 
     def explain(self) -> str:
         """How rows are kept, and why."""
-        why = f"index={str(self._asked)!r} was asked for"
-        if self._asked.name == "auto":
-            why = _WHY + (f"; {why}" if self._asked.parameters else "")
+        why = f"index={str(self._tactic)!r} was asked for"
+        if self._tactic.name == "auto":
+            why = _WHY + (f"; {why}" if self._tactic.parameters else "")
         lines = [f"WindowIndex over {self._window}", f"  index: {self._name}: {why}"]
         if self._state is not None:
             state = self._state
@@ -268,7 +261,7 @@ class WindowIndex:
 
 
 class _State:
-    """What a window index holds, once its columns are known."""
+    """The contents of a window index, once its columns are known."""
 
     def __init__(
         self, schema: pa.Schema, packer: KeyPacker, clock: WindowClock, parts: Parts
@@ -280,7 +273,7 @@ class _State:
         self._measured: dict[str, NumberColumn] = {}
 
     def insert(self, batch: pa.RecordBatch) -> tuple[int, int, int]:
-        """Take rows in; gives how many were late, had no time, and had no key."""
+        """Insert rows; returns how many were late, had no time, and had no key."""
         moments, timed = self.clock.moments(batch, self.rows.next)
         keep = np.ones(moments.size, np.bool_) if timed is None else timed.copy()
         null_times = int(np.count_nonzero(~keep))
@@ -291,7 +284,7 @@ class _State:
             batch, moments = batch.filter(pa.array(keep)), moments[keep]
         keys, valid = self.packer.keys(batch)
         for name in self._measured:
-            numbers(batch.column(name), name)  # raises for what cannot be aggregated
+            numbers(batch.column(name), name)  # raises for values that cannot be aggregated
         if moments.size:
             self._store(batch, moments, keys, valid)
         return late, null_times, 0 if valid is None else int(np.count_nonzero(~valid))
@@ -309,18 +302,16 @@ class _State:
         self._expire(self.clock.horizon(self._now))
 
     def _expire(self, horizon: int) -> None:
-        ring = self._moments
-        before = self.parts.expire(horizon, ring.values, ring.first, self.rows.next)
+        moments = self._moments
+        before = self.parts.expire(horizon, moments.values, moments.first, self.rows.next)
         self.rows.expire(before)
-        ring.expire(before)
-        for measured in self._measured.values():
-            for held in measured.rings():
-                held.expire(before)
+        for ring in self._rings():
+            ring.expire(before)
 
     # --- Questions ------------------------------------------------------------------------------
 
     def period(self, at: Any, last: Length | None) -> tuple[int, int]:
-        """The moments a question sees; DataError when some of them were forgotten already."""
+        """The moments a question sees; DataError if some of them have left the window."""
         span = self.clock.checked(last)
         if self._now is None:
             return 1, 0
@@ -329,15 +320,15 @@ class _State:
         if since < self.clock.horizon(self._now):
             raise DataError(
                 f"at={at!r} asks for rows that have left the window; rows are kept for questions "
-                f"of the last {self.clock.text(self.clock.lateness)}: give the window a lateness "
+                f"of the last {self.clock.text(self.clock.lateness)}: set the window's lateness "
                 "to ask about earlier moments"
             )
         return since, until
 
-    def seen(self, ids: Array, since: int, until: int) -> Array:
-        """Those of the rows that lie in the period."""
+    def inside(self, ids: Array, since: int, until: int) -> Mask:
+        """Which rows lie in the period."""
         moments = self._moments.values[ids - self._moments.first]
-        return ids[(since <= moments) & (moments <= until)]
+        return (since <= moments) & (moments <= until)
 
     def folded(
         self, lows: Array, highs: Array, columns: set[str | None], since: int, until: int
@@ -351,15 +342,14 @@ class _State:
                     part.index.fold_boxes(lows, highs, fold)
                 continue
             for positions, ids in part.index.probe(lows, highs):
-                moments = self._moments.values[ids - self._moments.first]
-                inside = (since <= moments) & (moments <= until)
+                inside = self.inside(ids, since, until)
                 positions, ids = positions[inside], ids[inside]
                 for fold in folds.values():
                     fold.add(positions, ids)
         return folds
 
     def _values(self, name: str | None) -> Values | None:
-        """A column by row. The first question about one converts what is held, O(n)."""
+        """A column by row. The first question about a column converts it, O(n)."""
         if name is None:
             return None
         if name not in self._measured:
@@ -369,39 +359,38 @@ class _State:
         return self._measured[name].view()
 
     def latest(self, keys: Array, since: int, until: int) -> Array:
-        """The row of each key with the greatest moment of the period, the newest of equals."""
-        found = np.full(keys.size, -1, np.int64)
+        """The row of each key with the greatest moment of the period, the newest among ties."""
+        latest = np.full(keys.size, -1, np.int64)
         open_ = np.arange(keys.size)
         for part in self.parts.between(since, until):
-            here = self._latest_in(part, keys[open_], since, until)
-            found[open_] = here
-            open_ = open_[here < 0]
+            latest[open_] = self._latest_in(part, keys[open_], since, until)
+            open_ = open_[latest[open_] < 0]
             if not open_.size:
                 break
-        return found
+        return latest
 
     def _latest_in(self, part: WindowPart, keys: Array, since: int, until: int) -> Array:
         find = getattr(part.index, "find", None)
         if find is not None and part.inside(since, until) and self.parts.in_order(part):
             newest: Array = find(keys)
             return newest
-        found, best = np.full(keys.size, -1, np.int64), np.full(keys.size, LEAST, np.int64)
+        latest, best = np.full(keys.size, -1, np.int64), np.full(keys.size, LEAST, np.int64)
         for positions, ids in part.index.probe(keys, keys):
+            inside = self.inside(ids, since, until)
+            positions, ids = positions[inside], ids[inside]
             moments = self._moments.values[ids - self._moments.first]
-            inside = (since <= moments) & (moments <= until)
-            positions, ids, moments = positions[inside], ids[inside], moments[inside]
             order = np.lexsort([ids, moments, positions])
             positions, ids, moments = positions[order], ids[order], moments[order]
             last = np.flatnonzero(np.append(positions[1:] != positions[:-1], True))[: ids.size]
             at, row, moment = positions[last], ids[last], moments[last]
-            better = (moment > best[at]) | ((moment == best[at]) & (row > found[at]))
-            found[at[better]], best[at[better]] = row[better], moment[better]
-        return found
+            better = (moment > best[at]) | ((moment == best[at]) & (row > latest[at]))
+            latest[at[better]], best[at[better]] = row[better], moment[better]
+        return latest
 
     # --- Rows out -------------------------------------------------------------------------------
 
     def columns(self, wanted: Sequence[str] | None) -> list[str]:
-        """Names of the columns to give."""
+        """The names of the output columns."""
         if wanted is None:
             return list(self.schema.names)
         for name in wanted:
@@ -428,14 +417,16 @@ class _State:
     @property
     def nbytes(self) -> int:
         """Bytes of payload, moments, aggregated columns and the index."""
-        rings = [self._moments, *(r for m in self._measured.values() for r in m.rings())]
-        return self.rows.nbytes + self.parts.index.nbytes + sum(ring.nbytes for ring in rings)
+        rings = sum(ring.nbytes for ring in self._rings())
+        return self.rows.nbytes + self.parts.index.nbytes + rings
+
+    def _rings(self) -> list[Ring]:
+        return [self._moments, *(r for m in self._measured.values() for r in m.rings())]
 
     def check(self) -> None:
         """Assert that rows, moments, numbers and index agree."""
         self.parts.index.check()
-        rings = [self._moments, *(r for m in self._measured.values() for r in m.rings())]
-        for ring in rings:
+        for ring in self._rings():
             assert (ring.first, ring.size) == (self.rows.first, len(self.rows))
         _, ids = self.parts.index.dump()
         assert not ids.size or (ids[0] >= self.rows.first and ids[-1] < self.rows.next)

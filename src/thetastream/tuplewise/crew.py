@@ -1,8 +1,8 @@
 """Worker threads of the parallel index-based window join (``kernels/crew.py`` is what they run).
 
-A ``Crew`` runs feeds: it puts tuples into the shared queue, starts the threads, and gives pairs out
-in arrival order. Threads stop when the queue is empty, when they are told to leave, or when
-something is too small; then all come back, it is made larger here, and they go on where they were.
+A ``Crew`` runs feeds: it queues tuples, starts the threads, and yields pairs in arrival order.
+Threads stop when the queue is empty, when they are dismissed, or when an array is too small. Then
+all of them return, the ``Crew`` enlarges the array, and they resume.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Merge(enum.Enum):
 
 
 class Crew:
-    """Threads that join one feed after the other. Their number may be changed while they work."""
+    """Threads that join one feed after another. Their number may change while they work."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Crew:
 
     @property
     def threads(self) -> int:
-        """How many threads work. May be set at any time, by any thread."""
+        """The number of threads. Any thread may set it at any time."""
         return self._wanted
 
     @threads.setter
@@ -89,19 +89,19 @@ class Crew:
 
     @property
     def tasks(self) -> dict[str, Array]:
-        """When every recorded task was asked for and when it was done, in nanoseconds."""
-        if not self._starts:
-            return {"start": np.empty(0, np.int64), "end": np.empty(0, np.int64)}
-        return {"start": np.concatenate(self._starts), "end": np.concatenate(self._ends)}
+        """When every recorded task was requested and when it was done, in nanoseconds."""
+        none = np.empty(0, np.int64)
+        parts = {"start": self._starts, "end": self._ends}
+        return {name: np.concatenate([none, *arrays]) for name, arrays in parts.items()}
 
     def forget(self) -> None:
-        """Drop what was recorded."""
+        """Drop the recorded times."""
         self._starts, self._ends, self.merges = [], [], []
 
     # --- A feed ---------------------------------------------------------------------------------
 
     def run(self, feed: Feed, ring: Array) -> Iterator[Pairs]:
-        """Join the tuples of a feed; pairs come in arrival order."""
+        """Join the tuples of a feed; yields pairs in arrival order."""
         if not feed.sides.size:
             return
         self._feed, self._ring = feed, ring
@@ -109,24 +109,26 @@ class Crew:
         while True:
             self._work()
             status = finish(self._pool.store, ring, team)
-            yield from self._taken(team)
+            fill, team.control[shared.OUT_FILL] = int(team.control[shared.OUT_FILL]), 0
+            if fill:
+                yield team.out_positions[:fill].copy(), team.out_numbers[:fill].copy()
             if status == 0 and self._over(team, feed):
                 break
             team.control[shared.STOP] = 0
-            team = self._mended(team, int(status), int(team.control[shared.STOP_SIDE]))
+            team = self._enlarged(team, int(status), int(team.control[shared.STOP_SIDE]))
         self._note(team, feed)
         self._team = self._feed = None
 
     def _over(self, team: Team, feed: Feed) -> bool:
-        """Whether all results are out, and no merge has anything left to do."""
+        """Whether all results are out and no merge has work left."""
         mergers = team.control[shared.SIDES + shared.MERGER :: shared.SIDE_STEP]
         left = mergers[: len(self._edges)] != shared.IDLE
         return bool(team.control[shared.DONE_TO] == feed.sides.size and not left.any())
 
     def _made(self, feed: Feed, ring: Array) -> Team:
-        count, sides = feed.sides.size, ring.shape[0]
+        count = feed.sides.size
         control = np.zeros(shared.CONTROL_SIZE, np.int64)
-        for side in range(sides):
+        for side in range(ring.shape[0]):
             at = shared.SIDES + side * shared.SIDE_STEP
             control[at + shared.EDGE] = self._edges[side]
             control[at + shared.DELETE_AT] = self._pool.side(side)[layout.DELETED]
@@ -136,25 +138,16 @@ class Crew:
         rows[:, shared.LAST] = -1
         control[shared.SPARE] = self._spare
         tasks = -(-count // self._task) if self._record else 0
-        return Team(
-            control,
-            workers,
-            np.zeros(ring.size, np.int64),
-            np.empty(count, np.int64),
-            np.empty(count, np.int64),
-            np.zeros(count, np.int64),
-            np.empty(_MOST_THREADS * self._buffer, np.int64),
-            np.empty(_MOST_THREADS * self._buffer, np.int64),
-            np.empty(self._out, np.int64),
-            np.empty(self._out, np.int64),
-            np.zeros(2 * tasks, np.int64),
-            np.zeros(3 * _LOG if self._record else 0, np.int64),
-        )
+        buffers = _MOST_THREADS * self._buffer
+        results = (count, count, count, buffers, buffers, self._out, self._out)
+        recorded = (2 * tasks, 3 * _LOG if self._record else 0)
+        sizes = (ring.size, *results, *recorded)
+        return Team(control, workers, *(np.zeros(size, np.int64) for size in sizes))
 
     # --- Threads --------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Have threads work until they all have come back."""
+        """Run the threads until all have returned."""
         team = self._team
         assert team is not None
         with self._guard:
@@ -171,26 +164,19 @@ class Crew:
 
     def _adjust(self, team: Team) -> None:
         """Start or dismiss threads until as many work as are wanted. Under the guard."""
-        # Said before any thread is started: inserts leave nodes for as many.
+        # Set before any thread starts: inserts leave nodes for this many.
         most = max(int(team.control[shared.THREADS]), self._wanted)
         team.control[shared.THREADS] = most
-        leave = team.workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)[:, shared.LEAVE]
-        held = self._holders(team)
-        # Whoever holds a task must finish it, wanted or not.
-        keep = sorted(set(held) | set(range(self._wanted)))
-        for me in range(_MOST_THREADS):
-            leave[me] = me >= self._wanted
-        for me in keep:
+        rows = team.workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
+        rows[:, shared.LEAVE] = np.arange(_MOST_THREADS) >= self._wanted
+        # A thread that holds a task must finish it, wanted or not.
+        holders = np.flatnonzero(rows[:, shared.TASK_AT] < rows[:, shared.TASK_END]).tolist()
+        for me in sorted({*holders, *range(self._wanted)}):
             if me not in self._running:
                 thread = threading.Thread(target=self._one, args=(me,), daemon=True)
                 thread.name = f"thetastream-worker-{me}"
                 self._running[me] = thread
                 thread.start()
-
-    @staticmethod
-    def _holders(team: Team) -> list[int]:
-        rows = team.workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
-        return np.flatnonzero(rows[:, shared.TASK_AT] < rows[:, shared.TASK_END]).tolist()
 
     def _one(self, me: int) -> None:
         path, spot = np.zeros(2 * forest.MOST_LEVELS, np.int64), np.zeros(3, np.int64)
@@ -209,15 +195,8 @@ class Crew:
 
     # --- Between two rounds ---------------------------------------------------------------------
 
-    def _taken(self, team: Team) -> Iterator[Pairs]:
-        """Give out what is in the output."""
-        fill = int(team.control[shared.OUT_FILL])
-        if fill:
-            yield team.out_positions[:fill].copy(), team.out_numbers[:fill].copy()
-            team.control[shared.OUT_FILL] = 0
-
-    def _mended(self, team: Team, status: int, side: int) -> Team:
-        """Make larger what was too small, and give back the team to go on with."""
+    def _enlarged(self, team: Team, status: int, side: int) -> Team:
+        """Enlarge what was too small; returns the team to resume with."""
         pool, threads = self._pool, int(team.control[shared.THREADS]) + 1
         if status in (layout.NO_NODES, layout.NO_ROOM):
             pool.enlarge(side, status, threads)
@@ -239,11 +218,11 @@ class Crew:
         return team
 
     def _wider(self, team: Team) -> Team:
-        """A buffer of twice the size for every thread; results not handed out move along."""
+        """Double every thread's buffer; results not yet emitted are copied."""
         old, self._buffer = self._buffer, 2 * self._buffer
-        held = [team.held_positions, team.held_numbers]
-        wide = [np.empty(_MOST_THREADS * self._buffer, np.int64) for _ in held]
-        for new, was in zip(wide, held, strict=True):
+        narrow = [team.held_positions, team.held_numbers]
+        wide = [np.empty(_MOST_THREADS * self._buffer, np.int64) for _ in narrow]
+        for new, was in zip(wide, narrow, strict=True):
             new.reshape(_MOST_THREADS, -1)[:, :old] = was.reshape(_MOST_THREADS, -1)
         owner, within = np.divmod(team.where, old)
         return team._replace(
@@ -251,14 +230,14 @@ class Crew:
         )
 
     def _note(self, team: Team, feed: Feed) -> None:
-        """After a feed: every row is indexed; keep what was recorded."""
+        """After a feed: check that every row is indexed, and keep the recorded times."""
         for side in range(len(self._edges)):
             at = shared.SIDES + side * shared.SIDE_STEP
-            own = feed.own[feed.sides == side]
+            numbers = feed.own[feed.sides == side]
             self._edges[side] = int(team.control[at + shared.EDGE])
             if self._pool.side(side)[layout.DELETED] >= 0:
                 self._pool.side(side)[layout.DELETED] = team.control[at + shared.DELETE_AT]
-            assert not own.size or self._edges[side] == own[-1] + 1, "all rows are indexed"
+            assert not numbers.size or self._edges[side] == numbers[-1] + 1, "all rows are indexed"
         self._spare = int(team.control[shared.SPARE])
         logged = int(team.control[shared.LOGGED])
         self.merge_count += logged

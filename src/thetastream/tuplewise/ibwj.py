@@ -2,16 +2,16 @@
 
     join = IndexJoin("pim-tree", windows=(1 << 20, 1 << 20), threads=2)
     for positions, numbers in join.run(sides, keys, lows, highs):
-        …      tuple positions[j] of this run meets row numbers[j] of the side it looks at
+        …      tuple positions[j] of this run matches row numbers[j] of the side it probes
 
-``threads=0`` is the join without concurrency control, for every structure. With threads, workers
+``threads=0`` runs without concurrency control and serves every structure. With threads, workers
 take tasks from a shared queue (PIM-Tree, Section 4; ``crew.py``). The round-robin index and the
-nested loop divide the window among threads instead, as the low-latency handshake join does
-(Section 2.2.3): every thread sees every tuple and looks it up in its share of the window.
+nested loop divide the window among threads instead, like the low-latency handshake join (Section
+2.2.3): every thread sees every tuple and looks it up in its share of the window.
 
-Pairs come in arrival order for any number of threads; among the pairs of one tuple the order is the
-structure's own. Keys and boxes are order-preserving int64 keys, as everywhere below ``StreamJoin``;
-``ParallelJoin`` (``parallel.py``) is the join of Arrow batches on top of this.
+Pairs come in arrival order for any number of threads; the structure decides the order among the
+pairs of one tuple. Keys and boxes are order-preserving int64 keys, as everywhere below
+``StreamJoin``. ``ParallelJoin`` (``parallel.py``) joins Arrow batches on top of this.
 """
 
 from __future__ import annotations
@@ -40,24 +40,23 @@ from thetastream.tuplewise.kernels.ibwj import Feed, join_alone
 __all__ = ["STEPS", "IndexJoin", "joinable"]
 
 Pairs = tuple[Array, Array]
-_STEP = 1 << 20  # tuples that are queued at a time
+_STEP = 1 << 20  # tuples queued at a time
 _CHUNK = 1 << 16
 STEPS = ("search", "delete", "insert", "merge")
 
 
 def joinable() -> list[str]:
     """Names of the structures that this join can use: all that take rows one by one."""
-    found = [name for name in names() if kind_of(name).per_tuple]
-    return [*found, "nested-loop"]
+    return [*(name for name in names() if kind_of(name).per_tuple), "nested-loop"]
 
 
 class IndexJoin:
     """Joins tuples in arrival order, each with the rows of the other side's window in its box.
 
-    ``windows`` are the sizes of the two windows in rows. ``parameters`` are those of the structure.
-    ``merge`` says whether other threads go on while one merges. ``record`` keeps the times of
-    tasks; ``steps`` those of the steps of each tuple (one thread). ``perturb`` makes threads give
-    way at random, every so many chances, to provoke rare interleavings.
+    ``windows`` are the sizes of the two windows in rows. ``parameters`` go to the structure.
+    ``merge`` says whether other threads continue while one merges. ``record`` keeps the times of
+    tasks, ``steps`` those of the steps of each tuple (one thread). ``perturb`` makes threads yield
+    at random, once in ``perturb`` chances, to provoke rare interleavings.
     """
 
     def __init__(
@@ -119,10 +118,10 @@ class IndexJoin:
     # --- Tuples in ------------------------------------------------------------------------------
 
     def run(self, sides: Array, keys: Array, lows: Array, highs: Array) -> Iterator[Pairs]:
-        """Join the next tuples: read to the end before the next run.
+        """Join the next tuples; read the pairs to the end before the next run.
 
-        ``sides`` holds 0 or 1 per tuple, ``keys`` what is stored of it, ``lows`` and ``highs`` the
-        inclusive interval it asks the other side for.
+        ``sides`` holds 0 or 1 per tuple, ``keys`` the stored key, ``lows`` and ``highs`` the
+        inclusive interval on the other side.
         """
         arrays = [np.ascontiguousarray(part, np.int64) for part in (sides, keys, lows, highs)]
         if len({part.shape for part in arrays}) > 1 or arrays[0].ndim != 1:
@@ -130,29 +129,27 @@ class IndexJoin:
         if not self.self_join and not np.isin(arrays[0], (0, 1)).all():
             raise DataError("sides must be 0 or 1 for every tuple")
         for start in range(0, arrays[0].size, _STEP):
-            part = [array[start : start + _STEP] for array in arrays]
-            feed = self.feed(*part)
+            feed = self.feed(*(array[start : start + _STEP] for array in arrays))
             for positions, numbers in self.join(feed):
                 yield positions + start, numbers
 
     def feed(self, sides: Array, keys: Array, lows: Array, highs: Array) -> Feed:
-        """Queue tuples of count windows: number them, and see which rows each may meet."""
+        """Queue tuples of count windows: number them, and find which rows each may match."""
+        boxes = (keys, lows, highs)
         if self.self_join:
             own = self._next[0] + np.arange(sides.size)
             floors = np.maximum(own - self.windows[0], 0).reshape(1, -1)
-            return Feed(
-                np.zeros_like(sides), keys, lows, highs, own, own, floors, np.zeros(1, np.int64)
-            )
+            return Feed(np.zeros_like(sides), *boxes, own, own, floors, np.zeros(1, np.int64))
         right = sides == 1
         before = np.cumsum(right) - right
         counts = np.stack([self._next[0] + np.arange(sides.size) - before, self._next[1] + before])
         own = np.where(right, counts[1], counts[0])
         until = np.where(right, counts[0], counts[1])
         floors = np.maximum(counts - np.array(self.windows)[:, None], 0)
-        return Feed(sides, keys, lows, highs, own, until, floors, np.array([1, 0]))
+        return Feed(sides, *boxes, own, until, floors, np.array([1, 0]))
 
     def join(self, feed: Feed) -> Iterator[Pairs]:
-        """Join queued tuples: numbers of each side must go on where the last feed ended."""
+        """Join queued tuples; the numbers of each side must continue those of the last feed."""
         self._remember(feed)
         self._tuples += feed.sides.size
         if self._crew is not None:
@@ -163,18 +160,17 @@ class IndexJoin:
             yield from self._alone(feed, self._pool, 0, 1)
 
     def _remember(self, feed: Feed) -> None:
-        """Put keys into the ring: by number, for as long as any tuple may look at them."""
-        for side in range(len(self._next)):
-            own = feed.sides == side
-            first = self._next[side]
+        """Put keys into the ring by number; they stay while any tuple may read them."""
+        for side, first in enumerate(self._next):
+            here = feed.sides == side
+            numbers = feed.own[here]
             low = int(feed.floors[side].min(initial=first))
-            if self._deletes:  # rows are deleted a little after they have left the window
+            if self._deletes:  # rows are deleted some time after they left the window
                 low = min(low, *(int(pool.side(side)[layout.DELETED]) for pool in self._pools))
-            span = first - low + int(np.count_nonzero(own))
+            span = first - low + numbers.size
             if span > self._ring.shape[1]:
                 self._widen(span)
-            numbers, mask = feed.own[own], self._ring.shape[1] - 1
-            self._ring[side, numbers & mask] = feed.keys[own]
+            self._ring[side, numbers & (self._ring.shape[1] - 1)] = feed.keys[here]
             self._next[side] = first + numbers.size
 
     def _widen(self, span: int) -> None:
@@ -200,24 +196,24 @@ class IndexJoin:
             if filled:
                 yield positions[:filled], numbers[:filled]
             elif status == layout.FULL:
-                room *= 2  # one tuple has more pairs than that
+                room *= 2  # one tuple alone has more pairs
             if status not in (layout.DONE, layout.FULL):
                 pool.enlarge(int(cursor[2]), status)
 
     def _shared(self, feed: Feed) -> Iterator[Pairs]:
-        """Every thread does its share of every tuple; pairs are put in arrival order after."""
+        """Every thread does its share of every tuple; pairs are then sorted by arrival."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self.threads, "thetastream-share")
 
         def work(share: int) -> list[Pairs]:
             return list(self._alone(feed, self._pools[share], share, self.threads))
 
-        found = list(self._executor.map(work, range(self.threads)))
-        chunks = [chunk for part in found for chunk in part]
+        shares = self._executor.map(work, range(self.threads))
+        chunks = [chunk for share in shares for chunk in share]
         if chunks:
-            positions = np.concatenate([chunk[0] for chunk in chunks])
+            positions, numbers = (np.concatenate(part) for part in zip(*chunks, strict=True))
             order = np.argsort(positions, kind="stable")
-            yield positions[order], np.concatenate([chunk[1] for chunk in chunks])[order]
+            yield positions[order], numbers[order]
 
     # --- Facts ----------------------------------------------------------------------------------
 
@@ -228,17 +224,13 @@ class IndexJoin:
 
     @property
     def costs(self) -> dict[str, float]:
-        """Nanoseconds per tuple and step, looking at the clock included; with ``steps=True``."""
-        if not self._costs.size:
-            return {}
-        return {
-            step: float(cost) / max(1, self._tuples)
-            for step, cost in zip(STEPS, self._costs, strict=True)
-        }
+        """Nanoseconds per tuple and step, including the clock's own; with ``steps=True``."""
+        costs = self._costs / max(1, self._tuples)
+        return dict(zip(STEPS, costs.tolist(), strict=False))
 
     @property
     def crew(self) -> Crew | None:
-        """The workers, when there are any: their number can be changed, and what they recorded."""
+        """The worker threads, if any."""
         return self._crew
 
     def check(self) -> None:
@@ -253,10 +245,10 @@ class IndexJoin:
 def _pool(
     name: str, windows: Sequence[int], settings: Mapping[str, Any], shares: int, spare: bool
 ) -> Pool:
-    """An empty store for both sides: of a divided window, one thread's share.
+    """An empty store for both sides; for a divided window, one thread's share.
 
-    ``spare`` adds a run into which either side is merged: the runs of all change places, so they
-    are of one size. One is enough, as one side is merged at a time.
+    ``spare`` adds a run into which either side is merged. Runs swap places, so all have one size.
+    One spare run is enough, because one side is merged at a time.
     """
     kind = kind_of(name)
     if not issubclass(kind, TreeIndex):

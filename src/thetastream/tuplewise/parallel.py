@@ -4,15 +4,14 @@
     for batch in join.push(left=…, right=…, arrival=…):
         …                      rows in the order in which the later row of a pair arrived
 
-``StreamJoin`` takes rows in by the batch: it probes with all of them, then stores all of them,
-which is the fastest way when batches are large. Here tuples are processed one by one, in the order
-of their arrival over both sides, by threads that share the indexes (PIM-Tree, Section 4). So a pair
-is given in the order in which it came to be, and the rows of one push may be interleaved as they
-were seen.
+``StreamJoin`` processes batches: it probes with all rows, then stores all of them, which is fastest
+for large batches. Here threads that share the indexes process tuples one by one, in arrival order
+over both sides (PIM-Tree, Section 4). So pairs are emitted in the order in which they arise, and
+the rows of one push may be interleaved as they arrived.
 
-What it serves: inner joins of two streams or of one with itself, count windows (not by rank) and
-time windows, and any predicate with a term that gives each row one interval. That term drives the
-index; all others are checked on the pairs found.
+It serves inner joins of two streams or of one with itself, count windows (not by rank) and time
+windows, and any predicate with a term that yields one interval per row. That term drives the index;
+all others are checked on the candidate pairs.
 """
 
 from __future__ import annotations
@@ -49,19 +48,19 @@ from thetastream.window import Window
 
 __all__ = ["ParallelJoin"]
 
-_UNKNOWN = 1 << 16  # rows that a time window is first made for; indexes grow
+_UNKNOWN = 1 << 16  # initial rows of a time window; indexes grow
 _FAMILY, _STRUCTURE = "ibwj", "pim-tree"
 
 
 class ParallelJoin(StreamJoin):
     """Join two streams tuple by tuple, in arrival order, with several threads.
 
-    Options are those of ``StreamJoin`` (``output`` is rows or pairs), and: ``structure``, pim-tree
-    or any other that ``thetastream.ibwj.joinable()`` names, with its ``parameters``, or both in one
-    as in "pim-tree(depth=3)"; the same as a ``tactic``, also "ibwj/pim-tree(depth=3)"; ``threads``,
-    which may be changed while a push runs; ``task_size``, the tuples a thread takes at a time;
-    ``merge``, whether other threads wait for a merge. Pairs of a push are found before it returns
-    and held as numbers; payload is gathered while the result is read.
+    Takes the options of ``StreamJoin`` (``output`` is rows or pairs), and: ``structure``, pim-tree
+    or any other in ``thetastream.ibwj.joinable()``, with its ``parameters``, or both in one as in
+    "pim-tree(depth=3)"; the same as a ``tactic``, also "ibwj/pim-tree(depth=3)"; ``threads``, which
+    may change while a push runs; ``task_size``, the tuples a thread takes at a time; ``merge``,
+    whether other threads wait for a merge. A push finds its pairs before it returns and holds them
+    as numbers; payload is gathered while the result is read.
 
     >>> import pyarrow as pa
     >>> from thetastream import CountWindow
@@ -101,20 +100,20 @@ class ParallelJoin(StreamJoin):
                 f"ParallelJoin finds pairs one by one, so it has no output={output.value!r}; use "
                 "output='rows' or output='pairs', or StreamJoin"
             )
-        asked = _asked(structure, tactic, parameters or {})
-        self._structure = asked.index or _STRUCTURE
+        full = _full_tactic(structure, tactic, parameters or {})
+        self._structure = full.index or _STRUCTURE
         self._options: dict[str, Any] = {
             "threads": threads,
             "task_size": task_size,
             "merge": merge,
-            "parameters": dict(asked.parameters),
+            "parameters": dict(full.parameters),
             "perturb": perturb,
         }
-        IndexJoin(self._structure, (1, 1), **self._options)  # raises for what is wrong with them
+        IndexJoin(self._structure, (1, 1), **self._options)  # raises for wrong options
         super().__init__(
             on,
             window=window,
-            tactic=asked,
+            tactic=full,
             suffix=suffix,
             self_join=self_join,
             batch_rows=batch_rows,
@@ -129,17 +128,17 @@ class ParallelJoin(StreamJoin):
         right: pa.RecordBatch | pa.Table | None = None,
         arrival: ArrayLike | None = None,
     ) -> Batches:
-        """Take fresh rows in and give the rows of the join that follow from them, in arrival order.
+        """Take fresh rows and return the joined rows that follow from them, in arrival order.
 
-        ``arrival`` says which side each row came on: one 0 (left) or 1 (right) per row of the push,
-        in the order of arrival. Without it all left rows come before all right rows.
+        ``arrival`` holds the side of each row of the push, 0 (left) or 1 (right), in arrival order.
+        Without it, all left rows come before all right rows.
         """
         self._arrival = None if arrival is None else _read_arrival(arrival, left, right)
         return super().push(left, right)
 
     @property
     def threads(self) -> int:
-        """How many threads work. May be changed at any time, also while a push runs."""
+        """The number of threads. May be changed at any time, also while a push runs."""
         crew = self._crew
         return int(self._options["threads"]) if crew is None else crew.threads
 
@@ -165,19 +164,17 @@ class ParallelJoin(StreamJoin):
         return Engine(*facts, Traits(renumbers=False), meeting)
 
     def _steps(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[list[Fresh]]:
-        """The arrival of rows is kept as their positions."""
-        *early, fresh = super()._steps(engine, batches)
-        arrival = self._arrival
-        if arrival is None:
-            return [*(_in_turn(rows) for rows in early), _in_turn(fresh)]
-        placed = [
-            rows.placed(positions=np.flatnonzero(arrival == rows.side.position)) for rows in fresh
-        ]
-        return [*(_in_turn(rows) for rows in early), placed]
+        """Store the arrival of rows as their positions."""
+        steps = super()._steps(engine, batches)
+        placed, arrival = [_in_turn(rows) for rows in steps], self._arrival
+        if arrival is not None:
+            at = {side: np.flatnonzero(arrival == side.position) for side in Side}
+            placed[-1] = [rows.placed(positions=at[rows.side]) for rows in steps[-1]]
+        return placed
 
 
 def _in_turn(fresh: list[Fresh]) -> list[Fresh]:
-    """Rows that arrive one batch after the other."""
+    """Place rows that arrive one batch after another."""
     ends = np.cumsum([rows.count for rows in fresh])
     return [
         rows.placed(positions=np.arange(end - rows.count, end))
@@ -185,14 +182,14 @@ def _in_turn(fresh: list[Fresh]) -> list[Fresh]:
     ]
 
 
-def _asked(
+def _full_tactic(
     structure: str | Tactic, tactic: str | Tactic | None, parameters: Mapping[str, Any]
 ) -> Tactic:
-    """The structure with its parameters, as a tactic; one that names the structure in full."""
+    """The structure with its parameters, as a tactic with the full name."""
     if tactic is not None and structure != _STRUCTURE:
         raise StateError(
             f"the structure was given twice: structure={str(structure)!r} and "
-            f"tactic={str(tactic)!r}; give it once"
+            f"tactic={str(tactic)!r}; pass it once"
         )
     given = Tactic.of(structure if tactic is None else tactic)
     family, stroke, index = given.name.partition("/")
@@ -223,7 +220,7 @@ def _read_arrival(arrival: ArrayLike, left: Any, right: Any) -> Array:
 
 
 class _Store:
-    """What is known of the rows of one role: ids and the keys to check, by number."""
+    """Ids and keys to check of the rows of one role, by number."""
 
     def __init__(self, driver: Field, checks: Sequence[Field]) -> None:
         self.driver = driver
@@ -236,7 +233,7 @@ class _Store:
 
 
 class _Meeting:
-    """How due rows meet tuple by tuple, in the indexes of one shared join."""
+    """Joins due rows tuple by tuple, in the indexes of one shared join."""
 
     def __init__(self, engine: Engine, structure: str, options: Mapping[str, Any]) -> None:
         self.engine = engine
@@ -247,24 +244,24 @@ class _Meeting:
         self.stores = {role: _Store(*self._driver(role)) for role in self.roles}
 
     def _driver(self, role: Side) -> tuple[Field, list[Field]]:
-        """The field that the index of a role is built on, and those that are checked."""
+        """The field that the index of a role is built on, and the fields to check."""
         binding = self.engine.binding
         fields = binding.fields(role)
         one = np.zeros(1, np.int64)
         asking = Keys(role.other, [one for _ in binding.terms], one, 1)
-        ways = [field for field in fields if len(field.pieces(asking)) == 1]
-        if not ways:
+        candidates = [field for field in fields if len(field.pieces(asking)) == 1]
+        if not candidates:
             raise PredicateError(
-                "ParallelJoin needs a term that gives each row one interval, as =, <, BETWEEN or a "
+                "ParallelJoin needs a term that yields one interval per row, as =, <, BETWEEN or a "
                 f"band do; {binding.predicate} has none. Use StreamJoin",
                 binding.predicate.text,
             )
-        driver = ways[0]
-        if len(ways) > 1:
+        driver = candidates[0]
+        if len(candidates) > 1:
             rows = float(self._expected_rows(role))
             best = choose(binding, role, self.engine.query.tactic, rows).layout
             chosen = getattr(best, "driver", driver)
-            driver = chosen if chosen in ways else driver
+            driver = chosen if chosen in candidates else driver
         return driver, [field for field in fields if field is not driver]
 
     def _expected_rows(self, role: Side) -> int:
@@ -287,14 +284,14 @@ class _Meeting:
             pairs = list(queue.pairs())
         for first, _ in pairs:
             counters.matches += first.size * (2 if self.mirrored else 1)
-        parts = self._given(pairs)
+        parts = self._output(pairs)
         for role, store in self.stores.items():
             floor = queue.floor(role)
             for ring in store.rings():
                 ring.expire(floor)
         return parts
 
-    def _given(self, pairs: list[tuple[Array, Array]]) -> list[OutputPart]:
+    def _output(self, pairs: list[tuple[Array, Array]]) -> list[OutputPart]:
         if not pairs:
             return []
         engine, by_role = self.engine, self.engine.by_role
@@ -315,7 +312,7 @@ class _Meeting:
 
 
 class _Queue:
-    """The tuples of a push in arrival order, and what is needed to make pairs of ids of them."""
+    """The tuples of a push in arrival order, and how their matches become pairs of ids."""
 
     def __init__(
         self, meeting: _Meeting, fresh: Mapping[Side, Fresh], firsts: Mapping[Side, int]
@@ -323,14 +320,12 @@ class _Queue:
         self._meeting = meeting
         self._engine = meeting.engine
         self._mirrored = meeting.mirrored
-        self._rows: dict[Side, Keys] = {}
-        self._at: dict[Side, Array] = {}
         self._firsts = firsts
-        for role in meeting.roles:
-            if role in fresh:
-                self._at[role], self._rows[role] = fresh[role].roles[role].able()
+        able = {role: fresh[role].roles[role].able() for role in meeting.roles if role in fresh}
+        self._at: dict[Side, Array] = {role: at for role, (at, _) in able.items()}
+        self._rows: dict[Side, Keys] = {role: keys for role, (_, keys) in able.items()}
         if self._mirrored:
-            # Rows are stored in one role and ask in the other; keys of both are the same.
+            # Rows are stored in one role and probe in the other; keys of both are the same.
             self._asking = {Side.LEFT: fresh[Side.LEFT].roles[Side.RIGHT].able()[1]}
         else:
             self._asking = self._rows
@@ -339,7 +334,7 @@ class _Queue:
         self.feed = self._feed()
 
     def _remember(self, role: Side) -> int:
-        """Keep ids and keys of the rows of a role; gives the number of the first."""
+        """Store ids and keys of the rows of a role; returns the number of the first."""
         store = self._meeting.stores[role]
         first = store.ids.first + store.ids.size
         if role in self._rows:
@@ -351,14 +346,9 @@ class _Queue:
     @cached_property
     def _order(self) -> tuple[Array, Array, Array]:
         """Side, row among the able ones, and arrival of every tuple, in arrival order."""
-        sides, rows, places = [], [], []
-        for role, at in self._at.items():
-            positions = self._fresh[role].places.positions
-            assert positions is not None
-            sides.append(np.full(at.size, role.position))
-            rows.append(np.arange(at.size))
-            places.append(positions[at])
-        side, row, place = (np.concatenate(part) for part in (sides, rows, places))
+        side = np.concatenate([np.full(at.size, role.position) for role, at in self._at.items()])
+        row = np.concatenate([np.arange(at.size) for at in self._at.values()])
+        place = np.concatenate([self._arrivals(role) for role in self._at])
         order = np.lexsort((side, place))
         return side[order], row[order], place[order]
 
@@ -384,7 +374,7 @@ class _Queue:
         return Feed(sides, keys, lows, highs, own, until, floors, looks_at)
 
     def _arrivals(self, role: Side) -> Array:
-        """When the able rows of a role arrived."""
+        """The arrival of the able rows of a role."""
         if role not in self._at:
             return np.empty(0, np.int64)
         positions = self._fresh[role].places.positions
@@ -392,7 +382,7 @@ class _Queue:
         return positions[self._at[role]]
 
     def _floors(self, role: Side, places: Array) -> Array:
-        """Numbers below have left the window when the tuple of each place arrives."""
+        """Per place: numbers below have left the window when its tuple arrives."""
         stream, ids = self._engine.by_role[role], self._meeting.stores[role].ids
         window: Any = self._engine.query.window
         if not window.by_arrival:
@@ -406,7 +396,7 @@ class _Queue:
         return ids.first + np.searchsorted(ids.values, oldest)
 
     def floor(self, role: Side) -> int:
-        """Numbers of a role below this meet nothing after this push."""
+        """Numbers of a role below this match nothing after this push."""
         stream, ids = self._engine.by_role[role], self._meeting.stores[role].ids
         return ids.first + int(np.searchsorted(ids.values, stream.rows.first))
 
@@ -433,7 +423,7 @@ class _Queue:
                 yield left, right
 
     def _kept(self, sides: Array, rows: Array, numbers: Array) -> NDArray[np.bool_]:
-        """Which pairs lie in the boxes of all other fields, too."""
+        """Which pairs also lie in the boxes of all other fields."""
         keep = np.ones(sides.size, np.bool_)
         for role in self._rows:
             other = role if self._mirrored else role.other
@@ -449,14 +439,14 @@ class _Queue:
 
     def _ids(self, sides: Array, rows: Array, numbers: Array) -> tuple[Array, Array]:
         """The ids of both rows of each pair."""
-        found = np.empty((2, sides.size), np.int64)
+        pairs = np.empty((2, sides.size), np.int64)
         for role, at in self._at.items():
             other = role if self._mirrored else role.other
             ids = self._meeting.stores[other].ids
             mine = np.flatnonzero(sides == role.position)
-            found[role.position, mine] = at[rows[mine]] + self._firsts[role]
-            found[1 - role.position, mine] = ids.values[numbers[mine] - ids.first]
-        return found[0], found[1]
+            pairs[role.position, mine] = at[rows[mine]] + self._firsts[role]
+            pairs[1 - role.position, mine] = ids.values[numbers[mine] - ids.first]
+        return pairs[0], pairs[1]
 
     def _residual(self, left: Array, right: Array) -> NDArray[np.bool_] | None:
         engine = self._engine

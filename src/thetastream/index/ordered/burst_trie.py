@@ -1,40 +1,39 @@
 """A burst trie: tables of 256 pointers by key byte, over containers of sorted rows.
 
                  ┌───┬───┬───┬─ ─ ─┬───┐
-     byte 3      │ · │ ▼ │ · │     │ ▼ │          a container takes rows until it is full; then it
-                 └───┴─┼─┴───┴─ ─ ─┴─┼─┘          bursts: a table takes its place, and its rows go
-          ┌────────────┘             │            to containers by the next byte
+     byte 3      │ · │ ▼ │ · │     │ ▼ │          a full container bursts: a table replaces it,
+                 └───┴─┼─┴───┴─ ─ ─┴─┼─┘          and its rows go to new containers by their next
+          ┌────────────┘             │            byte
      ┌────▼──────┬─ ─ ─┐   ┌─────────▼─────────┐
      │ · │ ▼ │ ▼ │     │   │ 71…  85…  85…  9… │  containers: rows sorted by (key, id)
      └─────┼───┼─┴─ ─ ─┘   └───────────────────┘
         ┌──▼─┐ └► …
         └────┘
 
-Containers save the tables that a plain trie would have for few keys; the tables save the deep
-search that one sorted array would need (Ordered Indexing, Section 2, after Heinz, Zobel and
-Williams).
+Containers save the tables that a plain trie would need for few keys; tables save the deep search
+that one sorted array would need (Ordered Indexing, Section 2, after Heinz, Zobel and Williams).
 
 For integer keys of 64 bits:
 
-- A table stands at the highest byte in which the rows below it differ. Bytes that are all the same
-  cost nothing, at the root and below: keys of a 32-bit domain have a root at byte 3. A key whose
-  skipped bytes are others gets a table of its own above.
-- Equal keys lie in one container, oldest first. A container of one key cannot burst: it grows.
-- Containers are as large as their rows ask for, in steps of 1.5 and 1.33, up to ``container`` rows.
-- Blocks that were outgrown are used again; when the pool is full, containers are moved to a new one
-  in the order of their keys, so that scans run through memory.
+- A table branches on the highest byte in which the rows below it differ. Bytes that all rows share
+  cost nothing: keys of a 32-bit domain have a root at byte 3. A key with different skipped bytes
+  gets a table of its own above.
+- Equal keys share one container, oldest first. A container of one key cannot burst, so it grows.
+- Containers grow with their rows, in steps of 1.5 and 1.33, up to ``container`` rows.
+- Outgrown blocks are reused. When the pool is full, containers move to a new one in key order, so
+  that scans read memory sequentially.
 
 Invariants (``check``): rows of a container are in order, agree in the bytes above its table's level
 and have its slot's byte; levels descend along a path; a container with different keys holds at most
 ``container`` rows; counts of pointers and of words in use are right.
 
 Cost for keys of ``b`` bytes: insert, search and delete pass at most ``b`` tables, whatever the
-number of rows, and one container, whose rows are moved by an insert. Rows of a batch that go to one
-container are merged into it together. Bytes: 16 per row over the fill of containers and pool (about
-23), 16 per container, 1,040 per table; about 35 per row when containers have just burst.
+number of rows, and one container, whose rows an insert shifts. Rows of a batch that go to the same
+container are merged into it together. Bytes: 16 per row divided by the fill of containers and pool
+(about 23), 16 per container, 1,040 per table; about 35 per row right after containers burst.
 
-Why not the alternative? ``radix-trie`` chooses the form of every node by its population: less
-memory after a burst, where containers hold a row or two, and no container to shift.
+Alternative: ``radix-trie`` picks the form of every node by its population. It takes less memory
+after a burst, where containers hold a row or two, and has no containers to shift.
 
 Paper: Ordered Indexing, Sections 2 and 4.1. Departure: containers hold whole keys, not suffixes.
 """
@@ -63,12 +62,12 @@ from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.registry import checked
 
 _WORDS, _TABLES = 64, 2  # of an empty trie
-_SPARE = 1.2  # words of a new pool for each that is in use
-_EXPECTED = 2.5  # words of a new pool for each row that is about to come
+_SPARE = 1.2  # words of a new pool per word in use
+_EXPECTED = 2.5  # words of a new pool per row still to insert
 
 
 class BurstTrie(OrderedIndex):
-    """A trie whose containers burst when they have more than ``container`` rows.
+    """A trie whose containers burst when they exceed ``container`` rows.
 
     >>> index = BurstTrie(capacity=16, container=4)
     >>> index.insert(np.array([30, 10, 20]), np.array([0, 1, 2]))
@@ -99,14 +98,13 @@ class BurstTrie(OrderedIndex):
                 self._more_tables()
 
     def _take_out(self, keys: Array, ids: Array) -> int:
-        found = int(take_out_rows(self._trie, keys, ids, np.empty(layout.PATH, np.int64)))
-        facts = self._trie.facts
-        if 4 * facts[layout.LIVE] + _WORDS < self._trie.pool.size:
+        removed = int(take_out_rows(self._trie, keys, ids, np.empty(layout.PATH, np.int64)))
+        if 4 * self._trie.facts[layout.LIVE] + _WORDS < self._trie.pool.size:
             self._move()
-        return found
+        return removed
 
     def _move(self, words: int = 0) -> None:
-        """Move everything to new arrays, with room for so many words more. O(n)."""
+        """Move everything to new arrays with room for ``words`` more. O(n)."""
         old, facts = self._trie, self._trie.facts
         room = int(facts[layout.LIVE] * _SPARE) + words
         self._trie = _empty(max(_WORDS, room), int(facts[layout.NODES]) + 2, self._container)
@@ -118,8 +116,8 @@ class BurstTrie(OrderedIndex):
         nodes = old.prefixes.size + max(1, old.prefixes.size // 4)
         new = _empty(0, nodes, self._container)
         for name in ("tables", "prefixes", "counts"):
-            held = getattr(old, name)
-            getattr(new, name)[: held.size] = held
+            smaller = getattr(old, name)
+            getattr(new, name)[: smaller.size] = smaller
         self._trie = old._replace(tables=new.tables, prefixes=new.prefixes, counts=new.counts)
 
     def _clear(self) -> None:
@@ -128,22 +126,13 @@ class BurstTrie(OrderedIndex):
     # --- Asking ---------------------------------------------------------------------------------
 
     def _find(self, keys: Array) -> Array:
-        found = np.empty(keys.size, np.int64)
-        find_rows(self._trie, keys, np.empty(3 * ABREAST, np.int64), found)
-        return found
+        ids = np.empty(keys.size, np.int64)
+        find_rows(self._trie, keys, np.empty(3 * ABREAST, np.int64), ids)
+        return ids
 
-    def _read(
-        self,
-        lows: Array,
-        highs: Array,
-        before: int,
-        cursor: Array,
-        positions: Array,
-        keys: Array,
-        ids: Array,
-    ) -> int:
+    def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
         path = np.empty(layout.PATH, np.int64)
-        return int(read_rows(self._trie, lows, highs, before, cursor, path, positions, keys, ids))
+        return int(read_rows(self._trie, lows, highs, before, cursor, path, *out))
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         path = np.empty(layout.PATH, np.int64)
@@ -179,7 +168,7 @@ class BurstTrie(OrderedIndex):
 
 
 def _empty(words: int, nodes: int, container: int) -> Burst:
-    """A trie of nothing. Place 0 of the pool and table 0 are taken, so that 0 means nothing."""
+    """An empty trie. Place 0 of the pool and table 0 are reserved, so that 0 means nothing."""
     facts = np.zeros(layout.FACTS, np.int64)
     facts[layout.TOP] = layout.HEAD
     facts[layout.NODE_TOP] = 1
@@ -202,31 +191,31 @@ def _empty(words: int, nodes: int, container: int) -> Burst:
 
 
 def _check(trie: Burst, container: int) -> None:
-    """Assert what the module's text says. O(n)."""
-    found = _Walk(trie, container)
-    found.visit(int(trie.tables[0]), 8, 0)
+    """Assert the invariants in the module's docstring. O(n)."""
+    walk = _Walk(trie, container)
+    walk.visit(int(trie.tables[0]), 8, 0)
     facts = trie.facts
-    assert found.rows == facts[layout.HELD]
-    assert found.nodes == facts[layout.NODES]
-    assert found.words == facts[layout.LIVE]
-    free = sum(found.freed(size) for size in range(trie.free.size))
-    assert found.words + free + layout.HEAD == facts[layout.TOP] <= trie.pool.size
+    assert walk.rows == facts[layout.HELD]
+    assert walk.nodes == facts[layout.NODES]
+    assert walk.words == facts[layout.LIVE]
+    free = sum(walk.freed(size) for size in range(trie.free.size))
+    assert walk.words + free + layout.HEAD == facts[layout.TOP] <= trie.pool.size
     node, spare = int(facts[layout.NODE_FREE]), 0
     while node >= 0:
         node, spare = int(trie.prefixes[node]), spare + 1
-    assert 1 + found.nodes + spare == facts[layout.NODE_TOP] <= trie.prefixes.size
+    assert 1 + walk.nodes + spare == facts[layout.NODE_TOP] <= trie.prefixes.size
     assert trie.counts[0] == (trie.tables[0] != 0)
 
 
 class _Walk:
-    """What a walk over everything finds."""
+    """Checks every node and counts rows, nodes and words."""
 
     def __init__(self, trie: Burst, container: int) -> None:
         self.trie, self.container = trie, container
         self.rows = self.nodes = self.words = 0
 
     def visit(self, pointer: int, level: int, prefix: int) -> None:
-        """Check what a pointer leads to; ``prefix`` are the bytes from ``level`` on, unsigned."""
+        """Check the target of a pointer; ``prefix`` holds the bytes from ``level`` on, unsigned."""
         if pointer > 0:
             self._container(2 * pointer, level, prefix)
         elif pointer < 0:
@@ -247,16 +236,16 @@ class _Walk:
 
     def _table(self, node: int, level: int, outer: int, prefix: int) -> None:
         assert level < outer, "levels must descend"
-        own = _unsigned(int(self.trie.prefixes[node])) >> (8 * level) >> 8
-        assert own >> (8 * (outer - level - 1)) == prefix, "a table in the wrong slot"
+        path = _unsigned(int(self.trie.prefixes[node])) >> (8 * level) >> 8
+        assert path >> (8 * (outer - level - 1)) == prefix, "a table in the wrong slot"
         table = self.trie.tables[256 * node : 256 * node + 256]
         assert self.trie.counts[node] == np.count_nonzero(table) > 0
         self.nodes += 1
         for byte in np.flatnonzero(table).tolist():
-            self.visit(int(table[byte]), level, (own << 8) + byte)
+            self.visit(int(table[byte]), level, (path << 8) + byte)
 
     def freed(self, size: int) -> int:
-        """Words of the free blocks of a size."""
+        """Words in the free blocks of a size class."""
         at, words = int(self.trie.free[size]), 0
         while at >= 0:
             words += layout.HEAD + 2 * int(self.trie.rooms[size])

@@ -1,12 +1,12 @@
 """What the ordered structures that change in place share: b-tree, csb+tree, the tries.
 
-A row is its first key and its id; rows are ordered by (key, id). Other key columns lie in a ring,
-by id, and are checked on the candidates. Answers are snapshots (``question.py``).
+A row is its first key and its id; rows are ordered by (key, id). Other key columns are stored in a
+ring by id and checked on the candidates. Answers are snapshots (``question.py``).
 
-Rows that expire are passed over by their id, and swept out when they are half of what is held: the
-live rows are read in order and put into an emptied structure, O(1) per row over its life. Deleting
-rows one by one, each searched from the root, is ``remove``; that is what Ordered Indexing, Section
-3.3.1, compares with dropping a whole index.
+Expired rows are skipped by their id and swept out once they are half of the rows held: the live
+rows are read in order and inserted into the emptied structure, O(1) per row over its life.
+``remove`` deletes rows one by one, each searched from the root; Ordered Indexing, Section 3.3.1,
+compares that with dropping a whole index.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import prepare
 from thetastream.data.order import argsorted
 from thetastream.errors import RegistryError, StateError
@@ -28,15 +28,15 @@ from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.question import Questions
 
-_BUFFER = 1024  # rows that are folded at a time where a structure has no mapper of its own
+_BUFFER = 1024  # rows folded at a time by structures without a mapper of their own
 _NOTHING = np.empty(0, np.int64)
 
 
 class OrderedIndex(Index):
-    """Rows in one ordered structure. Subclasses hold it; see the methods they implement."""
+    """Rows in one ordered structure, which a subclass holds."""
 
     kernels: ClassVar[ModuleType | None] = None
-    """The package of its kernels, if it has some."""
+    """The package of its kernels, if any."""
 
     def __init__(self, capacity: int, columns: int, **settings: Any) -> None:
         super().__init__(capacity, columns)
@@ -55,50 +55,44 @@ class OrderedIndex(Index):
 
     @abstractmethod
     def _put(self, keys: Array, ids: Array) -> None:
-        """Store rows, which come sorted by key, equal ones by id, with ids above all held."""
+        """Store rows sorted by (key, id); their ids are above all ids held."""
 
     @abstractmethod
     def _take_out(self, keys: Array, ids: Array) -> int:
-        """Delete rows one by one, each searched from the root; gives how many were there."""
+        """Delete rows one by one, each searched from the root; returns how many were there."""
 
     @abstractmethod
     def _find(self, keys: Array) -> Array:
-        """The highest id of each key, -1 where there is none."""
+        """The highest id of each key, or -1."""
 
     @abstractmethod
-    def _read(
-        self,
-        lows: Array,
-        highs: Array,
-        before: int,
-        cursor: Array,
-        positions: Array,
-        keys: Array,
-        ids: Array,
-    ) -> int:
-        """Write box, key and id of the rows in each box, in order, from the cursor on.
+    def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
+        """Write the rows of each box to ``out`` (positions, keys, ids), in order; returns how many.
 
-        Gives how many; stops when the arrays are full. Rows with ids below ``before`` are left out.
-        ``cursor`` is (box, key, skip): where to go on, after ``skip`` of the rows of that key,
-        expired ones counted; skip = -1: at the low edge of the box. ``keys`` of size 0 are not
-        wanted.
+        Starts at ``cursor`` and stops when the arrays are full. Skips ids below ``before``. The
+        cursor is (box, key, skip): resume after ``skip`` rows of that key, expired ones included;
+        skip = -1 means the low edge of the box. An empty ``keys`` array is not filled.
         """
 
-    @abstractmethod
     def _rows(self) -> tuple[Array, Array]:
-        """All rows held, expired ones too, in order of (key, id)."""
+        """All rows held, including expired ones, in order of (key, id)."""
+        positions, keys, ids = np.empty((3, self._held), np.int64)
+        everything = np.array([LEAST]), np.array([MOST])
+        filled = self._read(*everything, LEAST, np.array([0, 0, -1]), positions, keys, ids)
+        assert filled == ids.size, (filled, ids.size)
+        return keys, ids
 
     @abstractmethod
     def _clear(self) -> None:
-        """Hold nothing."""
+        """Drop all rows."""
 
     @property
     @abstractmethod
     def _held(self) -> int:
-        """How many rows are held, expired ones too."""
+        """How many rows are held, including expired ones."""
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
-        """The mapper. This one reads rows into a small buffer; structures do better."""
+        """The mapper. This one reads rows through a small buffer; structures override it."""
         cursor = np.array([0, 0, -1])
         positions, ids = np.empty(_BUFFER, np.int64), np.empty(_BUFFER, np.int64)
         while cursor[0] < lows.size:
@@ -108,7 +102,7 @@ class OrderedIndex(Index):
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array) -> None:
-        """Sorts the batch where it is not; then what the structure takes per row."""
+        """Sort the batch if needed, then insert at the structure's cost per row."""
         matrix = self._matrix(keys)
         if not ids.size:
             return
@@ -119,19 +113,19 @@ class OrderedIndex(Index):
         self._put(*_in_order(np.ascontiguousarray(matrix[0]), ids))
 
     def remove(self, keys: Array, ids: Array) -> int:
-        """Delete rows one by one, each searched from the root; gives how many were there."""
+        """Delete rows one by one, each searched from the root; returns how many were there."""
         self._begin_change()
         keys, ids = (np.ascontiguousarray(part, np.int64) for part in (keys, ids))
         return self._take_out(keys, ids)
 
     def forget(self, before: int) -> None:
-        """All rows below an id were removed: what is kept beside them can go, too."""
+        """Drop the other key columns of rows below an id, which were removed."""
         self._beside.expire(before)
         while self._arrived and self._arrived[0][0] < before:
             self._arrived.popleft()
 
     def expire(self, before: int) -> None:
-        """O(1), and O(n) when half of the rows held have expired: O(1) per row over its life."""
+        """O(1); O(n) once half of the rows held have expired, so O(1) per row over its life."""
         if before <= self._before:
             return
         self._begin_change()
@@ -161,23 +155,23 @@ class OrderedIndex(Index):
     # --- Asking ---------------------------------------------------------------------------------
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """A descent per box, plus its matches, as they are read."""
+        """One descent per box, plus its matches as they are read."""
         return self._questions.ask(self._matrix(lows), self._matrix(highs), limit)
 
     def find(self, keys: Array) -> Array:
-        """The newest row of each key: its id, or -1. A descent per key."""
+        """The id of the newest row of each key, or -1. One descent per key."""
         if self.columns > 1:
             raise RegistryError(
                 f"find looks up one key; index {self.name!r} was created for {self.columns} "
                 "key columns: use probe"
             )
-        found = self._find(np.ascontiguousarray(keys, np.int64))
+        ids = self._find(np.ascontiguousarray(keys, np.int64))
         if self._before:
-            found[found < self._before] = -1
-        return found
+            ids[ids < self._before] = -1
+        return ids
 
     def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
-        """The structure's own mapper, where one key column decides."""
+        """The structure's own mapper, if there is one key column."""
         lows, highs = self._matrix(lows), self._matrix(highs)
         if self.columns > 1:
             super().fold_boxes(lows, highs, fold)
@@ -185,7 +179,7 @@ class OrderedIndex(Index):
             self._fold(lows[0], highs[0], self._before, fold)
 
     def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
-        """Rows of a key range in key order. StateError if the index is changed meanwhile."""
+        """Rows of a key range in key order. Raises StateError if the index changes meanwhile."""
         if self.columns > 1:
             return super().scan(low, high, buffer=buffer)
         return self._scanned(np.array([low], np.int64), np.array([high], np.int64), buffer)
@@ -227,8 +221,8 @@ class OrderedIndex(Index):
         order = order[ids[order] >= self._before]
         matrix, ids = np.empty((self.columns, order.size), np.int64), ids[order]
         matrix[0] = keys[order]
-        for column, held in enumerate(self._beside.columns, 1):
-            matrix[column] = held[ids & self._beside.mask]
+        for column, values in enumerate(self._beside.columns, 1):
+            matrix[column] = values[ids & self._beside.mask]
         return matrix, ids
 
     def check(self) -> None:
@@ -243,11 +237,11 @@ def _in_order(keys: Array, ids: Array) -> tuple[Array, Array]:
     """Rows in order of (key, id)."""
     if _ascend(keys, ids):
         return keys, ids
-    order, found = argsorted(keys)
-    if not _ascend(found, ids[order]):  # the fast way leaves equal keys in any order
+    order, ascending = argsorted(keys)
+    if not _ascend(ascending, ids[order]):  # the fast sort leaves equal keys in any order
         order = np.lexsort([ids, keys])
-        found = keys[order]
-    return found, ids[order]
+        ascending = keys[order]
+    return ascending, ids[order]
 
 
 def _ascend(keys: Array, ids: Array) -> bool:
@@ -255,8 +249,7 @@ def _ascend(keys: Array, ids: Array) -> bool:
     before, after = keys[:-1], keys[1:]
     if not np.all(before <= after):
         return False
-    equal = before == after
-    return not np.any(equal & (ids[:-1] >= ids[1:]))
+    return not np.any((before == after) & (ids[:-1] >= ids[1:]))
 
 
 class _Now:
@@ -282,7 +275,7 @@ class _Now:
 
 
 class _Copy:
-    """The rows of an ordered index as they were, in sorted arrays; read as the index is."""
+    """A snapshot of the rows of an ordered index, in sorted arrays."""
 
     def __init__(self, keys: Array, ids: Array, before: int, beside: Array, mask: int) -> None:
         self._keys, self._ids, self._before = keys, ids, before
@@ -291,7 +284,7 @@ class _Copy:
     begin, ended = _Now.begin, _Now.ended
 
     def read(self, lows: Array, highs: Array, cursor: Array, positions: Array, rows: Array) -> int:
-        """Box by box: an answer that was too large to be kept is long."""
+        """Box by box: only answers too large to be kept are read from a copy."""
         filled = 0
         while cursor[0] < lows.size and filled < positions.size:
             box, skip = int(cursor[0]), max(0, int(cursor[2]))
@@ -299,11 +292,11 @@ class _Copy:
             start = int(np.searchsorted(self._keys, low)) + skip
             stop = int(np.searchsorted(self._keys, highs[box], side="right"))
             end = min(stop, start + positions.size - filled)
-            found = self._ids[start:end]
-            found = found[found >= self._before]
-            positions[filled : filled + found.size] = box
-            rows[filled : filled + found.size] = found
-            filled += found.size
+            ids = self._ids[start:end]
+            ids = ids[ids >= self._before]
+            positions[filled : filled + ids.size] = box
+            rows[filled : filled + ids.size] = ids
+            filled += ids.size
             if end >= stop:
                 cursor[:] = box + 1, 0, -1
             else:

@@ -1,4 +1,4 @@
-"""A compact trie after Judy's idea: the form of each node follows from how much is in it.
+"""A compact trie after Judy's idea: the form of each node depends on its population.
 
     key 0x80000000 2A11 07C3                bytes 7 … 0 of an unsigned number in the order of keys
 
@@ -7,19 +7,18 @@
                      11 ─► RUN              suffixes  0011 07C3 07C4 …     2 bytes each
                                             values    id   id   list       8 bytes each
 
-A key of 64 bits is cut into bytes, so no path is longer than eight nodes, however many keys there
-are. Leaves hold what is left of the keys, packed, and may be large: a batch comes sorted and is
-merged into a leaf in one pass. All nodes lie in one array of words (``kernels/trie/arena.py``);
-their forms are in ``kernels/trie/nodes.py``.
+A key of 64 bits is cut into bytes, so no path is longer than eight nodes, whatever the number of
+keys. Leaves hold the remaining bytes of the keys, packed. They may be large, because batches arrive
+sorted and are merged into a leaf in one pass. All nodes lie in one array of words
+(``kernels/trie/arena.py``); ``kernels/trie/nodes.py`` describes their forms, ``trie_invariants.py``
+the invariants.
 
-Invariants (``trie_invariants.py``): see there.
+Cost for ``n`` rows: insert, look-up and delete visit at most eight nodes; insert and delete also
+shift up to one leaf. Bytes per row: 10 to 13 for dense keys and for random ones of 32 bits, 18 to
+20 for random ones of 64 bits; a flat array of pairs takes 16.
 
-Cost for ``n`` rows: insert, look-up and delete at most eight nodes, plus the moving of up to a leaf
-for the first and the last. Bytes per row: 10 to 13 for dense keys and for random ones of 32 bits,
-18 to 20 for random ones of 64 bits; 16 is what a flat array of pairs takes.
-
-Why not libJudy? It has no look-up of batches and no mapper: a range is read key by key from the
-root (Ordered Indexing, Sections 2 and 3.2).
+Why not libJudy? It has no batch look-up and no mapper: it reads a range key by key from the root
+(Ordered Indexing, Sections 2 and 3.2).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream._jit.arrays import LEAST, MOST, Array
+from thetastream._jit.arrays import Array
 from thetastream.errors import StateError
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import trie as kernels
@@ -45,7 +44,7 @@ from thetastream.index.ordered.trie_invariants import check_trie
 from thetastream.index.registry import checked, refused
 
 _SIGN = np.uint64(1 << 63)
-_TOGETHER = 32  # keys that are looked up at a time
+_GROUP = 32  # keys looked up at a time
 _LEAST = 64  # units of an empty arena
 _MOST_RUN = 32_768
 _MOST_UNITS = 1 << 32
@@ -54,8 +53,8 @@ _MOST_UNITS = 1 << 32
 class RadixTrie(OrderedIndex):
     """A compact trie.
 
-    ``run``: keys of a leaf, above which it becomes a branch; ``linear`` and ``full``: children up
-    to which a branch is a list of bytes, and from which it is an uncompressed table.
+    ``run``: keys above which a leaf becomes a branch; ``linear`` and ``full``: children up to which
+    a branch is a list of bytes, and from which it is an uncompressed table.
     """
 
     name = "radix-trie"
@@ -98,7 +97,7 @@ class RadixTrie(OrderedIndex):
         )  # fmt: skip
 
     def _grow(self) -> None:
-        """An eighth more, and at least what is needed; in place where the system can."""
+        """Grow by an eighth, and at least by what is needed; in place where the system can."""
         if self._facts[arena.NEED] < 0:
             raise StateError(
                 f"a radix-trie holds at most {MOST_ROWS:,} rows of one key; one has more now. Use "
@@ -109,18 +108,19 @@ class RadixTrie(OrderedIndex):
         end = (end + 63) & -64
         if end > _MOST_UNITS:
             raise MemoryError("a radix-trie holds at most 64 GiB; use ptwi/radix-trie instead")
-        self._words.resize(2 * end, refcheck=False)  # blocks are known by their offsets
-        self._marks.resize(end >> 6, refcheck=False)
-        self._facts[arena.END] = end
+        self._resize(end)
 
     def _shrink(self) -> None:
-        """Give the unused end of the arena back when that is more than half of it."""
+        """Free the unused end of the arena if that is more than half of it."""
         top = int(self._facts[arena.TOP])
         end = max(_LEAST, (top + (top >> 3) + 63) & -64)
         if 2 * end < self._facts[arena.END]:
-            self._words.resize(2 * end, refcheck=False)
-            self._marks.resize(end >> 6, refcheck=False)
-            self._facts[arena.END] = end
+            self._resize(end)
+
+    def _resize(self, end: int) -> None:
+        self._words.resize(2 * end, refcheck=False)  # blocks are known by their offsets
+        self._marks.resize(end >> 6, refcheck=False)
+        self._facts[arena.END] = end
 
     def _put(self, keys: Array, ids: Array) -> None:
         if not keys.size:
@@ -137,47 +137,31 @@ class RadixTrie(OrderedIndex):
 
     def _find(self, keys: Array) -> Array:
         ids = np.empty(keys.size, np.int64)
-        find_keys(self._trie, _unsigned(keys), np.empty(2 * _TOGETHER, np.int64), ids)
+        find_keys(self._trie, _unsigned(keys), np.empty(2 * _GROUP, np.int64), ids)
         return ids
 
-    def _read(
-        self, lows: Array, highs: Array, before: int, cursor: Array, positions: Array, keys: Array,
-        ids: Array,
-    ) -> int:  # fmt: skip
+    def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
         place = cursor.view(np.uint64)
         place[1] ^= _SIGN
-        out = keys.view(np.uint64)
-        filled = int(read_boxes(
-            self._trie, _unsigned(lows), _unsigned(highs), max(0, before), cursor, place,
-            np.empty(WALK, np.int64), positions, out, ids,
-        ))  # fmt: skip
+        positions, keys, ids = out[0], out[1].view(np.uint64), out[2]
+        boxes = (_unsigned(lows), _unsigned(highs), max(0, before), cursor, place)
+        walk = np.empty(WALK, np.int64)
+        filled = int(read_boxes(self._trie, *boxes, walk, positions, keys, ids))
         place[1] ^= _SIGN
-        out[:filled] ^= _SIGN
+        keys[:filled] ^= _SIGN
         return filled
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
-        walk = np.empty(WALK, np.int64)
-        fold_boxes(
-            self._trie, _unsigned(lows), _unsigned(highs), max(0, before), walk, *fold.arrays
-        )
+        boxes = (_unsigned(lows), _unsigned(highs), max(0, before))
+        fold_boxes(self._trie, *boxes, np.empty(WALK, np.int64), *fold.arrays)
 
     def first_next(self, lows: Array, highs: Array, fold: Fold) -> None:
-        """What the mapper does, by searching every key from the root, as libJudy's next does.
+        """The mapper with a search from the root for every key, like libJudy's next.
 
-        To compare with (Ordered Indexing, Section 3.2).
+        For comparison (Ordered Indexing, Section 3.2).
         """
-        walk = np.empty(WALK, np.int64)
-        fold_by_next(
-            self._trie, _unsigned(lows), _unsigned(highs), max(0, self._before), walk, *fold.arrays
-        )
-
-    def _rows(self) -> tuple[Array, Array]:
-        keys, ids = np.empty(self._held, np.int64), np.empty(self._held, np.int64)
-        ends = np.array([LEAST]), np.array([MOST])
-        cursor = np.array([0, 0, -1])
-        filled = self._read(*ends, 0, cursor, np.empty_like(ids), keys, ids)
-        assert filled == ids.size, (filled, ids.size)
-        return keys, ids
+        boxes = (_unsigned(lows), _unsigned(highs), max(0, self._before))
+        fold_by_next(self._trie, *boxes, np.empty(WALK, np.int64), *fold.arrays)
 
     @property
     def _held(self) -> int:
@@ -192,7 +176,7 @@ class RadixTrie(OrderedIndex):
         return int(cursor[1])
 
     def _scratch(self) -> tuple[Bits, Array]:
-        """Room for the entries of a leaf and as many fresh ones, or the slots of a branch."""
+        """Room for the entries of a leaf plus as many fresh ones, or for the slots of a branch."""
         size = 2 * self._run + 512
         return np.empty(size, np.uint64), np.empty(size, np.int64)
 
@@ -206,5 +190,5 @@ class RadixTrie(OrderedIndex):
 
 
 def _unsigned(keys: Array) -> Bits:
-    """Keys as unsigned numbers in the same order."""
+    """Keys as unsigned integers in the same order."""
     return keys.view(np.uint64) ^ _SIGN

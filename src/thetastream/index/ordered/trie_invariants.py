@@ -1,8 +1,8 @@
-"""The invariants of a radix trie, read from its arrays without its compiled code. For tests.
+"""Checks the invariants of a radix trie on its arrays, without its compiled code. For tests.
 
 Every word of the arena belongs to exactly one of: the root slot, the block of a node, leaf or list,
-a free block, the unused end. Every node has a form that its thresholds allow, its children are
-where it says, and every key below a branch begins with its prefix.
+a free block, the unused end. Every node has a form that the thresholds allow, its children are
+where it says, and every key below a branch starts with its prefix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def check_trie(trie: Trie) -> None:
 
 
 def _units(words: int) -> int:
-    """The size of a block for so many words: exact up to 32 units, then eight per doubling."""
+    """The size of a block of ``words``: exact up to 32 units, then eight sizes per doubling."""
     units = (words + 1) // 2
     step = 1 if units <= 32 else 1 << ((units - 1).bit_length() - 4)
     return -(-units // step) * step
@@ -125,9 +125,9 @@ class _Check:
             assert linear - LINEAR_BACK < count < full
         else:
             assert full - FULL_BACK <= count and room == 256
-        found = self._children(form, node, count)
-        assert len(found) == count and found == sorted(found)
-        for byte, slot in found:
+        children = self._children(form, node, count)
+        assert len(children) == count and children == sorted(children)
+        for byte, slot in children:
             self._slot(slot, own - 1, wanted | byte << (8 * (own - 1)))
 
     def _children(self, form: int, node: int, count: int) -> list[tuple[int, int]]:
@@ -137,15 +137,14 @@ class _Check:
             every = ((byte, node + 2 + 2 * byte) for byte in range(256))
             return [(byte, slot) for byte, slot in every if bits[slot]]
         if form == nodes.LINEAR:
-            listed = int(bits[node + 1]).to_bytes(8, "little")[:count]
-            return [(byte, node + 2 + 2 * i) for i, byte in enumerate(listed)]
+            few = int(bits[node + 1]).to_bytes(8, "little")[:count]
+            return [(byte, node + 2 + 2 * i) for i, byte in enumerate(few)]
         ranks = int(bits[node + 1]).to_bytes(8, "little")
         for word in range(5):
             before = len(_set_bits(bits[node + 2 : node + 2 + word]))
             assert ranks[word] == before if word < 4 else before == count
-        return [
-            (byte, node + 6 + 2 * i) for i, byte in enumerate(_set_bits(bits[node + 2 : node + 6]))
-        ]
+        listed = _set_bits(bits[node + 2 : node + 6])
+        return [(byte, node + 6 + 2 * i) for i, byte in enumerate(listed)]
 
     # --- Free blocks ----------------------------------------------------------------------------
 
@@ -165,14 +164,11 @@ class _Check:
                 unit, behind = (links >> 32) & 0xFFFFFFFF, unit
         marked = np.flatnonzero(np.unpackbits(trie.marks.view(np.uint8), bitorder="little"))
         assert set(marked.tolist()) == ends and free == self.facts[arena.FREE]
-        starts = sorted(ends)
         assert self.facts[arena.TOP] - 1 not in ends, "a free block does not touch the top"
-        del starts
 
 
 def _set_bits(words: NDArray[np.uint64]) -> list[int]:
-    """Numbers of the bits that are set."""
-    found: list[int] = np.flatnonzero(
-        np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")
-    ).tolist()
-    return found
+    """The positions of the bits that are set."""
+    octets = np.ascontiguousarray(words).view(np.uint8)
+    positions: list[int] = np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+    return positions

@@ -1,27 +1,25 @@
-"""One ordered structure per term; a box is what all of them give: intersected as bits or by hash.
+"""One ordered structure per term; a box is the intersection of their rows, by bits or by hash.
 
     box: power > 30, cool < 9                   rows by id      64  65  66  67  68  69
     power   b+tree   12:66 25:64 │ 33:65 41:68 47:67 52:69      ·   1   ·   1   1   1
     cool    b+tree   3:68 5:66 8:67 │ 9:64 11:65 14:69          ·   ·   1   1   1   ·
                                                         AND     ·   ·   ·   1   1   ·   → 67, 68
 
-SPO-Join, Section 3.2: the mutable component of the window. A term's structure knows nothing of the
-other terms, so rows are inserted in O(log n) per term and nothing has to be merged. ``inner`` is
-any registered structure; each holds one key column of all rows, with the same ids.
+SPO-Join, Section 3.2: the mutable component of the window. The structures of the terms are
+independent, so a row is inserted in O(log n) per term and nothing is merged. ``inner`` is any
+registered structure; each holds one key column of all rows, with the same ids.
 
-``intersect``: ``"bits"`` sets a bit per row, at its id, and combines words; ``"hash"`` is the way
-it replaces (Section 2.4), a hash table of the ids one term gave. See ``kernels/term_sets.py``.
-Departure from the paper: of an interval with more than half of the rows the complement is set.
+``intersect``: ``"bits"`` sets a bit per row, at its id, and combines words; ``"hash"`` is the
+method it replaces (Section 2.4), a hash table of the ids of one term. See ``kernels/term_sets.py``.
+Departure from the paper: if an interval holds more than half of the rows, its complement is set.
+The paper's baselines are ``inner="css-tree"`` and ``"chained"``, with either way to intersect.
 
-The paper's baselines are this structure, too: ``inner="css-tree"`` or ``"chained"``, with either
-way to intersect.
+Invariants: all inner structures hold the same ids; a bit of ``present`` is set iff its row is live.
 
-Invariants: all inner structures hold the same ids; a bit of ``present`` is set when its row lives.
-
-Cost for ``n`` rows and ``k`` terms: insert and expire those of ``k`` inner structures. A box reads,
-per term, the rows inside its interval or outside, whichever is less, and ``n / 64`` words; with
-hash tables it reads all rows inside. So a box costs O(n) unless its terms are selective: keep few
-rows here. Bytes: those of the inner structures, and a bit per id between the first and the last.
+Cost for ``n`` rows and ``k`` terms: insert and expire cost those of ``k`` inner structures. Per
+term, a box reads the rows inside or outside its interval, whichever are fewer, and ``n / 64``
+words; with hash tables it reads all rows inside. So a box costs O(n) unless its terms are
+selective: keep few rows here. Bytes: the inner structures, and a bit per id from first to last.
 """
 
 from __future__ import annotations
@@ -59,15 +57,15 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import dump_rows
 from thetastream.index.trees.tree_index import TreeIndex
 
-_ROOM = 2048  # pairs of the first chunk, at least
+_ROOM = 2048  # least pairs of the first chunk
 _WAYS = ("bits", "prefixes", "hash")
-_MANY = 32  # boxes at a time for which prefixes are made: they cost what 20 boxes cost without
+_MANY = 32  # boxes from which on prefixes are built: they cost as much as 20 boxes without
 _SLOTS = 64  # rows of a tree's leaf
 _PLAIN = (layout.SINGLE, layout.ROBIN, layout.CHAIN)  # trees and runs that are read one by one
 
 
 class PerTerm(Index):
-    """A structure ``inner`` per key column, made with ``options``."""
+    """A structure ``inner`` per key column, created with ``options``."""
 
     name: ClassVar[str] = "per-term"
     summary: ClassVar[str] = "one structure per term, their rows intersected as bits or by hash"
@@ -91,8 +89,7 @@ class PerTerm(Index):
         self._scratch: list[Scratch] = []
         self._open: WeakSet[_Question] = WeakSet()
         self._before = 0
-        make = partial(create, self.inner, capacity=self.capacity, **self._settings)
-        self._inner = [make() for _ in range(self.columns)]
+        self._inner = [create(inner, capacity, **self._settings) for _ in range(columns)]
         self._present = Present(partial(_oldest, self._inner))
         self._seen: TermView | None = None
         self._prefixed: TermView | None = None
@@ -103,7 +100,7 @@ class PerTerm(Index):
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array) -> None:
-        """What the inner structures take, each for one column."""
+        """The cost of the inner structures, each for one column."""
         matrix = self._matrix(keys)
         if not ids.size:
             return
@@ -117,7 +114,7 @@ class PerTerm(Index):
             self._sample.add(matrix, ids)
 
     def expire(self, before: int) -> None:
-        """What the inner structures take, and O(n / 64) for the bits."""
+        """The cost of the inner structures, and O(n / 64) for the bits."""
         if before <= self._before:
             return
         self._settle_answers()
@@ -131,13 +128,13 @@ class PerTerm(Index):
     # --- Asking ---------------------------------------------------------------------------------
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """Per box and term the rows inside or outside its interval, as they are read."""
+        """Per box and term, reads the rows inside or outside its interval."""
         question = _Question(self, self._matrix(lows), self._matrix(highs), limit)
         self._open.add(question)
-        return Answer(partial(question.read))
+        return Answer(question.read)
 
     def _settle_answers(self) -> None:
-        """Before a change: give open answers what they need to stay as they are."""
+        """Before a change: keep or copy what open answers still read."""
         copy: TermView | None = None
         for question in list(self._open):
             if not question.keep(KEPT):
@@ -147,7 +144,7 @@ class PerTerm(Index):
         self._seen = self._prefixed = None
 
     def _view(self, boxes: int) -> TermView:
-        """What a reader of so many boxes sees, between two changes."""
+        """What a reader of ``boxes`` boxes sees, between two changes."""
         if self.intersect == "prefixes" and boxes >= _MANY:
             if self._prefixed is None:
                 self._prefixed = self._view_of(self._prefix_terms(), self._present.words)
@@ -174,7 +171,7 @@ class PerTerm(Index):
             yield PrefixTerm(keys, ids, base, words)
 
     def _copied_terms(self) -> Iterator[IntervalTerm]:
-        """The terms as they are now: copies of arrays, or sorted runs of their rows."""
+        """Snapshots of the terms: copies of arrays, or sorted runs of their rows."""
         for inner in self._inner:
             if isinstance(inner, TreeIndex) and _stored(inner):
                 yield StoredTerm(inner._view().copy().store, live=self._all_live(inner))
@@ -215,22 +212,18 @@ class PerTerm(Index):
 
     @property
     def statistics(self) -> dict[str, float]:
-        """Those of the inner structures added up, and the work of intersecting."""
+        """The sums over the inner structures, and the work of intersecting."""
         total: dict[str, float] = {}
         for inner in self._inner:
-            for word, value in inner.statistics.items():
-                total[word] = total.get(word, 0) + value
-        return {
-            **total,
-            "bits_set": int(self._tally[FILLED]),
-            "words_scanned": int(self._tally[SCANNED]),
-            "hashed": int(self._tally[HASHED]),
-        }
+            for name, value in inner.statistics.items():
+                total[name] = total.get(name, 0) + value
+        work = {"bits_set": FILLED, "words_scanned": SCANNED, "hashed": HASHED}
+        return {**total, **{name: int(self._tally[at]) for name, at in work.items()}}
 
     def sorted_terms(self) -> list[tuple[Array, Array]]:
         """The rows of each column in key order, as ``(keys, ids)``.
 
-        Read from the leaves where a structure has one order (Section 3.3), else sorted.
+        Read from the leaves if a structure has one order (Section 3.3), else sorted.
         """
         return [self._in_order(inner) for inner in self._inner]
 
@@ -247,13 +240,13 @@ class PerTerm(Index):
         return keys[order], ids[order]
 
     def dump(self) -> tuple[Array, Array]:
-        """O(n): rows are put where their ids say."""
+        """O(n): rows are placed by their ids."""
         ids = self._present.ids()
         matrix = np.empty((self.columns, ids.size), np.int64)
         if ids.size:
             by_id = np.empty(ids[-1] - ids[0] + 1, np.int64)
-            for row, (keys, own) in zip(matrix, self.sorted_terms(), strict=True):
-                by_id[own - ids[0]] = keys
+            for row, (keys, key_ids) in zip(matrix, self.sorted_terms(), strict=True):
+                by_id[key_ids - ids[0]] = keys
                 by_id.take(ids - ids[0], out=row)
         return matrix, ids
 
@@ -262,14 +255,14 @@ class PerTerm(Index):
         assert ids.size == len(self)
         assert not ids.size or ids[0] >= self._before
         self._present.check()
-        for inner, (keys, own) in zip(self._inner, self.sorted_terms(), strict=True):
+        for inner, (keys, key_ids) in zip(self._inner, self.sorted_terms(), strict=True):
             inner.check()
-            assert np.array_equal(np.sort(own), ids), "all terms must hold the rows that live"
+            assert np.array_equal(np.sort(key_ids), ids), "all terms must hold the rows that live"
             assert np.all(keys[:-1] <= keys[1:]), "keys must ascend"
 
 
 def check_way(name: str, intersect: str) -> None:
-    """Raise for a way to intersect that there is not."""
+    """Raise for an unknown way to intersect."""
     if intersect not in _WAYS:
         ways = ", ".join(_WAYS)
         raise refused(
@@ -280,29 +273,26 @@ def check_way(name: str, intersect: str) -> None:
 def _options(inner: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the inner structures: leaves of trees are longer, unless their size is given.
 
-    Long intervals are read, leaf after leaf. With 64 rows per leaf instead of 32 that takes three
+    Long intervals are read leaf by leaf. With 64 rows per leaf instead of 32 that takes three
     quarters of the time, and inserting 60,000 rows a tenth less.
     """
-    longer = {"slots": _SLOTS} if "slots" in defaults(inner) else {}
-    return {**longer, **given}
+    return {**({"slots": _SLOTS} if "slots" in defaults(inner) else {}), **given}
 
 
 def _stored(inner: Index) -> bool:
-    """Whether compiled loops can read it: trees and runs without locks or subindexes."""
+    """Whether compiled loops can read a structure: trees and runs without locks or subindexes."""
     return isinstance(inner, TreeIndex) and int(inner._facts[layout.MODE]) in _PLAIN
 
 
 def _oldest(inners: Sequence[Index]) -> int:
-    """The least id that an inner structure holds; expired rows count where they stay."""
-    least = MOST
-    for inner in inners:
-        if isinstance(inner, TreeIndex) and _stored(inner) and not inner.deletes:
-            least = min(least, int(least_id(*parts_of(inner._pool.store))))
-    return least
+    """The least id that an inner structure holds, including expired rows that it keeps."""
+    stored = (inner for inner in inners if isinstance(inner, TreeIndex) and _stored(inner))
+    stores = (inner._pool.store for inner in stored if not inner.deletes)
+    return min((int(least_id(*parts_of(store))) for store in stores), default=MOST)
 
 
 class _Question(Kept):
-    """Boxes, and what their answer is read from: the index, a copy of it, or kept chunks."""
+    """Boxes, and the source of their answer: the index, a copy of it, or kept chunks."""
 
     def __init__(self, index: PerTerm, lows: Array, highs: Array, limit: int) -> None:
         super().__init__()
@@ -324,7 +314,7 @@ class _Question(Kept):
             scratches.append(scratch)
 
     def _chunks_of(self, reader: TermReader) -> Iterator[tuple[Array, Array]]:
-        given, room = 0, min(self._limit, max(_ROOM, 4 * self._lows.shape[1]))
+        chunks, room = 0, min(self._limit, max(_ROOM, 4 * self._lows.shape[1]))
         while self._chunks is None:
             view = self.view or self._index._view(self._lows.shape[1])
             positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -332,6 +322,6 @@ class _Question(Kept):
             if not filled:
                 return
             yield positions[:filled], rows[:filled]
-            given += 1
+            chunks += 1
             room = min(self._limit, 2 * room)
-        yield from islice(self._chunks, given, None)
+        yield from islice(self._chunks, chunks, None)

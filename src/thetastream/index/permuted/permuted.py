@@ -1,32 +1,32 @@
 """Permuted rows: the immutable structure of PO-Join, and the ways to probe it.
 
-Every column is sorted by itself; permutations lead from the order of the first column (*places*) to
-the ranks of the others and back (``kernels/permute.py``).
+Every column is sorted separately; permutations map the order of the first column (*places*) to the
+ranks of the others and back (``kernels/permute.py``).
 
     place    0   1   2   3   4          rank     0   1   2   3   4
     keys[0] 10  20  20  30  50          keys[1]  3   5   7   8   9
     ids      4   0   2   1   3
     ranks    2   4   0   1   3          places   2   3   0   4   1
 
-A box becomes an interval of ranks per column, and is answered by reading along one column and
-comparing the ranks of another (``kernels/pojoin.py``), or by bits (``kernels/sweeping.py``). Which
-of these is cheaper for a batch of boxes is estimated from its rank intervals and, on a few boxes,
-from the zones: the least and largest rank of every block of 64 rows, and of every 64 blocks.
-Nanoseconds, of which only ratios matter:
+A box becomes an interval of ranks per column. It is answered by reading along one column and
+comparing the ranks of another (``kernels/pojoin.py``), or by bits (``kernels/sweeping.py``). The
+cheaper way for a batch of boxes is estimated from its rank intervals and, on a few boxes, from the
+zones: the least and largest rank of every block of 64 rows, and of every 64 blocks. Costs in
+nanoseconds, of which only ratios matter:
 
     scan    1 per group of zones in the narrowest interval, 15 per block whose zone meets the box
-    sweep   1 per bit that is set or cleared, 3 per word with a bit, 25 to sort a box if need be
+    sweep   1 per bit set or cleared, 3 per word with a bit, 25 to sort a box if needed
     fill    like sweep, with all bits of each box set and cleared; the paper's way
 
-Columns from the third on are checked on the rows found, 4 each, or swept beside the other one and
-intersected with it, whichever is cheaper.
+Columns from the third on are checked on the matching rows, 4 each, or swept beside the other one
+and intersected with it, whichever is cheaper.
 
 Bytes per row for k columns: 8 k for keys, 8 for the id, 8 (k - 1) for ranks and places, k / 8 for
 zones: 32 for two columns.
 
-SPO-Join, Sections 3.3 and 3.4. There the offset arrays are kept against the stored rows of the
-other stream, and a fresh row is looked up in them; here a fresh batch is looked up in the keys
-themselves, which needs no second stream and is exact between two stored keys.
+SPO-Join, Sections 3.3 and 3.4. The paper keeps offset arrays against the stored rows of the other
+stream and looks fresh rows up in them. Here a fresh batch is looked up in the keys themselves,
+which needs no second stream and is exact between two stored keys.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ from thetastream.index.permuted.kernels.sweeping import sweep, travel
 Places = NDArray[np.int32]
 Pair = tuple[Array, Array]
 PROBING = ("auto", "scan", "sweep", "fill")
-FEW = 16  # boxes for which nothing is swept, and on which zones are looked at for the choice
-MUCH_BETTER = 0.75  # of the cost of a sweep, for another to be looked into
-GROUP_NS = 1.0  # 64 zones that are passed over by one
+FEW = 16  # below this many boxes nothing is swept; zones are surveyed on this many
+MUCH_BETTER = 0.75  # share of the best sweep's cost below which another column is tried
+GROUP_NS = 1.0  # skipping 64 zones by their group
 BLOCK_NS = 15.0
 BIT_NS = 1.0  # one bit of a sweep, set or cleared
-WORD_NS = 3.0  # 64 bits that are read
-WORDS_NS = 0.4  # 64 words, by one look at the bits that tell of them
+WORD_NS = 3.0  # 64 bits read
+WORDS_NS = 0.4  # 64 words, by one word of the second bit array
 SORT_NS = 25.0  # one row in one column of a batch
-CHECK_NS = 4.0  # one column of a row that was found
+CHECK_NS = 4.0  # one column of a matching row
 
 
 class Chunk:
-    """Arrays to fill with pairs: small at first, doubled up to a limit while they come out full."""
+    """Arrays to fill with pairs: small at first, then doubled up to a limit."""
 
     def __init__(self, boxes: int, limit: int) -> None:
         self._limit = limit
@@ -81,11 +81,11 @@ class Chunk:
 
     @property
     def full(self) -> bool:
-        """Whether no further pair fits."""
+        """Whether the arrays are full."""
         return self.filled == self.positions.size
 
     def take(self) -> Pair:
-        """The pairs, for somebody to keep; there is room again."""
+        """Return the pairs and start new arrays."""
         pair = self.positions[: self.filled], self.rows[: self.filled]
         self._renew(min(self._limit, 2 * self.positions.size))
         self.filled = 0
@@ -93,23 +93,20 @@ class Chunk:
 
 
 class Tally:
-    """Counters of the work of probes."""
+    """Counters of probing work."""
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(("bits_set", "words_scanned", "fills", "sweeps", "scans"), 0)
 
     def add(self, way: str, boxes: int, state: Array) -> None:
-        """A structure has answered so many boxes."""
+        """Count boxes that a structure has answered."""
         self.counts[f"{way}s"] += boxes
         self.counts["bits_set"] += int(state[SET])
         self.counts["words_scanned"] += int(state[READ])
 
 
 class Way(NamedTuple):
-    """How to probe: ``column`` is swept, -1 for fills; boxes are taken in ``order``.
-
-    A ``further`` column is swept beside it; 0 for none.
-    """
+    """How to probe: sweep ``column`` (-1: fill) with boxes in ``order``, and a ``further`` one."""
 
     name: str
     column: int = -1
@@ -154,7 +151,7 @@ class Permuted:
         base = int(ids.min())
         placed = np.empty(int(ids.max()) - base + 1, np.int32)  # the paper's ``tmp``
         placed[ids - base] = np.arange(ids.size, dtype=np.int32)
-        places = np.stack([placed[found - base] for _, found in terms[1:]])
+        places = np.stack([placed[term_ids - base] for _, term_ids in terms[1:]])
         return cls._finished(keys, ids, places)
 
     @classmethod
@@ -166,9 +163,9 @@ class Permuted:
         return cls(keys, ids, places, ranks, *_zones(places, ranks), *bounds)
 
     def merged(self, newer: Permuted | None, before: int) -> Permuted | None:
-        """One structure of two, without the rows that have expired; None if all have. O(n + m).
+        """Merge with a newer structure, if any, and drop expired rows; None if all have expired.
 
-        Without a newer one, this structure without its expired rows.
+        O(n + m).
         """
         new = newer if newer is not None else self._none()
         size = int(np.count_nonzero(self.ids >= before) + np.count_nonzero(new.ids >= before))
@@ -187,7 +184,7 @@ class Permuted:
         return Permuted(keys, ids, places, ranks, *zones, max(first, before), last)
 
     def _none(self) -> Permuted:
-        """No rows, of as many columns."""
+        """An empty structure with the same columns."""
         empty = self.places[:, :0].copy()
         keys, ids = self.keys[:, :0].copy(), self.ids[:0].copy()
         zones = self.zones[:, :, :0]
@@ -207,7 +204,7 @@ class Permuted:
     def read(
         self, lows: Array, highs: Array, before: int, probing: str, chunk: Chunk, tally: Tally
     ) -> Iterator[Pair]:
-        """Fill the chunk with pairs of box and id; give its pairs whenever it is full."""
+        """Fill the chunk with pairs of box and id; yields its pairs whenever it is full."""
         starts, stops = np.empty_like(lows), np.empty_like(lows)
         offsets(self.keys, lows, highs, starts, stops)
         way = self.way(starts, stops, probing)
@@ -224,11 +221,11 @@ class Permuted:
     def _scanner(
         self, way: Way, starts: Array, stops: Array, before: int
     ) -> Callable[[Array, int, Array, Array], int]:
-        """What fills arrays with the next pairs."""
+        """A function that fills arrays with the next pairs."""
         rows = (self.ids, self.places, self.ranks)
         if way.order is None:
             return partial(scan_ranks, *rows, self.zones, self.groups, starts, stops, before)
-        # One word more than needed, as the last interval may end with a word.
+        # One extra word, because the last interval may end at a word boundary.
         sides = 2 if way.further else 1
         bits = np.zeros((sides, self.ids.size // BLOCK + 2), np.uint64)
         words = np.zeros((sides, bits.shape[1] // BLOCK + 1), np.uint64)
@@ -236,7 +233,7 @@ class Permuted:
         return partial(sweep, *rows, starts, stops, *columns, before, bits, words)
 
     def way(self, starts: Array, stops: Array, probing: str) -> Way:
-        """The cheapest way for these rank intervals that ``probing`` allows."""
+        """The cheapest way for these rank intervals among those that ``probing`` allows."""
         boxes = starts.shape[1]
         if probing == "fill":
             return Way("fill", order=np.arange(boxes))
@@ -253,10 +250,10 @@ class Permuted:
     def _best_sweep(
         self, starts: Array, stops: Array, spans: NDArray[np.float64], met: float
     ) -> tuple[float, Way]:
-        """Nanoseconds per box, and the column to sweep in which order of boxes.
+        """The best sweep, and its nanoseconds per box.
 
-        ``spans`` holds per column the mean length of intervals, and that from the first to the
-        last. ``met`` is the share of zones that meet a box, of those in its narrowest interval.
+        ``spans`` holds, per column, the mean length of the intervals and the distance from the
+        first to the last. ``met`` is the share of zones in the narrowest interval that meet a box.
         """
         boxes, rows = starts.shape[1], len(self)
         widths, reach = spans.T.tolist()
@@ -283,20 +280,19 @@ class Permuted:
     def _with_further(
         self, way: Way, starts: Array, stops: Array, widths: list[float], met: float
     ) -> Way:
-        """Sweep another column, too, if that is cheaper than to check it on the rows found.
+        """Also sweep another column if that is cheaper than checking it on matching rows.
 
-        So it is when its interval hardly moves from box to box, as that of the event time.
+        It is when its interval hardly moves from box to box, such as that of the event time.
         """
         if way.column < 1 or way.order is None:
             return way
         rows, boxes = len(self), starts.shape[1]
-        found = widths[0] * widths[way.column] / rows * met
-        best = 0.0
+        candidates, best = widths[0] * widths[way.column] / rows * met, 0.0
         for column in range(1, len(starts)):
             if column != way.column:
                 moves = np.empty(2, np.int64)
                 travel(starts, stops, way.order, column, moves)
-                spared = found * (1 - widths[column] / rows) * CHECK_NS
+                spared = candidates * (1 - widths[column] / rows) * CHECK_NS
                 gain = spared - float(moves[0]) / boxes * BIT_NS
                 if gain > best:
                     best, way = gain, way._replace(further=column)
@@ -305,7 +301,7 @@ class Permuted:
     # --- All rows -------------------------------------------------------------------------------
 
     def rows(self) -> tuple[Array, Array]:
-        """Keys of all columns by place, and ids."""
+        """The keys of all columns by place, and the ids."""
         columns = [keys[rank] for keys, rank in zip(self.keys[1:], self.ranks, strict=True)]
         return np.stack([self.keys[0], *columns]), self.ids
 
@@ -316,9 +312,9 @@ class Permuted:
         assert np.all(self.keys[:, :-1] <= self.keys[:, 1:]), "every column must ascend"
         for place, rank in zip(self.places, self.ranks, strict=True):
             assert np.array_equal(rank[place], np.arange(len(self))), "ranks undo places"
-        found = (self.zones, self.groups)
-        for held, right in zip(found, _zones(self.places, self.ranks), strict=True):
-            assert np.array_equal(held, right), "zones hold the extremes of their blocks"
+        zones, groups = _zones(self.places, self.ranks)
+        right = np.array_equal(self.zones, zones) and np.array_equal(self.groups, groups)
+        assert right, "zones hold the extremes of their blocks"
         assert self.first <= self.ids.min() and self.ids.max() <= self.last
 
 

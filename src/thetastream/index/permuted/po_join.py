@@ -1,27 +1,27 @@
 """PO-Join: immutable structures of permuted rows, for boxes of two and more columns.
 
-Every insert makes a structure of its rows (``permuted.py``). Structures are kept oldest first;
+Every insert builds a structure from its rows (``permuted.py``). Structures are kept oldest first;
 while the last but one is at most ``ratio`` times as long as the last, the two are merged. With
 ``ratio`` 0 nothing is merged: the linked list of the paper, one structure per slide.
 
     ratio 4   ┌──────────────────────────────┐ ┌────────┐ ┌──┐        a probe visits 3
     ratio 0   ┌──────┐ ┌──────┐ ┌──────┐ ┌──────┐ ┌──────┐ ┌──┐       a probe visits 6
 
-Why merge? A box costs two searches and some zones in every structure, whatever its size. Why not as
-rarely as ``sorted-runs``, by 12? A merge here writes two orders and the permutations between them.
+Why merge? A box costs two searches and some zones in every structure, whatever its size. Why not
+with a ratio of 12, like ``sorted-runs``? A merge here writes two orders and their permutations.
 
-Rows leave in whole structures; until then those that have expired are passed over, row by row, so
-answers are exact (the paper removes whole slides only). With ``ratio`` above 0 a structure that has
-expired by half is written anew.
+Rows leave in whole structures; until then expired rows are skipped one by one, so answers are exact
+(the paper removes whole slides only). With ``ratio`` above 0, a structure is rewritten once half of
+it has expired.
 
 Invariants (``check``): those of every structure; no id occurs twice; each structure is more than
-``ratio`` times as long as the next; none has expired as a whole.
+``ratio`` times as long as the next; none has expired entirely.
 
 Cost for window ``w``, insert of ``b`` rows, ``R = log_ratio(w / b) + 1`` structures: insert
-O(k b log b) and amortised O(k · ratio · R) merge steps per row; probe O(k R log w) per box, and
-what ``permuted.py`` says. Bytes: 32 per row for two columns, 16 for each further one.
+O(k b log b) and amortised O(k · ratio · R) merge steps per row; probe O(k R log w) per box, plus
+the cost in ``permuted.py``. Bytes: 32 per row for two columns, 16 for each further one.
 
-One column alone is stored twice, as if there were two: use another structure for that.
+A single column is stored twice, as if there were two: use another structure for that.
 
 SPO-Join, Sections 3.3, 3.4 and 4.2; Khayyat et al., IEJoin (VLDB Journal 2017).
 """
@@ -99,11 +99,11 @@ class PoJoin(Index):
             self._structures = self._settled((*self._structures, fresh), self._before)
 
     def _doubled(self, matrix: Array) -> Array:
-        """A single column stands for two."""
+        """Repeat a single column, so that there are two."""
         return matrix if self.columns > 1 else np.ascontiguousarray(np.repeat(matrix, 2, axis=0))
 
     def _settled(self, structures: Structures, before: int) -> Structures:
-        """Merge neighbours that are close in size, the youngest first; drop what has expired."""
+        """Merge neighbours of similar size, the youngest first; drop expired structures."""
         started = time.perf_counter()
         kept = [one for one in structures if one.last >= before]
         at = len(kept) - 2
@@ -120,7 +120,7 @@ class PoJoin(Index):
         return tuple(kept)
 
     def expire(self, before: int) -> None:
-        """O(structures); one that has expired by half is written anew."""
+        """O(structures); rewrites a structure once half of it has expired."""
         if before <= self._before:
             return
         self._before = before
@@ -136,7 +136,7 @@ class PoJoin(Index):
     # --- Probing --------------------------------------------------------------------------------
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """O(log n) per box, column and structure, and what the way of probing costs."""
+        """O(log n) per box, column and structure, plus the cost of the way of probing."""
         boxes = self._doubled(self._matrix(lows)), self._doubled(self._matrix(highs))
         return Answer(partial(self._pairs, self._structures, *boxes, self._before, limit))
 
@@ -155,22 +155,14 @@ class PoJoin(Index):
     def _pairs_together(
         self, structures: Structures, lows: Array, highs: Array, before: int, limit: int
     ) -> Iterator[Pair]:
-        """Threads over the list (Algorithm 4): each takes the next structure nobody has taken."""
+        """Threads over the list (Algorithm 4): each takes the next untaken structure."""
         threads = pool(self.workers)
         assert threads is not None
-        asked = [PairsAhead(self._alone(one, lows, highs, before, limit)) for one in structures]
-        ahead = [threads.submit(found.look_ahead) for found in asked]
-        for found, done in zip(asked, ahead, strict=True):
+        parts = [PairsAhead(self._pairs((one,), lows, highs, before, limit)) for one in structures]
+        ahead = [threads.submit(part.look_ahead) for part in parts]
+        for part, done in zip(parts, ahead, strict=True):
             done.result()
-            yield from found
-
-    def _alone(
-        self, one: Permuted, lows: Array, highs: Array, before: int, limit: int
-    ) -> Iterator[Pair]:
-        chunk = Chunk(lows.shape[1], limit)
-        yield from one.read(lows, highs, before, self.probing, chunk, self._tally)
-        if chunk.filled:
-            yield chunk.take()
+            yield from part
 
     # --- What is held ---------------------------------------------------------------------------
 
@@ -184,8 +176,8 @@ class PoJoin(Index):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        own = {"ratio": self.ratio, "probing": self.probing, "workers": self.workers}
-        return {**super().parameters, **own}
+        settings = {"ratio": self.ratio, "probing": self.probing, "workers": self.workers}
+        return {**super().parameters, **settings}
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -201,7 +193,7 @@ class PoJoin(Index):
         if not self._structures:
             return np.empty((self.columns, 0), np.int64), np.empty(0, np.int64)
         rows = [one.rows() for one in self._structures]
-        ids = np.concatenate([found for _, found in rows])
+        ids = np.concatenate([ids for _, ids in rows])
         order = np.argsort(ids)
         order = order[ids[order] >= self._before]
         keys = np.concatenate([keys for keys, _ in rows], axis=1)[: self.columns, order]

@@ -1,12 +1,12 @@
-"""A bit per id: which rows of an index live.
+"""A bit per id: which rows of an index are live.
 
     ids     128 … 191   192 … 255   256 … 319
     words   0x00…0f10   0xff…ffff   0x00…03ff   0     one more word, never read (see term_sets.py)
     base    128
 
-Structures that drop expired rows later still give their ids. While no such id is below ``base``
-(``clean``) a loop may set bits without a look at the range, so the base follows the oldest id held,
-as long as that costs no more words than there are for live rows.
+Structures that drop expired rows lazily still return their ids. While no such id is below ``base``
+(``clean``), loops set bits without a range check. So the base follows the oldest id held, as long
+as that costs at most as many words as the live rows take.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WIDEST = 2**32  # ids between the first and the last row
 
 
 class Present:
-    """The bits of live rows. ``oldest`` tells the least id that may be given, at a cost of O(n)."""
+    """The bits of live rows. ``oldest`` returns the least id held, even if expired, in O(n)."""
 
     def __init__(self, oldest: Callable[[], int]) -> None:
         self.base = 0
@@ -33,11 +33,11 @@ class Present:
         self._oldest = oldest
         self._room: NDArray[np.uint64] = np.zeros((1, 1), np.uint64)
         self._used = 0  # words
-        self._later = 0  # below, nothing is gained by moving the base
+        self._later = 0  # expiry below this id does not move the base
 
     @property
     def words(self) -> NDArray[np.uint64]:
-        """The bits as one row of words, and the word behind."""
+        """The bits as one row of words, and the word behind them."""
         return self._room[:, : self._used + 1]
 
     def fits(self, ids: Array) -> None:
@@ -50,7 +50,7 @@ class Present:
             )
 
     def add(self, ids: Array) -> None:
-        """Rows that were inserted. O(rows), amortised."""
+        """Set the bits of inserted rows. O(rows), amortised."""
         if not self.rows:
             self.base = int(ids.min()) & -64
             self.clean = self._oldest() >= self.base
@@ -65,7 +65,7 @@ class Present:
         add_ids(ids, self.base, self.words)
 
     def expire(self, before: int) -> None:
-        """Rows below are gone; their words, too, when they are many. O(n / 64), amortised."""
+        """Clear the bits below an id; drop their words if there are many. O(n / 64), amortised."""
         dead = min(max(0, before - self.base), 64 * self._used)
         whole, rest = divmod(dead, 64)
         self._room[0, :whole] = 0
@@ -76,7 +76,7 @@ class Present:
             self._move(before)
 
     def _move(self, before: int) -> None:
-        """Move the base up: to the oldest id held, or as many words below ``before`` as live."""
+        """Move the base up to the oldest id held, at most as far below ``before`` as rows live."""
         oldest = self._oldest()
         live = self.base + 64 * self._used - before
         base = min(before, max(oldest, before - live)) & -64
@@ -93,7 +93,7 @@ class Present:
         return np.flatnonzero(bits) + self.base
 
     def check(self) -> None:
-        """Assert what the module's text says."""
+        """Assert the invariants."""
         words = self.words
         assert words.shape == (1, self._used + 1) and words[0, -1] == 0 and self.base % 64 == 0
         assert self.rows == np.bitwise_count(words).sum()

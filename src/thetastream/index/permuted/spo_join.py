@@ -1,26 +1,25 @@
 """SPO-Join: a mutable component that takes rows one by one, and a list of PO-Join structures.
 
-    insert ──►  mutable: one B⁺-tree per column        δ rows: leaves are read in order, the mutable
-                probed by bits, one per row and term           part becomes a structure
+    insert ──►  mutable: one B⁺-tree per column        at δ rows: leaves are read in order, and the
+                probed by bits, one per row and term           mutable part becomes a structure
                          │ δ
                          ▼
                 immutable:  ┌────────┐ ┌──────────────┐ …      merged like those of ``po-join``
                             └────────┘ └──────────────┘
 
-The threshold δ is ``slide / elements`` (SPO-Join, Section 3.3): the slide of the window, divided
-when it is large. Without a slide it is a sixteenth of the capacity that is divided. A box costs
-O(δ) in the mutable part, far more than a merge does per row, so ``elements`` are as many as leave
-at most 4,096 rows, unless told otherwise. Every probe asks both parts.
+The threshold δ is ``slide / elements`` (SPO-Join, Section 3.3), where a sixteenth of the capacity
+replaces a missing slide. A box costs O(δ) in the mutable part, far more than a merge costs per row,
+so by default ``elements`` is chosen such that δ is at most 4,096. Every probe reads both parts.
 
 A batch of a quarter of δ or more becomes a structure at once: sorting it is cheaper than trees.
 
-A merge may run in a thread (``background``). What is being merged stays as it was, and is probed,
-until the result takes its place: before the next insert, or when rows expire. So no row waits, none
-is lost and none is found twice; the paper instead queues the rows that arrive during a merge, and
-lets them probe the new structure afterwards (Section 3.4). There is one merge at a time; when the
-next one is due before it is done, the insert waits.
+A merge may run in a thread (``background``). Its input stays unchanged and is probed until the
+result replaces it, before the next insert or when rows expire. So no row waits, none is lost and
+none is found twice. The paper instead queues the rows that arrive during a merge and lets them
+probe the new structure afterwards (Section 3.4). Merges run one at a time; an insert that makes the
+next one due waits.
 
-Invariants (``check``): those of both parts; no id occurs twice; the mutable part holds less than δ
+Invariants (``check``): those of both parts; no id occurs twice; the mutable part holds fewer than δ
 rows; ids of structures, of a part being merged and of the mutable part ascend in this order.
 
 Cost: that of ``per-term`` for at most δ rows, and of ``po-join`` for the others. Bytes: 32 per row
@@ -75,20 +74,10 @@ class SpoJoin(PoJoin):
         self.intersect, self.background = intersect, background
         whole = slide or -(-capacity // _SLIDES)
         self.threshold = -(-whole // (elements or -(-whole // _ENOUGH)))
-        self._mutable: PerTerm | None = (
-            None  # made when it is needed: its trees have room for δ rows
-        )
+        self._mutable: PerTerm | None = None  # created on demand: its trees have room for δ rows
         self._first_mutable = 0  # the first id in the mutable part
-        self._frozen: PerTerm | None = None  # what is being merged
+        self._frozen: PerTerm | None = None  # the part being merged
         self._pending: Future[Structures] | None = None
-
-    def _fresh(self, first: int) -> PerTerm:
-        """The part that takes rows; ``first`` is the id of the next one."""
-        if self._mutable is None:
-            columns = max(2, self.columns)
-            self._mutable = PerTerm(self.threshold, columns, "b+tree", self.intersect)
-            self._first_mutable = first
-        return self._mutable
 
     @property
     def _mutable_rows(self) -> int:
@@ -97,7 +86,7 @@ class SpoJoin(PoJoin):
     # --- Rows come and go -----------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array) -> None:
-        """O(k log δ) per row in the trees, and the cost of a merge every δ rows."""
+        """O(k log δ) per row in the trees, plus the cost of a merge every δ rows."""
         self._take_merged()
         matrix = self._doubled(self._matrix(keys))
         live = ids >= self._before
@@ -109,12 +98,16 @@ class SpoJoin(PoJoin):
             self._merge()
             self._start(lambda: (Permuted.build(matrix, ids),))
             return
-        self._fresh(int(ids.min())).insert(matrix, ids)
+        if self._mutable is None:
+            columns = max(2, self.columns)
+            self._mutable = PerTerm(self.threshold, columns, "b+tree", self.intersect)
+            self._first_mutable = int(ids.min())
+        self._mutable.insert(matrix, ids)
         if self._mutable_rows >= self.threshold:
             self._merge()
 
     def _merge(self) -> None:
-        """Make a structure of the mutable part."""
+        """Turn the mutable part into a structure."""
         frozen = self._mutable
         if frozen is not None and len(frozen):
             self._take_merged(wait=True)
@@ -122,12 +115,12 @@ class SpoJoin(PoJoin):
             self._start(lambda: (Permuted.of_terms(frozen.sorted_terms()),))
 
     def _start(self, build: Callable[[], Structures]) -> None:
-        """Have fresh structures joined with the others, here or in a thread."""
+        """Add fresh structures to the others, here or in a thread."""
         self._take_merged(wait=True)
-        held, before = self._structures, self._before
+        older, before = self._structures, self._before
 
         def work() -> Structures:
-            return self._settled((*held, *build()), before)
+            return self._settled((*older, *build()), before)
 
         if self.background and self._frozen is not None:
             self._pending = _merger().submit(work)
@@ -135,17 +128,14 @@ class SpoJoin(PoJoin):
             self._structures, self._frozen = work(), None
 
     def _take_merged(self, *, wait: bool = False) -> None:
-        """Let the result of a merge take the place of what was merged, if it is there."""
+        """Replace the merged parts by the result of the merge, if there is one."""
         if self._pending is not None and (wait or self._pending.done()):
             merged = self._pending.result()
             self._structures = tuple(one for one in merged if one.last >= self._before)
             self._frozen, self._pending = None, None
 
     def expire(self, before: int) -> None:
-        """O(structures), and what the trees take.
-
-        What is being merged is not touched: rows of it that have expired are passed over.
-        """
+        """O(structures), plus the cost of the trees. Skips expired rows in a part being merged."""
         self._take_merged()
         if before <= self._before:
             return
@@ -154,24 +144,19 @@ class SpoJoin(PoJoin):
         self._before = before
         self._structures = tuple(one for one in self._structures if one.last >= before)
         if self._mutable is not None and before > self._first_mutable:
-            self._mutable.expire(before)  # rare: as a rule, rows are merged long before
+            self._mutable.expire(before)  # rare: rows are usually merged long before
 
     # --- Probing --------------------------------------------------------------------------------
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """Both parts are asked: what ``po-join`` costs, and ``per-term`` for fewer than δ rows."""
+        """Probes both parts: the cost of ``po-join``, and of ``per-term`` for fewer than δ rows."""
         boxes = self._doubled(self._matrix(lows)), self._doubled(self._matrix(highs))
         parts = [part for part in (self._frozen, self._mutable) if part is not None and len(part)]
         young = [part.probe(*boxes, limit=limit) for part in parts]
         return Answer(partial(self._all_pairs, young, self._structures, boxes, self._before, limit))
 
     def _all_pairs(
-        self,
-        young: list[Answer],
-        structures: Structures,
-        boxes: Pair,
-        before: int,
-        limit: int,
+        self, young: list[Answer], structures: Structures, boxes: Pair, before: int, limit: int
     ) -> Iterator[Pair]:
         yield from self._pairs(structures, *boxes, before, limit)
         for answer in young:
@@ -185,7 +170,7 @@ class SpoJoin(PoJoin):
     # --- What is held ---------------------------------------------------------------------------
 
     def _frozen_rows(self) -> Pair:
-        """Rows that are being merged and have not expired, ascending by id."""
+        """Live rows of the part being merged, ascending by id."""
         if self._frozen is None:
             return np.empty((self.columns, 0), np.int64), np.empty(0, np.int64)
         keys, ids = self._frozen.dump()
@@ -202,19 +187,14 @@ class SpoJoin(PoJoin):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        own = {
-            "slide": self.slide,
-            "elements": self.elements,
-            "intersect": self.intersect,
-            "background": self.background,
-        }
-        return {**super().parameters, **own}
+        names = ("slide", "elements", "intersect", "background")
+        return {**super().parameters, **{name: getattr(self, name) for name in names}}
 
     @property
     def statistics(self) -> dict[str, float]:
-        found = super().statistics
-        found["runs"] += (self._frozen is not None) + (self._mutable_rows > 0)
-        return found
+        counters = super().statistics
+        counters["runs"] += (self._frozen is not None) + (self._mutable_rows > 0)
+        return counters
 
     @property
     def details(self) -> dict[str, Any]:
@@ -225,11 +205,11 @@ class SpoJoin(PoJoin):
         }
 
     def dump(self) -> tuple[Array, Array]:
-        found = [super().dump(), self._frozen_rows()]
+        parts = [super().dump(), self._frozen_rows()]
         if self._mutable is not None:
-            found.append(self._mutable.dump())
-        keys = np.concatenate([keys[: self.columns] for keys, _ in found], axis=1)
-        return np.ascontiguousarray(keys), np.concatenate([ids for _, ids in found])
+            parts.append(self._mutable.dump())
+        keys = np.concatenate([keys[: self.columns] for keys, _ in parts], axis=1)
+        return np.ascontiguousarray(keys), np.concatenate([ids for _, ids in parts])
 
     def check(self) -> None:
         super().check()
@@ -240,8 +220,8 @@ class SpoJoin(PoJoin):
         if self._mutable is not None:
             self._mutable.check()
             parts.append(self._mutable.dump()[1])
-        held = [ids for ids in parts if ids.size]
-        assert all(a.max() < b.min() for a, b in pairwise(held)), "parts must be in order of ids"
+        parts = [ids for ids in parts if ids.size]
+        assert all(a.max() < b.min() for a, b in pairwise(parts)), "parts must be in order of ids"
 
 
 @cache

@@ -1,11 +1,11 @@
 """Terms of a box: the rows inside one interval per box, by one key column.
 
-A *term* gives rows as bits or as lists of ids. Where they come from is its own affair:
+A *term* returns rows as bits or as lists of ids. There are three sources:
 
-    StoredTerm   trees and runs in the arrays of a ``Store``, read by compiled loops; no pair is
-                 written
-    ProbedTerm   any other index: it is asked for pairs, but of a box that holds more than half of
-                 the rows for those beside its interval
+    StoredTerm   trees and runs in the arrays of a ``Store``, read by compiled loops that write no
+                 pairs
+    ProbedTerm   any other index, probed for pairs; for a box with more than half of the rows, the
+                 rows outside its interval are probed instead
     PrefixTerm   rows in key order and the bits of some prefixes; for many boxes at a time
 
 A ``TermView`` is what a reader sees (``term_reader.py``): terms, and the bits of live rows.
@@ -45,37 +45,41 @@ class IntervalTerm(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds beside the structure that it reads."""
+        """Bytes held besides the structure that it reads."""
         return 0
 
     @abstractmethod
-    def meet(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
-        spare: Words, tally: Array,
-    ) -> int:  # fmt: skip
-        """AND the term into the sets of the open boxes from ``first`` on; close empty ones.
+    def meet(self, part: Slice, bits: Words, spare: Words, tally: Array) -> int:
+        """AND the term into the sets of the open boxes; returns how many stay open.
 
-        Gives how many stay open. ``spare`` is an empty set, to be left empty.
+        Closes boxes whose set becomes empty. ``spare`` is an empty set, to be left empty.
         """
 
     @abstractmethod
-    def collect(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
-        room: Array,
-    ) -> Array:  # fmt: skip
-        """Lists of the live rows of the open boxes and their ``ends``; perhaps in ``room``."""
+    def collect(self, part: Slice, ends: Array, room: Array) -> Array:
+        """Lists of the live rows of the open boxes, maybe in ``room``; fills their ``ends``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermView:
-    """What a reader sees: terms, and which rows live."""
+    """What a reader sees: terms, and which rows are live."""
 
     terms: tuple[IntervalTerm, ...]
-    present: Words  # one set, and its last word that is never read
+    present: Words  # one set, and a last word that is never read
     base: int  # the id of the first bit
-    clean: bool  # whether no structure holds an id below
+    clean: bool  # whether no structure holds an id below the base
     before: int  # ids below have expired
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One column of the boxes from ``first`` on; ``opened`` has an entry per box of the slice."""
+
+    edges: tuple[Array, Array]
+    first: int
+    view: TermView
+    opened: Array
 
 
 class StoredTerm(IntervalTerm):
@@ -85,22 +89,15 @@ class StoredTerm(IntervalTerm):
         parts = parts_of(store)
         self._meet: Callable[..., int] = partial(meet_term, *parts)
         self._collect: Callable[..., int] = partial(collect_term, *parts)
-        self._live = live  # whether it holds no row that has expired
+        self._live = live  # whether it holds no expired rows
 
-    def meet(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
-        spare: Words, tally: Array,
-    ) -> int:  # fmt: skip
-        place = (first, view.base, int(view.clean))
-        return self._meet(*edges, *place, opened, bits, spare, tally)
+    def meet(self, part: Slice, bits: Words, spare: Words, tally: Array) -> int:
+        place = (part.first, part.view.base, int(part.view.clean))
+        return self._meet(*part.edges, *place, part.opened, bits, spare, tally)
 
-    def collect(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
-        room: Array,
-    ) -> Array:  # fmt: skip
-        before = LEAST if self._live else view.before
-        count = self._collect(*edges, first, before, opened, ends, room)
-        return room[:count]
+    def collect(self, part: Slice, ends: Array, room: Array) -> Array:
+        before = LEAST if self._live else part.view.before
+        return room[: self._collect(*part.edges, part.first, before, part.opened, ends, room)]
 
 
 class PrefixTerm(IntervalTerm):
@@ -118,17 +115,11 @@ class PrefixTerm(IntervalTerm):
         """Bytes of the arrays."""
         return self._keys.nbytes + self._order.nbytes + self._prefixes.nbytes
 
-    def meet(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
-        spare: Words, tally: Array,
-    ) -> int:  # fmt: skip
-        held = (self._keys, self._order, self._step, self._prefixes)
-        return meet_prefixes(*held, *edges, first, opened, bits, tally)
+    def meet(self, part: Slice, bits: Words, spare: Words, tally: Array) -> int:
+        order = (self._keys, self._order, self._step, self._prefixes)
+        return meet_prefixes(*order, *part.edges, part.first, part.opened, bits, tally)
 
-    def collect(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
-        room: Array,
-    ) -> Array:  # fmt: skip
+    def collect(self, part: Slice, ends: Array, room: Array) -> Array:
         raise NotImplementedError("prefixes are bits")
 
 
@@ -139,11 +130,9 @@ class ProbedTerm(IntervalTerm):
         self._inner = inner
         self._sample = sample
 
-    def meet(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, bits: Words,
-        spare: Words, tally: Array,
-    ) -> int:  # fmt: skip
-        lows, highs = (edge[first : first + opened.size] for edge in edges)
+    def meet(self, part: Slice, bits: Words, spare: Words, tally: Array) -> int:
+        opened = part.opened
+        lows, highs = (edge[part.first : part.first + opened.size] for edge in part.edges)
         how = np.where(self._mostly_inside(lows, highs), AND_NOT, AND)
         how[(lows == LEAST) & (highs == MOST)] = SKIP
         inside = np.flatnonzero((opened != 0) & (how == AND))
@@ -153,31 +142,27 @@ class ProbedTerm(IntervalTerm):
         stops = [highs[inside], lows[below] - 1, np.full(above.size, MOST)]
         owners, sets = np.concatenate([inside, below, above]), np.zeros_like(bits)
         for positions, ids in self._inner.probe(np.concatenate(starts), np.concatenate(stops)):
-            set_pairs(positions, ids, owners, view.base, sets)
+            set_pairs(positions, ids, owners, part.view.base, sets)
             tally[FILLED] += ids.size
         return meet_sets(bits, sets, how, opened)
 
-    def collect(
-        self, edges: tuple[Array, Array], first: int, view: TermView, opened: Array, ends: Array,
-        room: Array,
-    ) -> Array:  # fmt: skip
-        owners = np.flatnonzero(opened)
-        chunks = list(self._inner.probe(*(edge[first + owners] for edge in edges)))
-        boxes = owners[np.concatenate([np.empty(0, np.int64), *(chunk[0] for chunk in chunks)])]
-        ids = np.concatenate([np.empty(0, np.int64), *(chunk[1] for chunk in chunks)])
+    def collect(self, part: Slice, ends: Array, room: Array) -> Array:
+        owners, none = np.flatnonzero(part.opened), np.empty(0, np.int64)
+        chunks = list(self._inner.probe(*(edge[part.first + owners] for edge in part.edges)))
+        boxes = owners[np.concatenate([none, *(positions for positions, _ in chunks)])]
+        ids = np.concatenate([none, *(ids for _, ids in chunks)])
         order = np.lexsort((ids, boxes))
         ends[:] = np.searchsorted(boxes[order], np.arange(ends.size), side="right")
         return ids[order]
 
     def _mostly_inside(self, lows: Array, highs: Array) -> NDArray[np.bool_]:
-        inside = np.searchsorted(self._sample, highs, side="right") - np.searchsorted(
-            self._sample, lows
-        )
+        inside = np.searchsorted(self._sample, highs, side="right")
+        inside -= np.searchsorted(self._sample, lows)
         return 2 * inside > max(1, self._sample.size)
 
 
 class KeySample:
-    """Every so-manieth row, about a thousand of them: keys of all columns."""
+    """The keys of about a thousand rows, evenly spaced."""
 
     def __init__(self, columns: int) -> None:
         self._rows = np.empty((columns, 0), np.int64)
@@ -186,7 +171,7 @@ class KeySample:
         self._sorted: Array | None = None
 
     def add(self, matrix: Array, ids: Array) -> None:
-        """Take some of these rows."""
+        """Sample these rows."""
         some = slice(self._next, None, self._stride)
         self._rows = np.concatenate([self._rows, matrix[:, some]], axis=1)
         self._ids = np.concatenate([self._ids, ids[some]])
@@ -197,7 +182,7 @@ class KeySample:
         self._sorted = None
 
     def expire(self, before: int) -> None:
-        """Forget rows; when few are left, take more of those to come."""
+        """Drop expired rows; when few are left, sample later rows more densely."""
         live = self._ids >= before
         self._rows, self._ids = self._rows[:, live], self._ids[live]
         if self._stride > 1 and self._ids.size < _SAMPLE // 4:

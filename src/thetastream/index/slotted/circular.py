@@ -1,7 +1,7 @@
 """The circular array of a partitioned temporal window index, and which subwindow a time lies in.
 
-Ordered Indexing, Section 3.3.2, Figures 2 and 3. Time is cut into subwindows of ``S`` units from
-``T0`` on, which are numbered; subwindow ``n`` has position ``n mod M`` of the array:
+Ordered Indexing, Section 3.3.2, Figures 2 and 3. Time is cut into numbered subwindows of ``S``
+units from ``T0`` on; subwindow ``n`` has position ``n mod M`` of the array:
 
     T0 = 1, S = 1, M = 5                     position  0    1    2    3    4
     after minute 5                                    @1   @2   @3   @4   @5
@@ -9,10 +9,10 @@ Ordered Indexing, Section 3.3.2, Figures 2 and 3. Time is cut into subwindows of
 
 Errata: the listed formulas mix ``M`` with the window; the position is ``((t - T0) div S) mod M``.
 
-Departure from the paper: there, opening a subwindow drops the one ``M`` before it. Here rows leave
-when they are told to, so a position may hold more than one subwindow: for a moment, because rows
-come before others leave, or for longer, after a gap in time or a row from the future. The numbers
-tell them apart. ``M`` doubles when more than ``2 M`` subwindows live.
+Departure from the paper, where opening a subwindow drops the one ``M`` before it: here rows leave
+only by expiry, so a position may hold more than one subwindow, distinguished by their numbers.
+That happens briefly when rows arrive before others leave, and for longer after a gap in time or a
+row from the future. ``M`` doubles when more than ``2 M`` subwindows are live.
 """
 
 from __future__ import annotations
@@ -25,31 +25,25 @@ import numpy as np
 from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream.index.base import Index
 
-_FAR = 2**62  # from T0; what lies farther off is taken to lie there
+_FAR = 2**62  # times farther from T0 are clamped
 
 
 @dataclass(eq=False, slots=True)
 class Slot:
-    """A subwindow: its partial index, and what is known of its rows, expired ones included."""
+    """A subwindow: its partial index, and facts about its rows, expired ones included."""
 
     number: int
-    begin: int
-    """The time at which it begins."""
+    begin: int  # time
     index: Index
     rows: int = 0
-    first: int = MOST
-    """The least id."""
-    last: int = -1
-    """The largest id."""
-    least: int = MOST
-    """The least event time."""
-    greatest: int = LEAST
-    """The largest event time."""
-    expired: int = 0
-    """Rows with an id below this have left the partial index."""
+    first: int = MOST  # least id
+    last: int = -1  # largest id
+    least: int = MOST  # least event time
+    greatest: int = LEAST  # largest event time
+    expired: int = 0  # rows with an id below this have left the partial index
 
     def insert(self, matrix: Array, ids: Array, times: Array) -> None:
-        """Take rows, with ids above all before."""
+        """Insert rows, with ids above all earlier ones."""
         self.index.insert(matrix, ids)
         self.rows += ids.size
         first, last = ends(ids)
@@ -73,22 +67,22 @@ class Calendar:
     stride: int
 
     def number(self, time: int) -> int:
-        """``(t - T0) div S``, rounded down; ascends with the time."""
+        """``(t - T0) div S``, rounded down."""
         low, high = self._near
         return (min(max(time, low), high) - self.origin) // min(self.stride, _FAR)
 
     def numbers(self, times: Array) -> Array:
-        """The same for many times; no difference overflows."""
+        """The numbers of many times; no difference overflows."""
         return (np.clip(times, *self._near) - self.origin) // min(self.stride, _FAR)
 
     @property
     def _near(self) -> tuple[int, int]:
-        """The first and the last time that are told apart."""
+        """The first and the last time that are not clamped."""
         return max(self.origin - _FAR, LEAST), min(self.origin + _FAR, MOST)
 
     @property
     def widest(self) -> bool:
-        """Whether a longer stride would change nothing."""
+        """Whether a longer stride would make no difference."""
         return self.stride >= _FAR
 
     def begin(self, number: int) -> int:
@@ -105,7 +99,7 @@ def ends(values: Array) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class CircularArray:
-    """Subwindows by position. Finding one is O(1), going through all O(M + subwindows)."""
+    """Subwindows by position. Finding one is O(1), iterating O(M + subwindows)."""
 
     positions: int
     _held: list[list[Slot]] = field(default_factory=list)
@@ -115,28 +109,23 @@ class CircularArray:
         self._held = [[] for _ in range(self.positions)]
 
     def find(self, number: int) -> Slot | None:
-        """The subwindow of a number."""
-        for slot in self._held[number % self.positions]:
-            if slot.number == number:
-                return slot
-        return None
+        """The subwindow with a number."""
+        here = self._held[number % self.positions]
+        return next((slot for slot in here if slot.number == number), None)
 
     def put(self, slot: Slot) -> None:
         """Place a new subwindow; the array doubles when it holds too many."""
+        slots = [slot]
         if self._count >= 2 * self.positions:
-            self._double()
-        self._held[slot.number % self.positions].append(slot)
+            slots += self
+            self.positions *= 2
+            self.__post_init__()
+        for one in slots:
+            self._held[one.number % self.positions].append(one)
         self._count += 1
 
-    def _double(self) -> None:
-        slots = list(self)
-        self.positions *= 2
-        self.__post_init__()
-        for slot in slots:
-            self._held[slot.number % self.positions].append(slot)
-
     def remove(self, slot: Slot) -> None:
-        """Take a subwindow out."""
+        """Remove a subwindow."""
         self._held[slot.number % self.positions].remove(slot)
         self._count -= 1
 

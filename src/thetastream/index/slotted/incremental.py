@@ -1,22 +1,21 @@
 """Incremental deletion: one ordered structure for the whole window, rows deleted one by one.
 
-    ring by id   …  12   13   14   15  …     expire(14): ids 12 and 13 leave the ring; their keys
-    keys         …  70   21   70   35  …     say where they lie, so ⟨70, 12⟩ and ⟨21, 13⟩ are
-                    └ leave ┘                searched from the root and deleted
+    ring by id   …  12   13   14   15  …     expire(14): ids 12 and 13 leave the ring; with their
+    keys         …  70   21   70   35  …     keys, ⟨70, 12⟩ and ⟨21, 13⟩ are searched from the root
+                    └ leave ┘                and deleted
 
 Ordered Indexing, Section 3.3.1: the baseline that ``ptwi`` is measured against. ``inner`` is a
 structure that can delete a row (``remove``).
 
-Departure from the paper, which stores ⟨time, key⟩ as key so that expired rows lie together. A range
-of keys would then lie in as many places as there are time stamps in the window, and be asked for
-each of them; and 64 bits have no room for a time beside a key. Ids are arrival numbers, so a ring
-of keys by id knows the rows that expire, in order, for 16 bytes each. They are deleted as in the
-paper: each searched from the root.
+Departure from the paper, which stores ⟨time, key⟩ as the key so that expired rows are adjacent. A
+range of keys would then need a probe per time stamp in the window, and 64 bits cannot hold both a
+time and a key. Ids are arrival numbers, so a ring of keys by id lists expiring rows in order, for
+16 bytes each. As in the paper, each is searched from the root and deleted.
 
 Invariants (``check``): those of the inner structure; it holds the rows of the ring, and no others.
 
-Cost: insert, probe and map those of the inner structure; expire one descent and one deletion per
-row. Bytes: those of the inner structure, and a ring of 16 bytes per row.
+Cost: insert, probe and map cost those of the inner structure; expire takes one descent and one
+deletion per row. Bytes: the inner structure, and a ring of 16 bytes per row.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from thetastream.index.registry import check_parameters, create, names, refused,
 
 
 class Incremental(Index):
-    """One index ``inner``, made with ``options``, from which expired rows are deleted."""
+    """One index ``inner``, created with ``options``, from which expired rows are deleted."""
 
     name: ClassVar[str] = "incremental"
     summary: ClassVar[str] = "one ordered structure, expired rows deleted one by one"
@@ -59,9 +58,9 @@ class Incremental(Index):
         check_parameters(inner, options or {})
         self.inner = inner
         self.options = dict(options) if options else None
-        made = create(inner, capacity=capacity, columns=columns, **(options or {}))
-        assert isinstance(made, OrderedIndex)
-        self._index = made
+        index = create(inner, capacity=capacity, columns=columns, **(options or {}))
+        assert isinstance(index, OrderedIndex)
+        self._index = index
         self._ring = Beside(0, keep_first=True)
         self._before = 0
         self._deleted = 0
@@ -69,7 +68,7 @@ class Incremental(Index):
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array) -> None:
-        """What the inner structure takes, and O(1) per row for the ring."""
+        """The cost of the inner structure, and O(1) per row for the ring."""
         matrix = self._matrix(keys)
         if not ids.size:
             return
@@ -78,7 +77,7 @@ class Incremental(Index):
         self._ring.add(matrix[:1], ids, self._before)
 
     def expire(self, before: int) -> None:
-        """A descent and a deletion per row that leaves."""
+        """One descent and one deletion per expired row."""
         if before <= self._before:
             return
         self._before = before
@@ -93,7 +92,7 @@ class Incremental(Index):
     # --- Asking ---------------------------------------------------------------------------------
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """What the inner structure takes."""
+        """The cost of the inner structure."""
         return self._index.probe(lows, highs, limit=limit)
 
     def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
@@ -105,7 +104,7 @@ class Incremental(Index):
         return self._index.scan(low, high, buffer=buffer)
 
     def find(self, keys: Array) -> Array:
-        """The newest row of each key: its id, or -1. A descent per key."""
+        """The id of the newest row of each key, or -1. One descent per key."""
         return self._index.find(keys)
 
     # --- Facts ----------------------------------------------------------------------------------

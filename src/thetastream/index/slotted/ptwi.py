@@ -8,31 +8,31 @@
                          └─ a late row goes where its time lies
 
 Ordered Indexing, Section 3.3.2. The window is cut into subwindows of ``stride`` units of time, each
-with a partial index of its own: any registered structure (``inner``). A window moves by dropping
-whole partial indexes, which costs the same whatever they hold, instead of searching and deleting
-each expired row. Dropped ones are freed in the background (``disposal.py``).
+with a partial index of its own: any registered structure (``inner``). The window moves by dropping
+whole partial indexes, at a constant cost, instead of searching and deleting each expired row.
+Dropped ones are freed in the background (``disposal.py``).
 
-Time is the event time of rows where that is given (``insert(keys, ids, times)``), else their id.
+Time is the event time of rows if given (``insert(keys, ids, times)``), else their id.
 
 Rules:
 
-- A row goes into the subwindow of its time (``circular.py``), opened anew if it was dropped. Rows
-  leave by ``expire`` and ``expire_older`` only: nothing is lost because it came late.
-- A subwindow is dropped when all its ids have expired, or all its times have passed. Rows of one
-  that has expired in part are passed over; structures that would delete them one by one are spared
-  that, unless rows still go to the subwindow.
-- With ``stride`` given, the array grows as far as more subwindows live. Else the stride is learnt:
-  over ids it is ``capacity / subwindows``. Over times the first subwindow is as long as it takes to
-  fill it with so many rows; and when ``expire_older`` shows how much time the window spans, that
-  is divided by ``subwindows``. It doubles when more than ``2 M`` subwindows live. Subwindows of an
-  earlier stride stay as they are and leave in their turn.
+- A row goes into the subwindow of its time (``circular.py``), which is reopened if it was dropped.
+  Rows leave by ``expire`` and ``expire_older`` only: no row is lost because it is late.
+- A subwindow is dropped when all its ids have expired or all its times have passed. Expired rows of
+  other subwindows are skipped. Structures that would delete them one by one do so only if the
+  subwindow still receives rows.
+- If ``stride`` is given, the array grows with the number of live subwindows. Otherwise the stride
+  is learnt. Over ids it is ``capacity / subwindows``. Over times, the first subwindow lasts until
+  it holds that many rows; once ``expire_older`` shows how much time the window spans, the stride is
+  that divided by ``subwindows``. It doubles when more than ``2 M`` subwindows are live. Subwindows
+  of an earlier stride stay unchanged until they are dropped.
 
 Invariants (``check``): those of each partial index; subwindows are where their numbers say; rows
-lie within the ids and times noted of their subwindow; an id occurs once; all that expired whole is
-gone.
+lie within the ids and times noted for their subwindow; an id occurs once; no subwindow has expired
+entirely.
 
-Cost: insert, that of the inner structure, and one division per row. Dropping O(1). A probe costs
-that of the inner structure in each subwindow it needs: all of them, those of a period
+Cost: insert costs that of the inner structure, and one division per row; dropping O(1). A probe
+costs that of the inner structure in each subwindow it reads: all of them, those of a period
 (``between``), one for a point in time (``find(keys, at=…)``). Bytes: those of the inner structures.
 """
 
@@ -55,7 +55,7 @@ _NO_TIME = LEAST  # of rows without an event time
 
 
 class Ptwi(Slotted):
-    """A partial index ``inner`` per subwindow, made with ``options``.
+    """A partial index ``inner`` per subwindow, created with ``options``.
 
     >>> index = Ptwi(capacity=300, inner="sorted-runs", subwindows=5, stride=60)
     >>> index.insert(np.array([7, 8]), np.array([0, 1]), np.array([30, 95]))
@@ -93,10 +93,10 @@ class Ptwi(Slotted):
         self.background = background
         self.options = dict(options) if options else None
         self._share = -(-capacity // subwindows)  # rows of a subwindow
-        self._spare: Index | None = self._made()
+        self._spare: Index | None = self._create()
         self._deletes = bool(getattr(self._spare, "deletes", False))
         self._array = CircularArray(subwindows)
-        self._former: list[Slot] = []  # of an earlier stride, or of none yet
+        self._former: list[Slot] = []  # of an earlier stride, or before there is one
         self._calendar: Calendar | None = None
         self._with_times: bool | None = None
         self._before = 0
@@ -105,18 +105,18 @@ class Ptwi(Slotted):
         self._newest: Slot | None = None
         self._since_change = 0  # rows inserted since the stride changed
         self._touched = self._dropped = self._late = 0
-        self._work: dict[str, float] = {}  # of partial indexes that were dropped
+        self._work: dict[str, float] = {}  # statistics of dropped partial indexes
         if background:
             begin()
 
-    def _made(self) -> Index:
+    def _create(self) -> Index:
         settings = self.options or {}
         return create(self.inner, capacity=self._share, columns=self.columns, **settings)
 
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, keys: Array, ids: Array, times: Array | None = None) -> None:
-        """What the inner structure costs; ``times`` are int64, one per row."""
+        """The cost of the inner structure; ``times`` are int64, one per row."""
         matrix = self._matrix(keys)
         if not ids.size:
             return
@@ -126,19 +126,19 @@ class Ptwi(Slotted):
         if self._calendar is None and (self.stride or not self._with_times):
             self._calendar = Calendar(_origin(ids, times), self.stride or self._share)
         if self._calendar is None:
-            matrix, ids, times = self._found(matrix, ids, times)
+            matrix, ids, times = self._fill_first(matrix, ids, times)
         if ids.size:
             self._spread(matrix, ids, times)
 
     def _times(self, ids: Array, times: Array | None) -> Array:
-        """Times of rows, checked; ids stand for them where none are given."""
+        """The checked times of rows; their ids if there are none."""
         if self._with_times is None:
             self._with_times = times is not None
         if self._with_times != (times is not None):
             came, before = ("with", "without") if times is not None else ("without", "with")
             raise DataError(
                 f"index {self.name!r} cuts rows by one time; got rows {came} event times after "
-                f"rows {before} them: give times always, or never"
+                f"rows {before} them: pass times always, or never"
             )
         if times is None:
             return ids
@@ -151,8 +151,8 @@ class Ptwi(Slotted):
         self._now = int(np.partition(times, middle)[middle] if middle else times[0])
         return times
 
-    def _found(self, matrix: Array, ids: Array, times: Array) -> tuple[Array, Array, Array]:
-        """Fill the first subwindow, whose length will be the stride; gives the other rows."""
+    def _fill_first(self, matrix: Array, ids: Array, times: Array) -> tuple[Array, Array, Array]:
+        """Fill the first subwindow, whose length becomes the stride; returns the other rows."""
         if not self._former:
             self._former = [Slot(0, _origin(ids, times), self._next())]
         first = self._former[0]
@@ -170,7 +170,7 @@ class Ptwi(Slotted):
         return np.ascontiguousarray(matrix[:, ~now]), ids[~now], times[~now]
 
     def _spread(self, matrix: Array, ids: Array, times: Array) -> None:
-        """Give each subwindow its rows."""
+        """Insert rows into their subwindows."""
         calendar = self._calendar
         assert calendar is not None
         first, last = map(calendar.number, ends(times))
@@ -189,7 +189,7 @@ class Ptwi(Slotted):
                 self._put(number, np.ascontiguousarray(matrix[:, at]), ids[at], times[at])
 
     def _crowded(self, numbers: list[int]) -> bool:
-        """Whether too many subwindows would live, were these opened."""
+        """Whether opening these subwindows would make too many."""
         new = sum(self._array.find(number) is None for number in numbers)
         return new > 0 and len(self._array) + new > 2 * self.subwindows
 
@@ -208,10 +208,10 @@ class Ptwi(Slotted):
     def _next(self) -> Index:
         """A partial index for a new subwindow."""
         index, self._spare = self._spare, None
-        return self._made() if index is None else index
+        return self._create() if index is None else index
 
     def _learn(self, stride: int) -> None:
-        """Cut time into other subwindows from now on; those that live stay as they are."""
+        """Change the length of new subwindows; live ones stay unchanged."""
         live = self._slots()
         self._former, self._array = live, CircularArray(self.subwindows)
         origin = live[0].begin if self._calendar is None and live else 0
@@ -221,7 +221,7 @@ class Ptwi(Slotted):
         self._since_change = 0
 
     def expire(self, before: int) -> None:
-        """O(subwindows): those whose ids have all expired are dropped."""
+        """O(subwindows): drops those whose ids have all expired."""
         if before <= self._before:
             return
         self._before = before
@@ -233,12 +233,12 @@ class Ptwi(Slotted):
                 slot.expired = before
 
     def _passes_on(self, slot: Slot) -> bool:
-        """Whether a partial index is told of rows that have expired in it."""
+        """Whether the partial index of a subwindow expires its rows itself."""
         half = slot.first + (slot.last - slot.first) // 2
         return not self._deletes or (slot is self._newest and self._before > half)
 
     def expire_older(self, time: int) -> None:
-        """O(subwindows): those whose times have all passed are dropped."""
+        """O(subwindows): drops those whose times have all passed."""
         if not self._with_times:
             return
         for slot in self._slots():
@@ -248,14 +248,14 @@ class Ptwi(Slotted):
             self._fit(-(-(self._now - time + 1) // self.subwindows))
 
     def _fit(self, stride: int) -> None:
-        """Take a stride that suits the window's span, if the present one clearly does not."""
+        """Adopt a stride that suits the window's span, if the present one clearly does not."""
         known = self._calendar.stride if self._calendar else 0
-        held = sum(slot.rows for slot in self._slots())
-        if not known // 2 <= stride <= 2 * known and self._since_change * self.subwindows >= held:
+        rows = sum(slot.rows for slot in self._slots())
+        if not known // 2 <= stride <= 2 * known and self._since_change * self.subwindows >= rows:
             self._learn(stride)
 
     def _drop(self, slot: Slot) -> None:
-        """O(1): the partial index is detached, and freed in the background."""
+        """O(1): detaches the partial index, which is freed in the background."""
         if slot in self._former:
             self._former.remove(slot)
         else:
@@ -265,7 +265,7 @@ class Ptwi(Slotted):
         self._dropped += 1
         _add(self._work, slot.index.statistics)
         unwanted = [slot.index]
-        del slot.index  # so that no one else holds it, unless somebody reads it
+        del slot.index  # so that only readers still refer to it
         if self.background:
             discard(unwanted)
 
@@ -276,15 +276,15 @@ class Ptwi(Slotted):
         return tuple(s for s in self._slots() if s.least <= until and since <= s.greatest)
 
     def between(self, since: int, until: int) -> Between:
-        """The index of ``slots_between``: asked like this one, it touches no other subwindows.
+        """A read-only index over ``slots_between``, valid until this index changes.
 
-        Rows of the subwindows at both ends may lie outside the period: whoever knows their times
-        leaves them out. It shows the rows as they are until this index is changed.
+        Rows of the first and the last subwindow may lie outside the period; the caller filters
+        them by their times.
         """
         return Between(self, self.slots_between(since, until))
 
     def find(self, keys: Array, at: int | None = None) -> Array:
-        """The newest row of each key: its id, or -1; with ``at`` in the subwindow of that time.
+        """The id of the newest row of each key, or -1; with ``at``, in the subwindow of that time.
 
         That is one subwindow, unless the stride has changed since (Section 3.3.2, query Q1).
         """
@@ -299,9 +299,7 @@ class Ptwi(Slotted):
     # --- Facts ----------------------------------------------------------------------------------
 
     def _slots(self) -> list[Slot]:
-        held = [*self._former, *self._array]
-        held.sort(key=lambda slot: slot.begin)
-        return held
+        return sorted([*self._former, *self._array], key=lambda slot: slot.begin)
 
     def touch(self, slots: int) -> None:
         self._touched += slots
@@ -312,18 +310,12 @@ class Ptwi(Slotted):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters,
-            "inner": self.inner,
-            "subwindows": self.subwindows,
-            "stride": self.stride,
-            "background": self.background,
-            "options": self.options,
-        }
+        names = ("inner", "subwindows", "stride", "background", "options")
+        return {**super().parameters, **{name: getattr(self, name) for name in names}}
 
     @property
     def statistics(self) -> dict[str, float]:
-        """Those of the inner structures added up, and what was done with subwindows."""
+        """The sums over the inner structures, and counters of subwindows."""
         total, slots = dict(self._work), self._slots()
         for slot in slots:
             _add(total, slot.index.statistics)
@@ -369,11 +361,11 @@ class Ptwi(Slotted):
 
 
 def _origin(ids: Array, times: Array) -> int:
-    """T0: the time of the row that came first, or 0 if it has none."""
+    """T0: the time of the row that arrived first, or 0 if it has none."""
     first = int(times[int(np.argmin(ids))])
     return 0 if first == _NO_TIME else first
 
 
 def _add(total: dict[str, float], work: Mapping[str, float]) -> None:
-    for word, value in work.items():
-        total[word] = total.get(word, 0) + value
+    for name, value in work.items():
+        total[name] = total.get(name, 0) + value

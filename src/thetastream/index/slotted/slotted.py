@@ -1,10 +1,10 @@
-"""Asking several partial indexes as if they were one: pairs, mappers, scans, point look-ups.
+"""Probing several partial indexes as one: pairs, mappers, scans, point look-ups.
 
 Ordered Indexing, Section 3.3.2: a query over the window becomes one per subwindow, and the results
 are merged. Pairs and accumulators need no merging; a scan merges sorted buffers.
 
-Rows of a subwindow that have expired are passed over by its partial index, or, where that would
-delete them one by one, left out here, by their ids.
+Expired rows are skipped by the partial index or, where that would delete them one by one, filtered
+here by their ids.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Slotted(Index):
 
     @abstractmethod
     def touch(self, slots: int) -> None:
-        """Count subwindows that are looked into; for ``statistics``."""
+        """Count visited subwindows, for ``statistics``."""
 
     # --- Asking ---------------------------------------------------------------------------------
 
     def probe(self, lows: Array, highs: Array, *, limit: int = CHUNK) -> Answer:
-        """What the partial indexes take, one after the other, as the answer is read."""
+        """The cost of the partial indexes, one after the other, as the answer is read."""
         lows, highs = self._matrix(lows), self._matrix(highs)
         slots = self._slots()
         self.touch(len(slots))
-        asked = [(slot.index.probe(lows, highs, limit=limit), self._hidden(slot)) for slot in slots]
-        return Answer(partial(_pairs, asked))
+        parts = [(slot.index.probe(lows, highs, limit=limit), self._hidden(slot)) for slot in slots]
+        return Answer(partial(_pairs, parts))
 
     def fold_boxes(self, lows: Array, highs: Array, fold: Fold) -> None:
         """The mappers of the partial indexes, into the same accumulators."""
@@ -67,15 +67,15 @@ class Slotted(Index):
         if self.columns > 1:
             return super().scan(low, high, buffer=buffer)
         scans = [
-            _left_out(slot.index.scan(low, high, buffer=buffer), self._hidden(slot))
+            _unexpired(slot.index.scan(low, high, buffer=buffer), self._hidden(slot))
             for slot in slots
         ]
         return scans[0] if len(scans) == 1 else _cut(_merged(scans), buffer)
 
     def find(self, keys: Array) -> Array:
-        """The newest row of each key: its id, or -1. Newest subwindows first, until all are found.
+        """The id of the newest row of each key, or -1. Reads the newest subwindows first.
 
-        A late row is newer than what lies in later subwindows, so ids decide where to go on.
+        A late row may be newer than rows of later subwindows, so ids decide when to stop.
         """
         if self.columns > 1:
             raise RegistryError(
@@ -83,24 +83,24 @@ class Slotted(Index):
                 "key columns: use probe"
             )
         keys = np.ascontiguousarray(keys, np.int64)
-        found = np.full(keys.size, -1, np.int64)
+        newest = np.full(keys.size, -1, np.int64)
         for slot in sorted(self._slots(), key=lambda slot: -slot.last):
-            open_ = np.flatnonzero(found < slot.last)
+            open_ = np.flatnonzero(newest < slot.last)
             if not open_.size:
                 break
             self.touch(1)
             here = _newest(slot.index, keys[open_])
-            found[open_] = np.maximum(found[open_], np.where(here < self._before, -1, here))
-        return found
+            newest[open_] = np.maximum(newest[open_], np.where(here < self._before, -1, here))
+        return newest
 
     # --- Facts ----------------------------------------------------------------------------------
 
     def _hidden(self, slot: Slot) -> int | None:
-        """The id below which rows of a subwindow are to be left out here."""
+        """The id below which rows of a subwindow must be filtered here, if any."""
         return self._before if slot.hides(self._before) else None
 
     def __len__(self) -> int:
-        """O(rows) of the subwindows in which some have expired."""
+        """O(rows) of the partly expired subwindows."""
         return sum(
             slot.rows if slot.first >= self._before else self._live(slot)[1].size
             for slot in self._slots()
@@ -116,26 +116,26 @@ class Slotted(Index):
         return sum(slot.index.nbytes for slot in self._slots())
 
     def dump(self) -> tuple[Array, Array]:
-        found = [self._live(slot) for slot in self._slots()]
-        keys = np.concatenate([np.empty((self.columns, 0), np.int64), *(k for k, _ in found)], 1)
-        ids = np.concatenate([np.empty(0, np.int64), *(i for _, i in found)])
+        parts = [self._live(slot) for slot in self._slots()]
+        keys = np.concatenate([np.empty((self.columns, 0), np.int64), *(k for k, _ in parts)], 1)
+        ids = np.concatenate([np.empty(0, np.int64), *(i for _, i in parts)])
         order = np.argsort(ids)
         return np.ascontiguousarray(keys[:, order]), ids[order]
 
 
 class Between(Slotted):
-    """The subwindows of an index that hold rows of some time, to be asked but not changed."""
+    """The subwindows of an index that hold rows of a period; read-only."""
 
     name: ClassVar[str] = "between"
 
     def __init__(self, whole: Slotted, slots: Sequence[Slot]) -> None:
         super().__init__(whole.capacity, whole.columns)
         self._whole = whole
-        self._asked = list(slots)
+        self._chosen = list(slots)
         self._before = whole._before
 
     def _slots(self) -> list[Slot]:
-        return self._asked
+        return self._chosen
 
     def touch(self, slots: int) -> None:
         self._whole.touch(slots)
@@ -147,51 +147,44 @@ class Between(Slotted):
         raise StateError("subwindows between two times can be asked only; expire in the index")
 
     def check(self) -> None:
-        for slot in self._asked:
+        for slot in self._chosen:
             slot.index.check()
 
 
-def _pairs(asked: list[tuple[Answer, int | None]]) -> Pairs:
-    """The chunks of several answers; ids below a bound are left out."""
-    for answer, before in asked:
-        if before is None:
-            yield from answer.again()
-        else:
-            for positions, ids in answer.again():
-                live = ids >= before
-                if live.all():
-                    yield positions, ids
-                elif live.any():
-                    yield positions[live], ids[live]
+def _pairs(parts: list[tuple[Answer, int | None]]) -> Pairs:
+    """The chunks of several answers, without ids below a bound."""
+    for answer, before in parts:
+        yield from _unexpired(answer.again(), before)
+
+
+def _unexpired(chunks: Pairs, before: int | None) -> Pairs:
+    """Chunks without ids below a bound, and without empty ones."""
+    for values, ids in chunks:
+        if before is not None:
+            live = ids >= before
+            if not live.all():
+                values, ids = values[live], ids[live]
+        if ids.size:
+            yield values, ids
 
 
 def _newest(index: Index, keys: Array) -> Array:
-    """The largest id of each key, -1 without one."""
+    """The largest id of each key, or -1."""
     if isinstance(index, OrderedIndex | Slotted):
         return index.find(keys)
-    found = np.full(keys.size, -1, np.int64)
+    newest = np.full(keys.size, -1, np.int64)
     for positions, ids in index.probe(keys, keys):
-        np.maximum.at(found, positions, ids)
-    return found
+        np.maximum.at(newest, positions, ids)
+    return newest
 
 
 # --- Merging scans ------------------------------------------------------------------------------
 
 
-def _left_out(scan: Pairs, before: int | None) -> Pairs:
-    """A scan without rows below an id."""
-    for keys, ids in scan:
-        if before is not None and ids.size:
-            live = ids >= before
-            keys, ids = keys[live], ids[live]
-        if ids.size:
-            yield keys, ids
-
-
 def _merged(scans: list[Pairs]) -> Pairs:
     """Several scans as one, in order of (key, id).
 
-    What is given at a time are the keys below the least key that some scan may still go on with.
+    Each chunk holds the keys below the least key at which some scan may continue.
     """
     held: dict[int, tuple[Array, Array]] = {}
     going = dict(enumerate(scans))
@@ -215,24 +208,22 @@ def _merged(scans: list[Pairs]) -> Pairs:
             keys, ids = (np.concatenate(part) for part in zip(*ready, strict=True))
             order = np.lexsort([ids, keys])
             yield keys[order], ids[order]
-        elif edge is not None:  # all rows of the edge's key must be there before they are given
+        elif edge is not None:  # rows of the edge's key are yielded once all of them are read
             for number in [n for n in going if n in held and held[n][0][-1] == edge]:
                 _extend(held, going, number)
 
 
 def _extend(held: dict[int, tuple[Array, Array]], going: dict[int, Pairs], number: int) -> None:
-    """Add the next chunk of a scan to what is held of it."""
+    """Append the next chunk of a scan to the rows held of it."""
     if (chunk := next(going[number], None)) is None:
         del going[number]
     else:
-        held[number] = (
-            np.concatenate([held[number][0], chunk[0]]),
-            np.concatenate([held[number][1], chunk[1]]),
-        )
+        keys, ids = map(np.concatenate, zip(held[number], chunk, strict=True))
+        held[number] = keys, ids
 
 
 def _cut(chunks: Pairs, size: int) -> Pairs:
-    """Chunks of at most so many rows."""
+    """Chunks of at most ``size`` rows."""
     for keys, ids in chunks:
         for start in range(0, ids.size, size):
             yield keys[start : start + size], ids[start : start + size]

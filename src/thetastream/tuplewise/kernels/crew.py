@@ -3,30 +3,30 @@
 PIM-Tree, Section 4. Tuples lie in a shared queue (the feed) in arrival order. A worker
 
 1. takes the next ``task`` tuples (task acquisition);
-2. finds the pairs of a tuple: asks the index for rows *before the edge tuple*, the first row of a
+2. finds the pairs of a tuple: probes the index for rows *before the edge tuple*, the first row of a
    side that is not known to be indexed, and scans the window from there on (result generation);
-3. inserts the tuple into the index of its side, and moves the edge on if nobody else is doing so
-   (index update, test-and-set);
-4. hands finished results out in arrival order, if nobody else is doing so (result propagation).
+3. inserts the tuple into the index of its side, and advances the edge unless another thread is
+   doing so (index update, test-and-set);
+4. emits finished results in arrival order, unless another thread is doing so (result propagation).
 
               expired   t_e                    edge            t_l
-    window  · · · · · · ├──── ask the index ────┼── scan ───────┤ later tuples · · ·
+    window  · · · · · · ├─── probe the index ───┼── scan ───────┤ later tuples · · ·
 
 Why it is exact: all rows below the edge are in the index before the edge passes them, and the edge
-is read before the index is asked. A row at or after the edge may be in the index or not; it is
+is read before the index is probed. A row at or after the edge may or may not be in the index; it is
 dropped from the index's answer and found by the scan. So each row of ``[t_e, t_l)`` is found
 exactly once. t_e and t_l of a tuple follow from arrival order alone, so they are fixed when tuples
-are queued. (Section 4.1 exchanges the names t_e and t_l in one sentence; see the errata.)
+are queued. (Section 4.1 swaps the names t_e and t_l in one sentence; see the errata.)
 
-Merging (Section 4.2). One thread merges at a time. It closes the *gate*: no thread takes a tuple
-until it opens again, and it waits for those at work. The blocking merge rebuilds the index behind
-the closed gate. The non-blocking one closes it twice, for moments: first to stop index updates of
-that side (rows are marked as pending), then, when the new tree is built aside, to swap it in;
-pending rows are inserted while the others go on.
+Merging (Section 4.2). One thread merges at a time. It closes the *gate*, so that no thread takes a
+tuple until it opens again, and waits for running tasks. The blocking merge rebuilds the index
+behind the closed gate. The non-blocking one closes it twice, briefly: first to stop index updates
+of that side (rows are marked as pending), then to swap in the new tree, which is built aside;
+pending rows are inserted while other threads continue.
 
-A thread that cannot go on (no room for results, no nodes left) says so in STOP and keeps its task;
-all threads come back, Python makes room, and they go on. A thread may leave after any task, and
-others may join at any time. Nothing is held at a tuple's end, so that is where threads stop.
+A thread that is stuck (no room for results, no nodes left) sets STOP and keeps its task; all
+threads return, Python makes room, and they resume. Threads may leave after any task and join at any
+time. They stop at the end of a tuple, where they hold no lock.
 """
 
 from __future__ import annotations
@@ -79,16 +79,15 @@ from thetastream.tuplewise.kernels.ibwj import FEED, Feed, scan_ring
 BUFFER_SMALL = -11
 CLAIMED = 8  # rows that a thread deletes at a time
 
-# ``control``: a cache line of eight words each, so that threads do not wait for one another's
-# lines.
-HEAD = 0  # the next tuple to be taken
+# ``control``: one cache line of eight words per group, to avoid false sharing.
+HEAD = 0  # the next tuple to take
 GATE = 8  # 1: no tuple may be taken
-ACTIVE = 16  # threads that are at work on a task
-STOP, STOP_SIDE = 24, 25  # why all threads shall come back, and for which side
+ACTIVE = 16  # threads with a running task
+STOP, STOP_SIDE = 24, 25  # why all threads must return, and for which side
 OUT_LOCK = 32
-DONE_TO, OUT_FILL = 40, 41  # results of tuples below were handed out; pairs in the output
-MERGING, SPARE = 48, 49  # lock: somebody merges; the run that is free
-THREADS = 50  # the most threads that work on this feed; nodes are kept for an insert by each
+DONE_TO, OUT_FILL = 40, 41  # results of tuples below were emitted; pairs in the output
+MERGING, SPARE = 48, 49  # lock of the merging thread; the free run
+THREADS = 50  # upper bound on threads of this feed; nodes are kept for an insert by each
 LOGGED = 56  # merges in the log
 SIDES = 64
 # Per side, from ``SIDES + side * SIDE_STEP``:
@@ -97,24 +96,24 @@ PENDING_AT, PENDING_END = 32, 33
 DELETE_AT = 40
 SIDE_STEP = 48
 CONTROL_SIZE = SIDES + 2 * SIDE_STEP
-# PHASE: 1 while rows of a side are not indexed but marked. MERGER: what a merge still has to do.
-IDLE, RUNNING, PENDING, RESET = 0, 1, 2, 3
+# PHASE: 1 while rows of a side are marked instead of indexed. MERGER: what a merge has left to do.
+IDLE, PENDING, RESET = 0, 2, 3
 
-# A row of ``workers``: the task at hand, the pairs in its buffer, the last tuple it completed.
+# A row of ``workers``: the current task, the pairs in its buffer, the last tuple it completed.
 TASK_AT, TASK_END, FILL, LAST, SEED, LEAVE, STARTED = 0, 1, 2, 3, 4, 5, 6
-INSERTED = 8  # and 9: rows inserted into either side, not yet counted in YOUNG
+INSERTED = 8  # and 9: rows inserted into each side, not yet counted in YOUNG
 WORKER_SIZE = 16
 
 
 class Team(NamedTuple):
-    """What the threads share beside the store and the feed."""
+    """What the threads share besides the store and the feed."""
 
     control: Array
     workers: Array
     flags: Array  # side × ring, flat: number + 1 of a row that is indexed, -(number + 1) if pending
-    where: Array  # per tuple: where its pairs begin in the buffers
-    counts: Array  # how many there are
-    finished: Array  # 1 when they are all there
+    where: Array  # per tuple: where its pairs start in the buffers
+    counts: Array  # per tuple: number of pairs
+    finished: Array  # per tuple: 1 when all pairs are there
     held_positions: Array  # thread × buffer, flat
     held_numbers: Array
     out_positions: Array
@@ -131,7 +130,7 @@ TEAM = named(Team, *[V] * 12)
 
 @inlined
 def perturbed(t: Team, me: int, perturb: int) -> None:
-    """Now and then let other threads run, at random: provokes interleavings that are rare."""
+    """Yield to other threads at random, to provoke rare interleavings."""
     if perturb > 0:
         at = me * WORKER_SIZE + SEED
         seed = np.uint64(t.workers[at])
@@ -145,18 +144,17 @@ def perturbed(t: Team, me: int, perturb: int) -> None:
 
 @inlined
 def stop(t: Team, why: int, side: int) -> None:
-    """Call all threads back."""
+    """Make all threads return."""
     if compare_swap(t.control, STOP, 0, why):
         store(t.control, STOP_SIDE, side)
 
 
 @inlined
 def move_edge(t: Team, ring_size: int, side: int) -> None:
-    """Move the edge of a side over the rows that are indexed, unless somebody else does."""
+    """Advance the edge of a side over indexed rows, unless another thread is doing so."""
     at = SIDES + side * SIDE_STEP
     if try_lock(t.control, at + EDGE_LOCK):
-        edge = load(t.control, at + EDGE)
-        begun = edge
+        begun = edge = load(t.control, at + EDGE)
         while load(t.flags, side * ring_size + (edge & (ring_size - 1))) == edge + 1:
             edge += 1
         if edge != begun:
@@ -166,7 +164,7 @@ def move_edge(t: Team, ring_size: int, side: int) -> None:
 
 @inlined
 def propagate(t: Team) -> None:
-    """Hand out the results of finished tuples, in arrival order, unless somebody else does."""
+    """Emit the results of finished tuples in arrival order, unless another thread is doing so."""
     if not try_lock(t.control, OUT_LOCK):
         return
     at, fill = t.control[DONE_TO], t.control[OUT_FILL]
@@ -187,11 +185,11 @@ def propagate(t: Team) -> None:
 
 @inlined
 def make_space(t: Team, me: int) -> bool:
-    """Wait until all results in a buffer were handed out; False if it must step back first.
+    """Wait until all results in the buffer are emitted; False if the thread must step back first.
 
     No deadlock: the thread of the first unfinished tuple has older results only, so it never waits
-    here. It may wait at a closed gate with its task, when it had been called back; so whoever waits
-    here steps back when the gate is closed, for the merging thread waits for all that are at work.
+    here. After a stop it may wait with its task at a closed gate, so a thread that waits here steps
+    back when the gate closes: the merging thread waits for all running tasks.
     """
     at = me * WORKER_SIZE
     while load(t.control, STOP) == 0 and load(t.control, GATE) == 0:
@@ -210,7 +208,7 @@ def make_space(t: Team, me: int) -> bool:
 def search(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, i: int, spot: Array, perturb: int
 ) -> int:
-    """Write the pairs of a tuple into the thread's buffer; gives the new fill, or FULL."""
+    """Write the pairs of a tuple to the thread's buffer; returns the new fill, or FULL."""
     room = t.held_positions.size // (t.workers.size // WORKER_SIZE)
     base = me * room
     other = feed.others[feed.sides[i]]
@@ -223,9 +221,7 @@ def search(
     numbers = t.held_numbers[base : base + room]
     indexed = min(edge, last)
     if low <= high and indexed > first:
-        spot[0] = 0
-        spot[1] = -1
-        spot[2] = 0
+        spot[0], spot[1], spot[2] = 0, -1, 0
         filled = collect(
             st, other, low, high, first, indexed, spot, i, filled, positions, numbers, True
         )
@@ -241,9 +237,8 @@ def search(
 def index(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, i: int, path: Array, perturb: int
 ) -> None:
-    """Insert a tuple into the index of its side, or mark it while that side is being merged."""
-    side, number = feed.sides[i], feed.own[i]
-    size = ring.shape[1]
+    """Insert a tuple into the index of its side, or mark it while that side is merged."""
+    side, number, size = feed.sides[i], feed.own[i], ring.shape[1]
     flag = side * size + (number & (size - 1))
     if load(t.control, SIDES + side * SIDE_STEP + PHASE) == 1:
         publish(t.flags, flag, -(number + 1))
@@ -259,9 +254,9 @@ def index(
 
 @inlined
 def report(st: Store, ring: Array, t: Team, me: int) -> None:
-    """After a task: count its inserts, move the edges on. Once per task, as all threads read them.
+    """After a task: count its inserts and advance the edges.
 
-    The paper moves the edge after every tuple; then every search waits for that cache line.
+    The paper advances the edge after every tuple; then every search waits for that cache line.
     """
     for side in range(ring.shape[0]):
         at = me * WORKER_SIZE + INSERTED + side
@@ -276,7 +271,7 @@ def do_task(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, path: Array, spot: Array,
     perturb: int,
 ) -> bool:  # fmt: skip
-    """Work on the task at hand; False when it could not be finished."""
+    """Work on the current task; False if it could not be finished."""
     at = me * WORKER_SIZE
     while t.workers[at + TASK_AT] < t.workers[at + TASK_END]:
         if load(t.control, STOP) != 0:
@@ -312,10 +307,7 @@ def do_task(
 def delete_expired(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, path: Array, perturb: int
 ) -> None:
-    """Delete rows that no unfinished tuple may meet: so far behind that all are indexed.
-
-    Threads claim a few numbers each; only for structures that delete row by row.
-    """
+    """Delete indexed rows that no unfinished tuple can match; each thread claims a few numbers."""
     size = ring.shape[1]
     done = min(load(t.control, DONE_TO), feed.sides.size - 1)
     for side in range(ring.shape[0]):
@@ -336,7 +328,7 @@ def delete_expired(
 
 @inlined
 def close_gate(t: Team) -> None:
-    """Let nobody take a task, and wait until all that are at work have stopped."""
+    """Block new tasks, and wait until running ones have stopped."""
     store(t.control, GATE, 1)
     while load(t.control, ACTIVE) != 0:
         give_way()
@@ -344,7 +336,7 @@ def close_gate(t: Team) -> None:
 
 @inlined
 def first_open(feed: Feed, t: Team) -> int:
-    """The first tuple that is not processed, behind the closed gate."""
+    """The first unprocessed tuple, behind the closed gate."""
     first = load(t.control, HEAD)
     for worker in range(t.workers.size // WORKER_SIZE):
         at = worker * WORKER_SIZE
@@ -355,12 +347,10 @@ def first_open(feed: Feed, t: Team) -> int:
 
 @inlined
 def taken_until(feed: Feed, t: Team, side: int) -> int:
-    """Rows of a side below this number were taken by some thread."""
-    at = load(t.control, HEAD)
-    if at < feed.sides.size:
-        return feed.own[at] if feed.sides[at] == side else feed.until[at]
-    at = feed.sides.size - 1
-    return feed.own[at] + 1 if feed.sides[at] == side else feed.until[at]
+    """Rows of a side below this number were taken by a thread."""
+    head = load(t.control, HEAD)
+    at = min(head, feed.sides.size - 1)
+    return feed.own[at] + (head > at) if feed.sides[at] == side else feed.until[at]
 
 
 @inlined
@@ -368,9 +358,8 @@ def insert_pending(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, side: int, path: Array,
     perturb: int,
 ) -> None:  # fmt: skip
-    """The second phase: insert the rows that came while the new tree was built."""
-    control = SIDES + side * SIDE_STEP
-    size = ring.shape[1]
+    """The second phase: insert the rows that arrived while the new tree was built."""
+    control, size = SIDES + side * SIDE_STEP, ring.shape[1]
     while t.control[control + PENDING_AT] < t.control[control + PENDING_END]:
         number = t.control[control + PENDING_AT]
         slot = number & (size - 1)
@@ -393,9 +382,8 @@ def merge(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, side: int, path: Array,
     blocking: bool, perturb: int,
 ) -> None:  # fmt: skip
-    """Merge the index of a side. The caller holds MERGING and is not at work on a task."""
-    control, at = SIDES + side * SIDE_STEP, side * SIDE_SIZE
-    begun = now()
+    """Merge the index of a side. The caller holds MERGING and runs no task."""
+    control, at, begun = SIDES + side * SIDE_STEP, side * SIDE_SIZE, now()
     run = st.sides[at + RUNS_FIRST]
     close_gate(t)
     st.sides[at + BEFORE] = feed.floors[side, first_open(feed, t)]
@@ -417,7 +405,7 @@ def merge(
     if status == DONE:
         status = reset_young(st, side)
         if status != DONE:
-            # Python finds the gate closed and the trees not yet empty: it makes room and resets.
+            # Python finds the gate closed and the trees not empty; it makes room and resets.
             store(t.control, control + MERGER, RESET)
             stop(t, status, side)
             return
@@ -429,9 +417,7 @@ def merge(
     entry = t.control[LOGGED]
     t.control[LOGGED] = entry + 1
     if 3 * entry + 2 < t.log.size:
-        t.log[3 * entry] = side
-        t.log[3 * entry + 1] = begun
-        t.log[3 * entry + 2] = now()
+        t.log[3 * entry], t.log[3 * entry + 1], t.log[3 * entry + 2] = side, begun, now()
 
 
 @inlined
@@ -439,7 +425,7 @@ def maintain(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, path: Array,
     blocking: bool, perturb: int,
 ) -> None:  # fmt: skip
-    """See whether an index is due for a merge, or has rows pending, and do it."""
+    """Merge an index that is due, or insert its pending rows."""
     for side in range(ring.shape[0]):
         control = SIDES + side * SIDE_STEP
         pending = load(t.control, control + MERGER) == PENDING
@@ -461,17 +447,15 @@ def work(
     st: Store, feed: Feed, ring: Array, t: Team, me: int, task: int, path: Array,
     spot: Array, blocking: int, perturb: int,
 ) -> int:  # fmt: skip
-    """Work until the queue is empty, this thread shall leave, or all are called back."""
-    at = me * WORKER_SIZE
-    timed = t.times.size > 0
-    tasks = t.times.size // 2
-    waiting = -1
+    """Work until the queue is empty, this thread is dismissed, or all must return."""
+    at, tasks, waiting = me * WORKER_SIZE, t.times.size // 2, -1
+    timed = tasks > 0
     while load(t.control, STOP) == 0:
         held = t.workers[at + TASK_AT] < t.workers[at + TASK_END]
         if not held and load(t.workers, at + LEAVE) != 0:
             break
         if not held and load(t.control, HEAD) >= feed.sides.size:
-            # A merge that was called back may have left rows to insert.
+            # An interrupted merge may have left rows to insert.
             maintain(st, feed, ring, t, me, path, blocking != 0, perturb)
             break
         if timed and waiting < 0:
@@ -492,7 +476,7 @@ def work(
         report(st, ring, t, me)
         add(t.control, ACTIVE, -1)
         if not done:
-            continue  # called back, or waiting for space: with the task, through the gate again
+            continue  # stopped, or waiting for space: keep the task, and pass the gate again
         if timed and t.workers[at + TASK_END] > 0:
             number = (t.workers[at + TASK_END] - 1) // task
             t.times[number] = t.workers[at + STARTED]
@@ -508,7 +492,7 @@ def work(
 
 @kernel((STORE, M, TEAM))
 def finish(st: Store, ring: Array, t: Team) -> int:
-    """When all threads have come back: hand out what is finished, and move the edges on."""
+    """After all threads have returned: emit finished results and advance the edges."""
     propagate(t)
     for side in range(ring.shape[0]):
         move_edge(t, ring.shape[1], side)

@@ -1,9 +1,9 @@
 """The index-based window join, tuple by tuple, in one thread (PIM-Tree, Sections 2 and 3).
 
-A *feed* holds tuples of both streams in the order of their arrival. Per tuple: its side, its own
-key and number, the box it asks the other side for, and which numbers of that side it may meet:
-``[floors, until)``, the paper's t_e and t_l. Arrival order alone decides them, so they are known
-when a tuple is queued. The numbers of a side are consecutive; keys by number are kept in a ring.
+A *feed* holds tuples of both streams in arrival order. Per tuple: its side, its own key and number,
+its box on the other side, and the numbers of that side it may match: ``[floors, until)``, the
+paper's t_e and t_l. Arrival order alone decides them, so they are known when a tuple is queued. The
+numbers of a side are consecutive; a ring holds keys by number.
 
     search the other index   (1)   →   delete what has expired   (2)   →   insert into the own   (3)
 """
@@ -58,12 +58,12 @@ class Feed(NamedTuple):
 
     sides: Array
     keys: Array  # own key, to be stored
-    lows: Array  # the box asked of the other side
+    lows: Array  # the box on the other side
     highs: Array
     own: Array  # own number
-    until: Array  # numbers of the other side from here on came later
+    until: Array  # numbers of the other side from here on arrived later
     floors: Array  # side × tuple: numbers below have left the window of that side
-    others: Array  # the side that each side looks at: (1, 0), or (0, 0) for a self-join
+    others: Array  # the side that each side probes: (1, 0), or (0, 0) for a self-join
 
 
 FEED = named(Feed, V, V, V, V, V, V, M, V)
@@ -76,7 +76,7 @@ def scan_ring(
 ) -> int:  # fmt: skip
     """Append ``(own, number)`` of all numbers in ``[first, last)`` whose key lies in the box.
 
-    Blocks without a hit are passed over by vector code. Gives the new fill, or FULL.
+    Vector code skips blocks without a hit. Returns the new fill, or FULL.
     """
     if low > high:
         return filled
@@ -84,7 +84,7 @@ def scan_ring(
     at = first
     while at < last:
         slot = at & (size - 1)
-        stop = min(last - at, size - slot)  # to the end, or to where the ring begins anew
+        stop = min(last - at, size - slot)  # to the end, or to where the ring wraps
         i = 0
         while i < stop:
             block = min(_BLOCK, stop - i)
@@ -108,12 +108,12 @@ def join_alone(
     st: Store, feed: Feed, ring: Array, cursor: Array, path: Array, positions: Array, rows: Array,
     share: int, shares: int, costs: Array,
 ) -> int:  # fmt: skip
-    """Join tuples from ``cursor[0]`` on; pairs are appended from ``cursor[1]`` on.
+    """Join tuples from ``cursor[0]`` on; append pairs from ``cursor[1]`` on.
 
-    Gives DONE, FULL when the pairs of a tuple may not fit, or what the store lacks; ``cursor[0]``
-    is then the tuple to go on with, ``cursor[2]`` its side. Of a round-robin index in several
-    threads each does its ``share`` of the trees, and of a nested loop its share of the window, for
-    all tuples. ``costs``, when not empty, receives nanoseconds per step.
+    Returns DONE, FULL when the pairs of a tuple may not fit, or what the store lacks; ``cursor[0]``
+    is then the tuple to resume at, ``cursor[2]`` its side. With several threads, each does its
+    ``share`` for all tuples: of the trees of a round-robin index, or of the window of a nested
+    loop. ``costs``, if not empty, receives nanoseconds per step.
     """
     spot = cursor[3:6]
     timed = costs.size > 0
@@ -153,9 +153,7 @@ def join_alone(
                 filled, positions, rows,
             )  # fmt: skip
         elif feed.lows[i] <= feed.highs[i]:
-            spot[0] = 0
-            spot[1] = -1
-            spot[2] = 0
+            spot[0], spot[1], spot[2] = 0, -1, 0
             filled = collect(
                 st, other, feed.lows[i], feed.highs[i], first, last, spot, i, filled,
                 positions, rows, False,

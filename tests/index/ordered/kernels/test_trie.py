@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from thetastream.errors import StateError
 from thetastream.index.ordered.kernels.trie import arena
-from thetastream.index.ordered.kernels.trie.arena import bin_of, give, take, units_of
+from thetastream.index.ordered.kernels.trie.arena import bin_of, release, take, units_of
 from thetastream.index.ordered.kernels.trie.build import extend_list
 from thetastream.index.ordered.kernels.trie.insertion import distinct
 from thetastream.index.ordered.kernels.trie.nodes import MOST_ROWS, NONE, list_of
@@ -131,11 +131,11 @@ def test_arena_gives_everything_back(sizes: list[int], rng: Any) -> None:
         trie.words[at : at + 2 * units] = -1
         if rng.random() < 0.4:
             at = rng.choice(list(held))
-            give(trie, at, held.pop(at))
+            release(trie, at, held.pop(at))
     free = int(trie.facts[arena.TOP]) - 1 - sum(held.values())
     assert trie.facts[arena.FREE] == free
     for at in rng.sample(list(held), len(held)):
-        give(trie, at, held.pop(at))
+        release(trie, at, held.pop(at))
     assert (trie.facts[arena.TOP], trie.facts[arena.FREE]) == (1, 0)
     check_trie(trie)
 

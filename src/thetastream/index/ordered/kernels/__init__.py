@@ -1,4 +1,1 @@
-"""Loops of the ordered structures, a folder each.
-
-``btree``, ``csb``, ``burst``, ``trie``; ``lines`` is what the first two share.
-"""
+"""Loops of the ordered structures: ``btree`` and ``csb`` share ``lines``; ``burst``, ``trie``."""

@@ -1,13 +1,13 @@
 """Nodes as whole cache lines of one flat array: counting keys, moving words, handing out rows.
 
-A node is a place in an array of words. It begins with an *area* of whole lines: a header and keys.
-Places that are not taken hold the largest integer, so a search compares all words of the area, the
-header included, whose share is taken off again: no branch, vector code.
+A node is a place in an array of words. It starts with an *area* of whole lines: a header and keys.
+Free places hold the largest integer, so a search compares all words of the area and subtracts the
+header's share: no branch, vector code.
 
     words   … │ header 3 5 9 14 ∞ ∞ ∞ │ 7 0 2 5 · · · │ …          a leaf of seven rows at most
                 area                    ids
 
-What the b-tree and the csb+tree share lies here; how their nodes hang together does not.
+The b-tree and the csb+tree share these loops; the links between their nodes differ.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from thetastream._jit.compiling import inlined
 from thetastream._jit.intrinsics import prefetch
 
 BLOCK = 8  # words of a cache line
-LEAD = 6  # words before the first node: large arrays begin 16 bytes behind a line
-DEEPEST = 64  # levels that a tree may have
+LEAD = 6  # words before the first node: large arrays start 16 bytes after a line
+DEEPEST = 64  # upper bound on the levels of a tree
 _ONE, _EIGHT = np.uint64(1), np.uint64(BLOCK)
 
 
@@ -45,10 +45,7 @@ def count_below(words: Array, node: int, area: int, key: int) -> int:
 
 @inlined
 def count_upto(words: Array, node: int, area: int, key: int, most: int) -> int:
-    """How many of the first ``most`` keys of a node are at most ``key``.
-
-    Of the largest integer all places are: no more than the node has are meant.
-    """
+    """How many of the first ``most`` keys of a node are at most ``key``, without free places."""
     at = np.uint64(node)
     end = at + np.uint64(area)
     count = 0 - (words[at] <= key)
@@ -67,7 +64,7 @@ def count_upto(words: Array, node: int, area: int, key: int, most: int) -> int:
 
 @inlined
 def fill(words: Array, start: int, size: int) -> None:
-    """Mark places as not taken."""
+    """Mark places as free."""
     first = np.uint64(start)
     for i in range(np.uint64(max(size, 0))):
         words[first + np.uint64(i)] = MOST
@@ -75,7 +72,7 @@ def fill(words: Array, start: int, size: int) -> None:
 
 @inlined
 def move_up(words: Array, source: int, target: int, size: int) -> None:
-    """Copy words to a place further on, or to one that does not overlap: the last word first."""
+    """Copy words to a higher or disjoint place: the last word first."""
     start, goal = np.uint64(source), np.uint64(target)
     left = np.uint64(max(size, 0))
     while left > np.uint64(0):
@@ -85,7 +82,7 @@ def move_up(words: Array, source: int, target: int, size: int) -> None:
 
 @inlined
 def move_down(words: Array, source: int, target: int, size: int) -> None:
-    """Copy words to a place further back, or to one that does not overlap: the first word first."""
+    """Copy words to a lower or disjoint place: the first word first."""
     start, goal = np.uint64(source), np.uint64(target)
     for i in range(np.uint64(max(size, 0))):
         words[goal + np.uint64(i)] = words[start + np.uint64(i)]
@@ -93,37 +90,36 @@ def move_down(words: Array, source: int, target: int, size: int) -> None:
 
 @inlined
 def fetch(words: Array, start: int, size: int) -> None:
-    """Ask for the lines of a node ahead of its use."""
+    """Prefetch the lines of a node."""
     for line in range(0, size, BLOCK):
         prefetch(words, start + line)
 
 
 # --- Runs ----------------------------------------------------------------------------------------
-# A walk over a range of keys meets its rows in runs that lie side by side in a node.
-
-# A run: where its keys and its ids begin, and how many rows there are; whether the range may go on
-# behind it; the spot of the walk, whatever a structure needs to go on.
+# A walk over a range of keys visits runs of adjacent rows in a node. A run: where its keys and its
+# ids start, and its number of rows; whether the range may continue after it; the spot of the walk,
+# which each structure defines.
 KEY_AT, ID_AT, COUNT, MORE, SPOT = 0, 1, 2, 3, 4
 RUN = 5
 
 
 @inlined
 def advance(run: Array, count: int) -> None:
-    """Take rows off the beginning of a run."""
+    """Remove rows from the start of a run."""
     run[KEY_AT] += count
     run[ID_AT] += count
     run[COUNT] -= count
 
 
 @inlined
-def give(
+def emit(
     words: Array, run: Array, box: int, before: int, cursor: Array, filled: int,
     positions: Array, keys: Array, ids: Array,
 ) -> int:  # fmt: skip
-    """Write the rows of a run with an id of at least ``before``; gives the new fill.
+    """Write the rows of a run with an id of at least ``before``; returns the new fill.
 
-    Takes as many rows off the run as there is room for, and notes them in the cursor. No branch: a
-    row that is not wanted is written over.
+    Removes as many rows from the run as there is room for, and notes them in the cursor. No branch:
+    an expired row is overwritten.
     """
     count = min(run[COUNT], positions.size - filled)
     first, numbers = np.uint64(run[KEY_AT]), np.uint64(run[ID_AT])
@@ -142,9 +138,9 @@ def give(
 
 @inlined
 def note(words: Array, key_at: int, count: int, cursor: Array) -> None:
-    """Note in a cursor (box, key, skip) that ``count`` rows, at least one, were passed.
+    """Note in a cursor (box, key, skip) that ``count`` >= 1 rows were read.
 
-    ``key`` becomes the last key that was passed, ``skip`` how many of its rows.
+    ``key`` becomes the last key read, ``skip`` the number of its rows read.
     """
     last = words[key_at + count - 1]
     if cursor[2] >= 0 and cursor[1] == last:

@@ -1,17 +1,17 @@
 """Permutations between the orders of several key columns: building and merging them.
 
 SPO-Join, Section 3.3, Algorithm 2. Rows have a *place*: their position in the order of the first
-column. In the order of another column they have a *rank*. Two arrays lead from one to the other:
+column. In the order of another column they have a *rank*. Two arrays map one to the other:
 
     place            0    1    2    3         rows in the order of their first key
     first key       10   20   20   30
     second key       7    9    3    5
-    ranks            2    3    0    1         ranks[place]: where the row stands by its second key
+    ranks            2    3    0    1         ranks[place]: the row's position by its second key
     places           2    3    0    1         places[rank]: the paper's permutation array
 
-The paper counts from 1 and keeps ``places`` only. Both ways cost 8 bytes per row, and let either
-column be filled and the other be scanned. Equal keys stand in any order: whatever lies inside an
-interval of keys lies inside an interval of ranks, duplicates included.
+The paper counts from 1 and keeps ``places`` only. Keeping both costs 8 bytes per row, and lets
+either column be filled and the other scanned. Equal keys may have any order: an interval of keys is
+an interval of ranks, duplicates included.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def merge_first(
     old_keys: Array, old_ids: Array, new_keys: Array, new_ids: Array, before: int,
     keys: Array, ids: Array, moved: Places,
 ) -> int:  # fmt: skip
-    """Merge two structures by their first keys; rows with an id below ``before`` are left out.
+    """Merge two structures by their first keys, without ids below ``before``; returns the size.
 
-    ``moved`` tells for every old place, then for every new one, where the row went; -1 for out.
-    ``keys`` and ``ids`` hold the rows that stay, whose number is given. No branch on keys.
+    ``moved`` holds the new place of every old row, then of every new one; -1 if dropped. ``keys``
+    and ``ids`` hold the rows that stay. No branch on keys.
     """
     one = np.uint64(1)
     i, j, k = np.uint64(0), np.uint64(0), np.uint64(0)
@@ -87,7 +87,7 @@ def merge_term(
 ) -> int:  # fmt: skip
     """Merge the orders of another column of two structures whose rows have ``moved``.
 
-    Sorted keys, and the permutation both ways. O(n + m); nothing is sorted again.
+    Writes sorted keys and the permutation both ways in O(n + m), without sorting.
     """
     one = np.uint64(1)
     i, j, k = np.uint64(0), np.uint64(0), np.uint64(0)
@@ -125,7 +125,7 @@ def merge_term(
 
 @kernel("i8(i4[::1], i4[::1], i4[:,::1])")
 def zone(lows: Places, highs: Places, zones: Places) -> int:
-    """The least of each block of 64 values of one array, the largest of another."""
+    """The least of each block of 64 values of one array, and the largest of another."""
     for b in range(np.uint64(zones.shape[1])):
         start = b * np.uint64(BLOCK)
         stop = min(start + np.uint64(BLOCK), np.uint64(lows.size))

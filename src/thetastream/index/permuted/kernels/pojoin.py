@@ -1,17 +1,16 @@
-"""Probing permuted rows (PO-Join): rank intervals, scans of ranks, what to choose a way by.
+"""Probing permuted rows (PO-Join): rank intervals, scans of ranks, and a survey to choose a way.
 
 SPO-Join, Section 3.4. A box is an interval of keys in every column. ``offsets`` turns it into
 intervals of ranks, ``[starts[c, box], stops[c, box])`` in column c (those of column 0 are places);
-a row lies inside the box when its rank does in every column. Three ways to find such rows:
+a row lies inside the box if its rank does in every column. Three ways to find such rows:
 
     scan    read the ranks of one column in the order of another, the narrower interval; compare
     fill    set a bit for every row inside one interval, read the bits inside the other, clear
     sweep   like fill, but from box to box only the difference is set or cleared (IEJoin)
 
-Bits are in ``sweeping.py``. Columns from the third on are checked on the rows found (``inside``).
-
-Positions are unsigned where loops have to be fast. Calls fill the arrays they are given and note in
-``state`` where to go on.
+``sweeping.py`` handles bits. Columns from the third on are checked on candidates (``inside``).
+Positions are unsigned in hot loops. Calls fill their output arrays and note in ``state`` where to
+resume.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from thetastream.index.permuted.kernels.permute import BLOCK
 
 Places = NDArray[np.int32]
 LANES = 32
-SOME = 256  # boxes that a survey looks at
-# State of a reader: the box, where in it (-1: not begun), the intervals whose bits are set (two
-# numbers each), how many were set, words that were read.
+SOME = 256  # boxes in a survey
+# State of a reader: the box, the place in it (-1: not started), the intervals whose bits are set
+# (two numbers each), the number of bits set, the number of words read.
 BOX, AT, HELD, HELD_2, SET, READ, STATE = 0, 1, 2, 4, 6, 7, 8
 
 
@@ -39,13 +38,13 @@ BOX, AT, HELD, HELD_2, SET, READ, STATE = 0, 1, 2, 4, 6, 7, 8
 
 @inlined
 def ahead(key: int, edge: int, closed: bool) -> bool:
-    """Whether a key lies before an edge; one equal to it does if ``closed``."""
+    """Whether a key lies before an edge; an equal key does if ``closed``."""
     return bool(key < edge or (closed and key == edge))
 
 
 @inlined
 def halve(keys: Array, start: np.uint64, stop: np.uint64, edge: int, closed: bool) -> np.uint64:
-    """The first place in ``[start, stop]`` that does not lie before an edge."""
+    """The first place in ``[start, stop]`` not before an edge."""
     one = np.uint64(1)
     while start < stop:
         middle = (start + stop) >> one
@@ -62,9 +61,9 @@ def halve_together(
 ) -> None:
     """How many keys lie before each of some edges, by halving.
 
-    All lie between the offsets of the least and the largest edge: not far apart where edges are
-    nearly in order. In between they search in step, so that their cache misses overlap; it is
-    vector code. (From edge to edge by doubled steps, or over a directory of sampled keys: slower.)
+    All lie between the offsets of the least and the largest edge, which are close if edges are
+    nearly sorted. In between they search in step, so that cache misses overlap; vector code.
+    (Doubling steps from edge to edge, and a directory of sampled keys, were slower.)
     """
     one = np.uint64(1)
     start, stop = np.uint64(begin), np.uint64(begin + count)
@@ -88,7 +87,7 @@ def halve_together(
 
 @inlined
 def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
-    """The offset of each edge: how many sorted keys lie before it. Open edges need no search."""
+    """The offset of each edge: how many sorted keys precede it. Open edges need no search."""
     openness, far = MOST if closed else LEAST, keys.size if closed else 0
     begin = 0
     while begin < edges.size:
@@ -106,8 +105,8 @@ def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
 def offsets(keys: Array, lows: Array, highs: Array, starts: Array, stops: Array) -> int:
     """Intervals of ranks, from inclusive intervals of keys, in every column (Algorithm 3).
 
-    Low edges go before equal keys, high edges behind them: that settles strict and non-strict
-    operators, and duplicates. O(log n) per edge, and less where edges are nearly in order.
+    Low edges go before equal keys, high edges after them, which covers strict and non-strict
+    operators, and duplicates. O(log n) per edge, less if edges are nearly sorted.
     """
     for c in range(np.uint64(keys.shape[0])):
         find_offsets(keys[c], lows[c], False, starts[c])
@@ -120,7 +119,7 @@ def offsets(keys: Array, lows: Array, highs: Array, starts: Array, stops: Array)
 
 @inlined
 def empty(starts: Array, stops: Array, box: np.uint64) -> bool:
-    """Whether some interval of a box holds no row."""
+    """Whether some interval of a box is empty."""
     found = False
     for c in range(np.uint64(starts.shape[0])):
         found = found or starts[c, box] >= stops[c, box]
@@ -131,10 +130,7 @@ def empty(starts: Array, stops: Array, box: np.uint64) -> bool:
 def inside(
     ranks: Places, place: np.uint64, starts: Array, stops: Array, box: np.uint64, by: np.uint64
 ) -> bool:
-    """Whether the row at a place lies inside the box in the columns not compared yet.
-
-    Found by columns 0 and 1, or by 0 and another one.
-    """
+    """Whether a row lies inside the box in columns from 2 on; from 1 on if ``by`` is above 1."""
     first = np.uint64(2) if by < np.uint64(2) else np.uint64(1)
     for c in range(first, np.uint64(starts.shape[0])):
         rank = np.int64(ranks[c - np.uint64(1), place])
@@ -156,7 +152,7 @@ def narrowest(starts: Array, stops: Array, box: np.uint64) -> np.uint64:
 
 @inlined
 def hits(values: Places, at: np.uint64, count: np.uint64, low: np.uint32, span: np.uint32) -> Any:
-    """A bit for each of up to 64 values from ``at`` on that lies in ``[low, low + span)``."""
+    """A bit for each of up to 64 values from ``at`` on in ``[low, low + span)``."""
     found = np.uint64(0)
     if count == np.uint64(BLOCK):
         block = values[at : at + np.uint64(BLOCK)]
@@ -184,8 +180,8 @@ def next_block(
 ) -> np.uint64:
     """The first block in ``[block, end)`` whose zone meets ``[low, high)``, else ``end``.
 
-    Groups of 64 blocks are passed over by their own zone; the zones of a whole group are looked at
-    together, by vector code: the sign says whether one meets.
+    Skips groups of 64 blocks by their own zone. Vector code tests the zones of a whole group at
+    once: the sign says whether one meets.
     """
     one, six, many = np.uint64(1), np.uint64(6), np.uint64(BLOCK)
     least, most = zones[0], zones[1]
@@ -218,9 +214,9 @@ def scan_ranks(
 ) -> int:  # fmt: skip
     """Append ``(box, id)`` of the rows inside each box, reading along its narrowest column.
 
-    Along column 0 the ranks in column 1 are compared, along another the places. Blocks of 64 whose
-    zone (least and largest value) lies outside are passed over, and so are groups of 64 blocks. A
-    block is compared by vector code; only one with a hit is looked at again.
+    Along column 0 it compares ranks in column 1, along another column places. Skips blocks of 64
+    whose zone (least and largest value) lies outside, and groups of 64 blocks. Vector code compares
+    a block; only blocks with a hit are read again.
     """
     one, wide = np.uint64(1), np.uint64(BLOCK)
     k, room = np.uint64(filled), np.uint64(positions.size)
@@ -283,18 +279,13 @@ def count_blocks(zones: Places, groups: Places, starts: Array, stops: Array, box
 
 @kernel("i8(i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8, f8[:,::1], f8[::1])")
 def survey(
-    zones: Places,
-    groups: Places,
-    starts: Array,
-    stops: Array,
-    few: int,
-    spans: Floats,
+    zones: Places, groups: Places, starts: Array, stops: Array, few: int, spans: Floats,
     means: Floats,
-) -> int:
-    """What the choice between ways goes by, measured on some boxes.
+) -> int:  # fmt: skip
+    """Measure some boxes, to choose between ways.
 
-    Per column, the mean length of intervals, and that from the first to the last; then, per box,
-    the mean length of the narrowest and, of ``few`` boxes, of the blocks to read in it.
+    ``spans``: per column, the mean length of intervals, and the distance from first to last.
+    ``means``: the mean length of a box's narrowest interval and, on ``few`` boxes, its blocks.
     """
     boxes = starts.shape[1]
     step, rare = max(1, boxes // SOME), max(1, boxes // few)

@@ -1,16 +1,16 @@
 """Bit arrays of PO-Join: filled for a box, or swept from box to box.
 
 SPO-Join, Section 3.4; Khayyat et al., IEJoin (VLDB Journal 2017). The rows inside one interval of a
-box have their bits set, where they stand in the order of another column; the bits inside the other
-interval are read. From box to box only the difference is set or cleared. A second bit array says
-which words of the first are not 0: 64 words, 4,096 rows, by one look.
+box have their bits set, at their positions in the order of another column; the bits inside the
+other interval are read. From box to box only the difference is set or cleared. A second bit array
+says which words of the first are not 0, so one word covers 64 words, or 4,096 rows.
 
     swept: first column, places 0 … 3 are inside          bits, by rank in the second column
     ranks  5  2  7  0 │ 3  6  1  4                        1 0 1 0 0 1 0 1
-                                     box asks ranks 2 … 5:    └─────┘    → rank 2 and rank 5
+                                  box has ranks 2 … 5:        └─────┘    → rank 2 and rank 5
 
 A further column may be swept beside another that is not the first: both have their bits by place,
-and are intersected word by word. Other columns are checked on the rows found.
+and are intersected word by word. Other columns are checked on the candidates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from thetastream.index.permuted.kernels.pojoin import (
 
 @inlined
 def set_bits(values: Places, start: int, stop: int, bits: Words, words: Words) -> None:
-    """Set the bits of rows ``[start, stop)`` in the order that is filled."""
+    """Set the bits of rows ``[start, stop)``."""
     one, six, low = np.uint64(1), np.uint64(6), np.uint64(63)
     for i in range(np.uint64(start), np.uint64(stop)):
         at = np.uint64(values[i])
@@ -62,10 +62,7 @@ def clear_bits(values: Places, start: int, stop: int, bits: Words, words: Words)
 
 @inlined
 def move(values: Places, held: Array, start: int, stop: int, bits: Words, words: Words) -> int:
-    """Have the bits of ``[start, stop)`` set, and no others; gives how many were set.
-
-    ``held`` is the interval whose bits are set.
-    """
+    """Move the set bits from interval ``held`` to ``[start, stop)``; returns how many were set."""
     low, high = held[0], held[1]
     if start >= high or stop <= low:
         clear_bits(values, low, high, bits, words)
@@ -103,10 +100,10 @@ def sweep(
 ) -> int:  # fmt: skip
     """Append ``(box, id)`` of the rows inside each box, by bits. Boxes are taken in ``order``.
 
-    ``column`` 0: places are filled, ranks of column 1 are read. Another: its ranks are filled,
-    places are read. -1 (*fill*): the narrowest column, and all bits are cleared after each box.
-    A ``further`` column (0: none) is swept, too, beside one that is not the first, and its bits are
-    intersected word by word; columns that are not are checked row by row.
+    ``column`` 0: fill places, read ranks of column 1. Another: fill its ranks, read places. -1
+    (*fill*): use the narrowest column, and clear all bits after each box. A ``further`` column (0:
+    none) is swept beside one that is not the first, and the bits are intersected word by word;
+    other columns are checked row by row.
     """
     one, six, low_bits = np.uint64(1), np.uint64(6), np.uint64(63)
     full = ~np.uint64(0)
@@ -166,7 +163,7 @@ def sweep(
 
 @kernel("i8(i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1])")
 def travel(starts: Array, stops: Array, order: Array, column: int, moves: Array) -> int:
-    """How many bits a sweep of a column sets and clears: in an order, and in its reverse."""
+    """How many bits a sweep of a column sets and clears, in an order and in its reverse."""
     c = np.uint64(column)
     low, high, last = 0, 0, 0
     forth, back = 0, 0

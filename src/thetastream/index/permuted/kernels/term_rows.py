@@ -1,14 +1,14 @@
 """Reading a term from its trees and runs: the rows inside an interval, as bits or as lists.
 
-One key column of a window lies in a ``Store`` (``trees/kernels/store.py``): B⁺-trees and runs, as
-``b+tree``, ``css-tree``, ``chained``, ``im-tree`` and ``round-robin`` have them. The loops here
-walk along leaves and runs and put ids where ``term_sets.py`` wants them: no pairs.
+One key column of a window is in a ``Store`` (``trees/kernels/store.py``): the B⁺-trees and runs of
+``b+tree``, ``css-tree``, ``chained``, ``im-tree`` and ``round-robin``. The loops here walk along
+leaves and runs and write ids in the form of ``term_sets.py``, without pairs.
 
 They take the arrays one by one (``parts_of``): a call with a store, named tuples of named tuples,
-takes 8 µs longer, as long as reading some thousand rows.
+takes 8 µs longer, the time of reading some thousand rows.
 
-Whether an interval holds more than half of the rows is told beforehand: in a run by its two ends,
-in a tree by the way down to them.
+Whether an interval holds more than half of the rows is estimated beforehand: in a run from its two
+ends, in a tree from the paths to them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PARTS = (M, M, V, V, M, M, V, V, V, V, V, V, V, V)
 
 
 def parts_of(store: Store) -> tuple[Any, ...]:
-    """The arrays of a store that reading needs, as the kernels here take them first."""
+    """The arrays of a store that reading needs: the first arguments of the kernels here."""
     f, r = store.forest, store.runs
     trees = (f.keys, f.ids, f.sizes, f.nexts, f.seps, f.children, f.widths, f.trees)
     return (*trees, r.keys, r.ids, r.directory, r.facts, r.shape, store.sides)
@@ -65,7 +65,7 @@ def store_of(
     widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
     shape: Array, sides: Array,
 ) -> Store:  # fmt: skip
-    """The store again, for reading: anything stands where arrays of writers would be."""
+    """The store again, for reading; placeholders replace the arrays of writers."""
     forest = Forest(
         keys, ids, sizes, nexts, seps, children, widths, widths, trees, trees, sizes, sizes, shape
     )
@@ -93,7 +93,7 @@ def tree_at(st: Store, side: int, part: int) -> int:
 
 @inlined
 def run_start(st: Store, run: int, low: int) -> int:
-    """Where in the pool the rows of at least ``low`` begin."""
+    """Where in the pool the rows of at least ``low`` start."""
     if low == LEAST:
         return st.runs.facts[run * RUN_SIZE + START]
     return find_row(st.runs, run, low, 0, 0)
@@ -109,10 +109,7 @@ def run_stop(st: Store, run: int, high: int) -> int:
 
 @inlined
 def share_below(f: Forest, tree: int, key: int) -> float:
-    """About which share of a tree's rows is less than the key.
-
-    By the way down: children of a node are taken as equally full. No row is counted.
-    """
+    """The estimated share of a tree's rows below the key: assumes equally full children."""
     node, share, width = f.trees[tree * TREE_SIZE + ROOT], 0.0, 1.0
     for _ in range(f.trees[tree * TREE_SIZE + HEIGHT]):
         child = count_below(f.seps, node, key)
@@ -126,8 +123,8 @@ def share_below(f: Forest, tree: int, key: int) -> float:
 def mostly_inside(st: Store, side: int, low: int, high: int) -> bool:
     """Whether an interval holds more than about half of the rows of a side.
 
-    Rows of runs are counted, expired ones too. A tree's rows are not known; trees beside runs are
-    taken as small, so they decide when there is no run.
+    Counts the rows of runs, including expired ones. The number of a tree's rows is unknown; trees
+    beside runs are assumed to be small, so they decide only if there is no run.
     """
     at = side * SIDE_SIZE
     inside, total = 0, 0
@@ -148,7 +145,7 @@ def mostly_inside(st: Store, side: int, low: int, high: int) -> bool:
 
 @inlined
 def ask_for(f: Forest, leaf: int) -> None:
-    """Have the ids of a leaf loaded, and its keys from the middle on."""
+    """Prefetch the ids of a leaf, and its keys from the middle on."""
     line = leaf * f.ids.shape[1]
     for step in range(0, f.ids.shape[1], LINE):
         prefetch(f.ids, line + step)
@@ -161,10 +158,10 @@ def fill(
     st: Store, side: int, low: int, high: int, base: np.uint64, clean: bool, bits: Words,
     row: np.uint64,
 ) -> int:  # fmt: skip
-    """Set the bits of all rows with a key in ``[low, high]``; gives how many.
+    """Set the bits of all rows with a key in ``[low, high]``; returns how many.
 
-    Where the interval ends is searched for, so of a run only ids are read, and of a leaf the ids
-    and its last key.
+    Searches for the end of the interval, so it reads only the ids of a run, and the ids and the
+    last key of a leaf.
     """
     at, filled = side * SIDE_SIZE, 0
     top = np.uint64(bits.shape[1] - 1)
@@ -211,10 +208,10 @@ def meet_term(
     lows: Array, highs: Array, first: int, base: int, clean: int,
     opened: Array, bits: Words, spare: Words, tally: Array,
 ) -> int:  # fmt: skip
-    """AND one term into the sets of the open boxes from ``first`` on; gives how many stay open.
+    """AND one term into the sets of the open boxes from ``first`` on; returns how many stay open.
 
-    A term that holds everything costs nothing. ``spare`` is an empty set, and left so. ``clean``:
-    no id is below the base, not even of rows that have expired.
+    A term that holds everything costs nothing. ``spare`` is an empty set, and left empty.
+    ``clean``: no id is below the base, not even of expired rows.
     """
     st = store_of(
         keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
@@ -247,7 +244,7 @@ def least_id(
     widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
     shape: Array, sides: Array,
 ) -> int:  # fmt: skip
-    """The least id that a side holds, rows that have expired included. O(n)."""
+    """The least id that a side holds, including expired rows. O(n)."""
     st = store_of(
         keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
         facts, shape, sides,
@@ -272,7 +269,7 @@ def least_id(
 
 @inlined
 def copy_live(source: Array, start: int, stop: int, before: int, ids: Array, k: int) -> int:
-    """Append the ids of a piece of a flat array; those of at least ``before``. Gives the fill."""
+    """Append the ids of at least ``before`` in a piece of a flat array; returns the new fill."""
     kept = np.uint64(k)
     if before == LEAST:
         for p in range(np.uint64(start), np.uint64(stop)):
@@ -292,10 +289,10 @@ def collect_term(
     lows: Array, highs: Array, first: int, before: int, opened: Array,
     ends: Array, ids: Array,
 ) -> int:  # fmt: skip
-    """The live rows of one term in the open boxes from ``first`` on; gives how many.
+    """The live rows of one term in the open boxes from ``first`` on; returns how many.
 
-    Those of box i end at ``ends[i]``. ``ids`` must have room for them, and for one more. When all
-    rows live ``before`` may be the least integer: then they are copied without a look.
+    Those of box i end at ``ends[i]``. ``ids`` must have room for them and one more. If all rows are
+    live, ``before`` may be the least integer: then they are copied without a check.
     """
     st = store_of(
         keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,

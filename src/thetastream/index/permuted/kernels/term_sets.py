@@ -1,28 +1,29 @@
 """Sets of row ids per term, and their intersection: bit arrays, and hash tables for comparison.
 
-A box is one interval per term. Each term has an ordered structure of its own that gives the ids of
-the rows inside its interval; the rows of the box are those that all terms give (SPO-Join, Sections
-2.4 and 3.2). Boxes are treated in slices, so that a slice's sets fit into the cache.
+A box is one interval per term. Each term has an ordered structure of its own, which returns the ids
+of the rows inside its interval; the rows of the box are those of all terms (SPO-Join, Sections 2.4
+and 3.2). Boxes are processed in slices whose sets fit into the cache.
 
     ids of live rows     64 66 67 69 70       word 1 of ``present``      0 1 1 0 1 1 0 1   (71 … 64)
     term 0, rows inside  66 69                set, then AND              0 0 1 0 0 1 0 0
     term 1, rows outside 69                   set, then AND NOT          0 0 0 0 0 1 0 0 → row 66
 
-**Bits.** The position of a row is its id, less the id of the first bit (*base*, a multiple of 64).
-When most rows lie inside an interval its complement is set instead, and taken away: at most about
-half of the rows are ever set one by one. Setting a bit takes 0.5 ns, in an array that fits into the
-first cache; the words are combined in vector code. Structures may still hold rows that have
-expired: their bits are not in ``present``, or go to a word behind the others that is never read.
+**Bits.** The position of a row is its id minus the id of the first bit (*base*, a multiple of 64).
+If most rows lie inside an interval, its complement is set instead and subtracted, so at most about
+half of the rows are ever set one by one. Setting a bit takes 0.5 ns in an array that fits into the
+first cache; vector code combines the words. Structures may still hold expired rows: their bits are
+not in ``present``, or go to a word after the others that is never read.
 
-**Prefixes.** For many boxes at a time the bits of some prefixes of every term's key order are made
-first, 64 or so. A box begins with the nearest ones and only corrects the rows between: about n / 64
+**Prefixes.** For many boxes at a time, the bits of about 64 prefixes of every term's key order are
+built first. A box starts with the nearest ones and only corrects the rows between: about n / 64
 words and n / 128 bits per edge instead of n / 4 bits.
 
 **Hash tables** (the baseline). Open addressing, linear probing, multiplicative hashing, at most
-half full. An entry is a row's position below the number of the table's filling, so a table is never
-cleared: entries of former fillings count as empty. The smaller list is put in, the other looked up.
+half full. An entry is a row's position, with the number of the table's filling in its upper half,
+so a table is never cleared: entries of earlier fillings count as empty. The smaller list is
+inserted, the other looked up.
 
-Positions are unsigned: numba then need not test for negative ones.
+Positions are unsigned, which spares numba the test for negative ones.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from thetastream._jit.compiling import inlined, kernel, vector
 from thetastream._jit.intrinsics import lowest_bit
 
 Places = NDArray[np.uint32]
-# What to do with a set that was filled.
+# How to combine a filled set.
 AND, AND_NOT, SKIP = 0, 1, 2
-# Counts of work done: bits set, words read for results, ids put into hash tables.
+# Counters: bits set, words read for results, ids put into hash tables.
 FILLED, SCANNED, HASHED = 0, 1, 2
 V, SETS = vector(1), types.Array(types.uint64, 2, "C")
 _TABLE = types.Array(types.uint64, 1, "C")
@@ -54,7 +55,7 @@ _LOW_HALF = np.uint64(2**32 - 1)
 
 @inlined
 def put_bit(bits: Words, row: np.uint64, top: np.uint64, base: np.uint64, number: int) -> None:
-    """Set the bit of an id; those out of range go to the last word."""
+    """Set the bit of an id; ids out of range go to the last word."""
     at = np.uint64(number) - base
     bits[row, min(at >> _SIX, top)] |= _ONE << (at & _MASK)
 
@@ -84,7 +85,7 @@ def set_pairs(positions: Array, ids: Array, owners: Array, base: int, bits: Word
 
 @kernel("i8(i8[:,::1], i8[:,::1], i8, i8[::1])")
 def open_boxes(lows: Array, highs: Array, first: int, opened: Array) -> int:
-    """Open the boxes from ``first`` on in which no interval is empty; gives how many."""
+    """Open the boxes from ``first`` on without an empty interval; returns how many."""
     left = 0
     for i in range(opened.size):
         good = True
@@ -97,7 +98,7 @@ def open_boxes(lows: Array, highs: Array, first: int, opened: Array) -> int:
 
 @inlined
 def meet(bits: Words, own: np.uint64, sets: Words, other: np.uint64, inverted: bool) -> bool:
-    """AND a set into another, or its complement, and empty it; gives whether any bit is left."""
+    """AND a set or its complement into another, and empty it; returns whether any bit is left."""
     mask = _ALL if inverted else np.uint64(0)
     some = np.uint64(0)
     for w in range(np.uint64(bits.shape[1])):
@@ -110,10 +111,7 @@ def meet(bits: Words, own: np.uint64, sets: Words, other: np.uint64, inverted: b
 
 @kernel("i8(u8[:,::1], u8[:,::1], i8[::1], i8[::1])")
 def meet_sets(bits: Words, sets: Words, how: Array, opened: Array) -> int:
-    """Combine the sets of open boxes, each as ``how`` says; boxes left empty are closed.
-
-    Gives how many stay open.
-    """
+    """Combine the sets of open boxes as ``how`` says, close empty ones; returns how many stay."""
     left = 0
     for i in range(opened.size):
         if opened[i] != 0 and how[i] != SKIP:
@@ -129,11 +127,11 @@ def extract(
     bits: Words, opened: Array, first: int, base: int, cursor: Array, spots: Array, filled: int,
     positions: Array, rows: Array, tally: Array,
 ) -> int:  # fmt: skip
-    """Append ``(box, id)`` of the bits of open boxes, in ascending order; gives the new fill.
+    """Append ``(box, id)`` of the bits of open boxes, in ascending order; returns the new fill.
 
-    Full arrays end the call with ``cursor`` (box of the slice, word) where to go on. Which words
-    are not 0 is written to ``spots`` first, without a branch: then the loop over bits is hardly
-    ever mispredicted when they are few, and takes 4 ns per row instead of 8.
+    If the arrays are full, ``cursor`` (box of the slice, word) says where to resume. Nonzero words
+    are first listed in ``spots``, without a branch: then the loop over few bits is hardly ever
+    mispredicted, and takes 4 ns per row instead of 8.
     """
     words = np.uint64(bits.shape[1] - 1)
     k, room = np.uint64(filled), np.uint64(positions.size)
@@ -172,7 +170,7 @@ def extract(
 
 @kernel("void(u4[::1], i8, u8[:,::1])")
 def set_prefixes(order: Places, step: int, prefixes: Words) -> None:
-    """Set j holds the first ``j * step`` rows in key order; ``order`` has their positions."""
+    """Set j gets the first ``j * step`` rows in key order; ``order`` holds their positions."""
     for w in range(np.uint64(prefixes.shape[1])):
         prefixes[np.uint64(0), w] = 0
     for j in range(1, prefixes.shape[0]):
@@ -205,7 +203,7 @@ def drop(order: Places, start: int, stop: int, bits: Words, row: np.uint64) -> N
 
 @inlined
 def keep(bits: Words, row: np.uint64, sets: Words, number: int, mask: np.uint64) -> bool:
-    """AND a set, or its complement by ``mask``, into another; gives whether any bit is left."""
+    """AND a set, or its complement by ``mask``, into another; returns whether any bit is left."""
     some, other = np.uint64(0), np.uint64(number)
     for w in range(np.uint64(bits.shape[1])):
         word = bits[row, w] & (sets[other, w] ^ mask)
@@ -222,9 +220,8 @@ def meet_prefixes(
 ) -> int:  # fmt: skip
     """AND one term into the sets of the open boxes from ``first`` on, by prefixes of its order.
 
-    Of the prefixes that hold all rows up to the upper edge the shortest is taken, of those that
-    hold only rows before the lower edge the longest; what is too much is cleared row by row. Gives
-    how many boxes stay open.
+    Takes the shortest prefix with all rows up to the upper edge, and the longest with only rows
+    before the lower edge; clears the excess row by row. Returns how many boxes stay open.
     """
     left = 0
     for i in range(opened.size):
@@ -256,7 +253,7 @@ def meet_prefixes(
 
 @inlined
 def slot_of(at: np.uint64, shift: np.uint64) -> np.uint64:
-    """The place of a row's position in a table of ``2 ** (64 - shift)`` entries."""
+    """The slot of a row's position in a table of ``2 ** (64 - shift)`` entries."""
     return (at * _GOLDEN) >> shift
 
 
@@ -265,11 +262,11 @@ def meet_lists(
     ids: Array, ends: Array, other_ids: Array, other_ends: Array, base: int, span: int,
     table: Words, epoch: Array, opened: Array, found: Array, tally: Array,
 ) -> int:  # fmt: skip
-    """Intersect two lists of ids per box by a hash table, into ``found`` with ``ends`` anew.
+    """Intersect two lists of ids per box by a hash table, into ``found``; overwrites ``ends``.
 
-    ``found`` must have room for the shorter lists, and for one id more. ``epoch[0]`` numbers the
-    fillings of ``table``. It is used up to twice the shorter list, or up to the ``span`` of all
-    ids if that is not much more: multiples of the golden ratio then hardly ever collide.
+    ``found`` must have room for the shorter lists and one more id. ``epoch[0]`` numbers the
+    fillings of ``table``, of which twice the shorter list is used, or the ``span`` of all ids if
+    that is not much more: multiples of the golden ratio then hardly ever collide.
     """
     start, other, k, origin = 0, 0, np.uint64(0), np.uint64(base)
     for i in range(ends.size):
@@ -299,7 +296,7 @@ def meet_lists(
                 entry = stamp | (np.uint64(number) - origin)
                 place = slot_of(np.uint64(number) - origin, shift)
                 held = table[place]
-                # One branch, hardly ever taken: whether a row is found or not is no branch.
+                # One branch, hardly ever taken: a hit or miss needs no branch.
                 while (held != entry) & (held ^ stamp <= _LOW_HALF):
                     place = (place + _ONE) & mask
                     held = table[place]
@@ -315,7 +312,7 @@ def meet_lists(
 def emit_lists(
     ids: Array, ends: Array, first: int, cursor: Array, filled: int, positions: Array, rows: Array
 ) -> int:
-    """Append ``(box, id)`` of lists; gives the new fill. ``cursor`` (box, place) goes on."""
+    """Append ``(box, id)`` of lists from ``cursor`` (box, place) on; returns the new fill."""
     i, p = cursor[0], np.uint64(cursor[1])
     k, room = np.uint64(filled), np.uint64(positions.size)
     while i < ends.size:

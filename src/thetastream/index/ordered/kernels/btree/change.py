@@ -1,8 +1,8 @@
 """Inserting into a B-tree and deleting from it (``nodes.py``): splits, joins, shared rows.
 
-A full node is split around its middle row, which goes up into the parent. A node that is left less
-than half full by a deletion is joined with a neighbour and the row between them, or the two share
-their rows over it.
+A full node is split around its middle row, which moves up into the parent. If a deletion leaves a
+node less than half full, it is joined with a neighbour and the row between them, or the two share
+their rows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def put_row(
 
 @inlined
 def put_link(words: Array, facts: Array, node: int, c: int, key: int, row: int, child: int) -> None:
-    """Put a row behind child ``c`` of an inner node that has room, and a child behind the row."""
+    """Put a row after child ``c`` of an inner node that has room, and a child after the row."""
     links = child_at(facts, node)
     move_up(words, links + c + 1, links + c + 2, words[node] - c)
     words[links + c + 1] = child
@@ -62,7 +62,7 @@ def put_link(words: Array, facts: Array, node: int, c: int, key: int, row: int, 
 def cut(
     words: Array, facts: Array, node: int, right: int, inner: bool, keep: int, lose: int
 ) -> None:
-    """Keep the first rows of a full node; those behind ``lose`` more go to a new node."""
+    """Keep ``keep`` rows of a full node, drop ``lose``, and move the rest to a new node."""
     size, area = words[node], area_of(facts, inner)
     moved = size - keep - lose
     move_down(words, node + 1 + keep + lose, right + 1, moved)
@@ -79,10 +79,10 @@ def cut(
 def split(
     words: Array, facts: Array, node: int, inner: bool, edge: bool, place: int, fresh: Array
 ) -> None:
-    """Split a full node around a fresh row (key, id, child behind it).
+    """Split a full node around a fresh row (key, id, child after it).
 
-    ``fresh`` then holds the row in the middle, which belongs into the parent, and the new node.
-    At the right edge of the tree the old node stays full: ascending keys fill nodes.
+    ``fresh`` then holds the middle row, which belongs in the parent, and the new node. At the right
+    edge of the tree the old node stays full, so ascending keys fill nodes.
     """
     room, area = room_of(facts, inner), area_of(facts, inner)
     middle = room - 1 if edge and place == room else (room + 1) // 2
@@ -108,7 +108,7 @@ def split(
 
 @inlined
 def insert_row(words: Array, facts: Array, key: int, row: int, path: Array, fresh: Array) -> bool:
-    """Insert behind all equal keys, from the root; whether a leaf was split."""
+    """Insert after all equal keys, from the root; returns whether a leaf was split."""
     node, area, height, edge = facts[ROOT], facts[INNER_AREA], facts[HEIGHT], True
     for depth in range(height):
         c = count_upto(words, node, area, key, words[node])
@@ -163,9 +163,9 @@ def drop_row(words: Array, facts: Array, node: int, inner: bool, place: int) -> 
 
 @inlined
 def delete_row(words: Array, facts: Array, key: int, row: int, path: Array) -> bool:
-    """Delete the row with this key and id; whether it was there.
+    """Delete the row with this key and id; returns whether it was there.
 
-    A row of an inner node gives its place to the row before it, which lies in a leaf.
+    A row of an inner node is replaced by the row before it, which is in a leaf.
     """
     node, height, found = facts[ROOT], facts[HEIGHT], -1
     spot = -1
@@ -191,19 +191,19 @@ def delete_row(words: Array, facts: Array, key: int, row: int, path: Array) -> b
             return False
     drop_row(words, facts, node, False, place)
     facts[ROWS] -= 1
-    mend(words, facts, node, path)
+    rebalance(words, facts, node, path)
     return True
 
 
 @inlined
-def mend(words: Array, facts: Array, node: int, path: Array) -> None:
-    """A leaf has lost a row: see on the way up that no node is left less than half full."""
+def rebalance(words: Array, facts: Array, node: int, path: Array) -> None:
+    """After a leaf has lost a row: refill nodes on the way up that are less than half full."""
     inner = False
     for depth in range(facts[HEIGHT] - 1, -1, -1):
         if words[node] >= room_of(facts, inner) // 2:
             return
         parent, c = path[2 * depth], path[2 * depth + 1]
-        c = c if c < words[parent] else c - 1  # the left one of two neighbours
+        c = c if c < words[parent] else c - 1  # the left of two neighbours
         left, right = child_of(words, facts, parent, c), child_of(words, facts, parent, c + 1)
         if words[left] + words[right] >= room_of(facts, inner):
             share(words, facts, parent, c, left, right, inner)
@@ -220,7 +220,7 @@ def mend(words: Array, facts: Array, node: int, path: Array) -> None:
 def join(
     words: Array, facts: Array, parent: int, c: int, left: int, right: int, inner: bool
 ) -> None:
-    """Put row ``c`` of the parent and all of the right neighbour behind the left one."""
+    """Append row ``c`` of the parent and all of the right neighbour to the left one."""
     a, b, area = words[left], words[right], area_of(facts, inner)
     words[left + 1 + a] = words[parent + 1 + c]
     words[left + area + a] = words[ids_at(facts, parent, True) + c]
@@ -239,7 +239,7 @@ def join(
 def share(
     words: Array, facts: Array, parent: int, c: int, left: int, right: int, inner: bool
 ) -> None:
-    """Move rows over row ``c`` of the parent until two neighbours are even."""
+    """Move rows through row ``c`` of the parent until two neighbours are even."""
     a, b = words[left], words[right]
     keep = (a + b) // 2
     area = area_of(facts, inner)

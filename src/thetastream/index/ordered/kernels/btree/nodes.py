@@ -3,16 +3,16 @@
     inner   │ size keys … │ ids … │ children … │          ``size`` rows and ``size + 1`` children
     leaf    │ size keys ……………… │ ids ……………… │            no children, so more rows
 
-Every node takes the same number of words, and is known by the place of its first word. A row is
-stored once, in whichever node it came to lie; child ``c`` holds the rows between rows ``c - 1``
-and ``c`` (Bayer and McCreight, Organization and maintenance of large ordered indexes, 1972; the
-B-tree of Ordered Indexing, Section 4.1). Rows are ordered by key and then by id. Ids ascend with
-insertion, so a fresh row is put behind its equals, and of equal keys the last is the newest.
+Every node takes the same number of words and is identified by the place of its first word. A row is
+stored once, in a node of any level; child ``c`` holds the rows between rows ``c - 1`` and ``c``
+(Bayer and McCreight, Organization and maintenance of large ordered indexes, 1972; the B-tree of
+Ordered Indexing, Section 4.1). Rows are ordered by key and then by id. Ids ascend with insertion,
+so a fresh row is put after its equals, and the last of equal keys is the newest.
 
-Invariants: rows ascend in the order of the walk; all leaves have one depth; but for the root and
-the right edge, a node is at least half full; nodes are in the tree or in the list of freed ones.
+Invariants: rows ascend in the order of the walk; all leaves have one depth; nodes are at least half
+full, except the root and the right edge; every node is in the tree or in the free list.
 
-How rows get into it and out of it is in ``change.py``.
+``change.py`` inserts and deletes rows.
 """
 
 from __future__ import annotations
@@ -65,19 +65,19 @@ def area_of(facts: Array, inner: bool) -> int:
 
 @inlined
 def room_of(facts: Array, inner: bool) -> int:
-    """Rows that a node holds at most."""
+    """The capacity of a node in rows."""
     return facts[INNER] if inner else facts[LEAF]
 
 
 @inlined
 def ids_at(facts: Array, node: int, inner: bool) -> int:
-    """Where the ids of a node begin."""
+    """Where the ids of a node start."""
     return node + area_of(facts, inner)
 
 
 @inlined
 def child_at(facts: Array, node: int) -> int:
-    """Where the children of an inner node begin."""
+    """Where the children of an inner node start."""
     return node + 2 * facts[INNER_AREA] - 1
 
 
@@ -89,13 +89,13 @@ def child_of(words: Array, facts: Array, node: int, c: int) -> int:
 
 @inlined
 def has_nodes(facts: Array) -> bool:
-    """Whether there are nodes for an insert: one per level and one for a new root."""
+    """Whether there are enough nodes for an insert: one per level and one for a new root."""
     return facts[END] - facts[TOP] >= (facts[HEIGHT] + 2) * facts[STRIDE]
 
 
 @inlined
 def new_node(words: Array, facts: Array, inner: bool) -> int:
-    """Take an empty node: one that was freed, or the next."""
+    """Take an empty node: a freed one, or the next."""
     node = facts[FREE]
     if node >= 0:
         facts[FREE] = words[node]
@@ -109,7 +109,7 @@ def new_node(words: Array, facts: Array, inner: bool) -> int:
 
 @inlined
 def free_node(words: Array, facts: Array, node: int) -> None:
-    """Put a node into the list of freed ones."""
+    """Put a node into the free list."""
     words[node] = facts[FREE]
     facts[FREE] = node
 
@@ -130,7 +130,7 @@ def plant(words: Array, facts: Array) -> None:
 
 @inlined
 def seek(words: Array, facts: Array, key: int, path: Array) -> int:
-    """The leaf in which the first row of at least ``key`` lies, or behind which it comes."""
+    """The leaf that holds the first row of at least ``key``, or ends just before it."""
     node, area = facts[ROOT], facts[INNER_AREA]
     for depth in range(facts[HEIGHT]):
         c = count_below(words, node, area, key)
@@ -142,7 +142,7 @@ def seek(words: Array, facts: Array, key: int, path: Array) -> int:
 
 @inlined
 def ascend(words: Array, facts: Array, path: Array) -> int:
-    """After a leaf: the depth of the inner node whose row comes next; -1 behind the last row."""
+    """After a leaf: the depth of the inner node whose row comes next; -1 after the last row."""
     depth = facts[HEIGHT] - 1
     while depth >= 0 and path[2 * depth + 1] >= words[path[2 * depth]]:
         depth -= 1
@@ -180,7 +180,7 @@ def enter_leaf(words: Array, facts: Array, leaf: int, place: int, high: int, run
 
 @inlined
 def look_ahead(words: Array, facts: Array, path: Array) -> None:
-    """Ask for the leaf behind that at the end of a path, if they have the same parent."""
+    """Prefetch the leaf after the one at the end of a path, if they have the same parent."""
     depth = facts[HEIGHT] - 1
     if depth >= 0:
         node, c = path[2 * depth], path[2 * depth + 1] + 1
@@ -190,7 +190,7 @@ def look_ahead(words: Array, facts: Array, path: Array) -> None:
 
 @inlined
 def begin_run(words: Array, facts: Array, low: int, high: int, path: Array, run: Array) -> None:
-    """The first run of a range of keys; it may hold no row."""
+    """The first run of a range of keys; it may be empty."""
     leaf = seek(words, facts, low, path)
     look_ahead(words, facts, path)
     enter_leaf(words, facts, leaf, count_below(words, leaf, facts[LEAF_AREA], low), high, run)
@@ -198,7 +198,7 @@ def begin_run(words: Array, facts: Array, low: int, high: int, path: Array, run:
 
 @inlined
 def next_run(words: Array, facts: Array, high: int, path: Array, run: Array) -> bool:
-    """The next run; whether there is one. Leaves and single rows of inner nodes take turns."""
+    """Move to the next run, if any: leaves and single rows of inner nodes alternate."""
     depth = run[SPOT]
     if depth >= 0:
         leaf = descend_left(words, facts, path, depth)
@@ -220,9 +220,9 @@ def next_run(words: Array, facts: Array, high: int, path: Array, run: Array) -> 
 def go_down(
     words: Array, facts: Array, keys: Array, start: int, size: int, last: int, nodes: Array
 ) -> None:
-    """Find the leaves for ``size`` keys from ``start`` on: those a fresh row would be put into.
+    """Find the leaves into which ``size`` keys from ``start`` on would be inserted.
 
-    All go down a level before any goes further; ``last`` words of each leaf are asked for.
+    All descend one level before any descends further; prefetches ``last`` words of each leaf.
     """
     for j in range(size):
         nodes[j] = facts[ROOT]

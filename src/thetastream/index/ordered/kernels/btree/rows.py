@@ -1,9 +1,9 @@
-"""Batch loops over a B-tree: insert, delete, look up, read ranges. What the index class calls.
+"""Batch loops over a B-tree: insert, delete, look up, read ranges. Entry points of the index class.
 
-Batches are worked on in groups: all rows of a group go down a level before any goes further, and
-each asks ahead for the reference to its next node, and then for that node, so that the group waits
-for memory twice per level and not twice per row and level. Look-ups take 0.6 of the time for it
-that they take when only nodes are asked for ahead, and a fifth of what one row at a time takes.
+Batches are processed in groups: all rows of a group descend one level before any descends further.
+Each prefetches the reference to its next node and then the node, so the group waits for memory
+twice per level instead of twice per row and level. Look-ups take 0.6 of the time that prefetching
+nodes alone would take, and a fifth of the time of one row at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from thetastream.index.ordered.kernels.btree.nodes import (
     next_run,
     plant,
 )
-from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, fetch, give
+from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, emit, fetch
 
 Values = NDArray[Any]
 
@@ -50,10 +50,10 @@ def insert_rows(
     words: Array, facts: Array, keys: Array, ids: Array, start: int, path: Array, fresh: Array,
     nodes: Array,
 ) -> int:  # fmt: skip
-    """Insert rows in ascending order of key from ``start`` on; gives where nodes ran short.
+    """Insert rows in key order from ``start`` on; returns where nodes ran short, or the end.
 
-    That is the number of rows when all are in. ``nodes`` has a place for each row of a group. A
-    split moves rows of one leaf only, so the leaves found for the others stay right.
+    ``nodes`` has a place for each row of a group. A split moves rows of one leaf only, so the
+    leaves of the other rows stay right.
     """
     done = start
     while done < keys.size:
@@ -76,7 +76,7 @@ def insert_rows(
 
 @kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])")
 def delete_rows(words: Array, facts: Array, keys: Array, ids: Array, path: Array) -> int:
-    """Delete rows one by one, each from the root; gives how many were there."""
+    """Delete rows one by one, each from the root; returns how many were there."""
     found = 0
     for i in range(keys.size):
         found += delete_row(words, facts, keys[i], ids[i], path)
@@ -129,13 +129,13 @@ def read_rows(
 ) -> int:  # fmt: skip
     """Write (box, key, id) of the rows with an id of at least ``before`` in each box.
 
-    In the order of the walk. Full arrays end the call with ``cursor`` (box, key, skip) where to go
-    on; gives how many were written.
+    In the order of the walk; returns how many. If the arrays are full, ``cursor`` (box, key, skip)
+    says where to resume.
     """
     filled, ready = 0, 0
     while cursor[0] < lows.size and filled < positions.size:
         box = cursor[0]
-        if box >= ready:  # bring what the next boxes need into the cache
+        if box >= ready:  # prefetch for the next boxes
             size = min(nodes.size, lows.size - box)
             go_down(words, facts, lows, box, size, facts[LEAF_AREA], nodes)
             ready = box + size
@@ -149,9 +149,7 @@ def read_rows(
             skip -= passed
             advance(run, passed)
             while run[COUNT] > 0:
-                filled = give(
-                    words, run, box, before, cursor, filled, positions, keys, ids
-                )  # fmt: skip
+                filled = emit(words, run, box, before, cursor, filled, positions, keys, ids)
                 if filled == positions.size:
                     return filled
             going = next_run(words, facts, high, path, run)
@@ -174,7 +172,7 @@ def fold_boxes(
 ) -> int:  # fmt: skip
     """The mapper: add the rows of each box to its accumulators, run by run."""
     for box in range(lows.size):
-        if box % nodes.size == 0:  # bring what the next boxes need into the cache
+        if box % nodes.size == 0:  # prefetch for the next boxes
             size = min(nodes.size, lows.size - box)
             go_down(words, facts, lows, box, size, facts[LEAF_AREA], nodes)
         high = highs[box]

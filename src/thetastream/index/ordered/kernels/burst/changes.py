@@ -34,7 +34,7 @@ from thetastream.index.ordered.kernels.burst.nodes import (
     to_node,
 )
 
-BURSTS = 3  # what ``put_run`` says, besides DONE and NO_ROOM
+BURSTS = 3  # a status of ``put_run``, besides DONE and NO_ROOM
 _V = vector(1)
 
 
@@ -43,9 +43,9 @@ _V = vector(1)
 
 @kernel((BURST, _V, _V, _V))
 def put_rows(t: Burst, keys: Array, ids: Array, cursor: Array) -> int:
-    """Insert rows sorted by key, equal keys by id, from ``cursor[0]`` on; behind their equals.
+    """Insert rows sorted by (key, id) from ``cursor[0]`` on, after their equals.
 
-    Rows that belong to one container are merged into it together. O(depth + container) for them.
+    Rows of the same container are merged into it together, in O(depth + container).
     """
     i, n = cursor[0], keys.size
     status = DONE
@@ -79,7 +79,7 @@ def put_rows(t: Burst, keys: Array, ids: Array, cursor: Array) -> int:
 def put_run(
     t: Burst, slot: int, pointer: int, keys: Array, ids: Array, start: int, stop: int
 ) -> int:
-    """Merge rows into the container of a slot, unless it would hold too many."""
+    """Merge rows into the container of a slot, unless it would overflow."""
     run, pool = stop - start, t.pool
     at, size, gap = 2 * pointer, 0, 0
     least, most = keys[start], keys[stop - 1]
@@ -92,7 +92,7 @@ def put_run(
         return BURSTS
     room = t.rooms[pool[at] & 127] if pointer > 0 else 0
     if gap + total > room:
-        # A gap that is small is not worth moving everything for: it would be again, soon.
+        # Closing a small gap is not worth moving everything: it would soon happen again.
         wanted = total + (gap if total <= room and 4 * gap < room else 0)
         size_class = class_for(t, wanted, pool[at] & 127 if pointer > 0 else 0)
         if t.rooms[size_class] == room:
@@ -133,7 +133,7 @@ def move_rows(
 def merge_rows(
     pool: Array, first: int, room: int, size: int, keys: Array, ids: Array, start: int, stop: int
 ) -> None:
-    """Merge rows into a block with room for them, each behind its equals; from the back."""
+    """Merge rows into a block with room for them, each after its equals; from the back."""
     a, w, b = first + size - 1, first + size + stop - start - 1, stop - 1
     while b >= start:
         key = keys[b]
@@ -150,15 +150,15 @@ def merge_rows(
 
 @inlined
 def burst(t: Burst, slot: int, pointer: int, least: int, most: int) -> int:
-    """Put an inner node into a slot, and the rows of its container into containers below it.
+    """Replace the container of a slot by an inner node with containers below it.
 
-    ``least`` and ``most`` are the ends of the rows that are about to come. O(256 + rows).
+    ``least`` and ``most`` are the ends of the rows still to insert. O(256 + rows).
     """
     pool, at, size, first = t.pool, 2 * pointer, 0, 0
     if pointer > 0:
         size, first = pool[at] >> 7, at + HEAD + pool[at + 1]
         least, most = min(least, pool[first]), max(most, pool[first + size - 1])
-    # Blocks have room for at most twice their rows.
+    # The room of a block is at most twice its rows.
     if t.facts[TOP] + (HEAD + 4) * size > pool.size:
         t.facts[WANTED] = (HEAD + 4) * size
         return NO_ROOM
@@ -191,7 +191,7 @@ def burst(t: Burst, slot: int, pointer: int, least: int, most: int) -> int:
 
 @inlined
 def wedge(t: Burst, key: int) -> int:
-    """Put an inner node above the first node on a key's path whose skipped bytes are others."""
+    """Put an inner node above the first node on a key's path whose skipped bytes differ."""
     slot, pointer = 0, pointer_at(t, 0)
     child, level = (-pointer - 1) >> 3, (-pointer - 1) & 7
     while above(key ^ t.prefixes[child], level) == 0:
@@ -213,7 +213,7 @@ def wedge(t: Burst, key: int) -> int:
 
 @kernel((BURST, _V, _V, _V))
 def take_out_rows(t: Burst, keys: Array, ids: Array, path: Array) -> int:
-    """Delete rows by key and id, each searched from the root; how many were there.
+    """Delete rows by key and id, each searched from the root; returns how many were there.
 
     The shorter end of a container moves, so the oldest of equal keys leave in O(log container).
     """
@@ -225,7 +225,7 @@ def take_out_rows(t: Burst, keys: Array, ids: Array, path: Array) -> int:
 
 @inlined
 def take_out(t: Burst, key: int, row: int, path: Array) -> int:
-    """Take one row out; returns 1 if it was there, else 0."""
+    """Remove one row; returns 1 if it was there, else 0."""
     depth, slot, pool = 0, 0, t.pool
     pointer = pointer_at(t, 0)
     while pointer < 0:
@@ -278,7 +278,7 @@ def shrink(t: Burst, slot: int, at: int, size: int) -> None:
 
 @inlined
 def prune(t: Burst, slot: int, path: Array, depth: int) -> None:
-    """Empty a slot, and free the nodes above it that have no other."""
+    """Empty a slot, and free the nodes above it that become empty."""
     t.tables[slot] = 0
     node = slot >> 8
     t.counts[node] -= 1
@@ -302,7 +302,7 @@ def copy_trie(source: Burst, target: Burst, path: Array) -> int:
     The arrays must be large enough. O(rows + 256 nodes).
     """
     depth = 0
-    path[0] = 0  # per level: node there, node here, next byte
+    path[0] = 0  # per level: node in the source, node in the target, next byte
     path[1] = 0
     path[2] = 0
     while depth >= 0:

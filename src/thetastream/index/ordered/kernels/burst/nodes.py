@@ -6,20 +6,19 @@
     prefixes   of an inner node, a key below it; counts: its pointers that are taken
 
 A pointer is 0 for nothing, positive for a container (its place in the pool, in pairs of words), and
-negative for an inner node (its number and its level). Level ``v`` decides by byte ``v`` of a key,
-level 0 being the last byte; the sign bit is turned, so that the bytes are in the order of the keys.
+negative for an inner node (its number and its level). Level ``v`` branches on byte ``v`` of a key,
+level 0 being the last byte; the sign bit is flipped, so that bytes sort like the keys.
 
-An inner node stands at the highest byte in which the rows below it differ, so levels whose bytes
-are all the same are skipped. A descent does not look at skipped bytes. Whoever has to know compares
-them once, at its end, with the prefix of the last node: the prefixes along a path include each
-other.
+An inner node branches on the highest byte in which the rows below it differ; levels whose bytes are
+all equal are skipped. A descent ignores skipped bytes. If they matter, they are compared once, at
+its end, with the prefix of the last node: the prefixes along a path include each other.
 
 A container holds at most ``LIMIT`` rows, unless all its keys are equal. Equal keys are always in
-one container. Rows of a block may begin after a gap: rows of equal keys expire from the front.
+one container. Rows of a block may start after a gap: rows of equal keys expire from the front.
 
-Blocks come in sizes (``ROOMS``); freed ones are kept in a list per size. Kernels stop when the pool
-or the tables are too small. ``copy_trie`` (``changes``) moves everything to larger or smaller
-arrays, in the order of the keys and without what is free.
+Blocks come in sizes (``ROOMS``), with a free list per size. Kernels stop when the pool or the
+tables are too small. ``copy_trie`` (``changes``) moves everything to larger or smaller arrays, in
+key order and without free blocks.
 
 Paper: Ordered Indexing, Section 2, after Heinz, Zobel and Williams, "Burst tries", 2002.
 """
@@ -34,10 +33,10 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import LEAST, Array
 from thetastream._jit.compiling import inlined, named, vector
 
-# What a kernel says when it stops.
+# The status with which a kernel stops.
 DONE, NO_ROOM, NO_NODES = 0, 1, 2
 # ``facts``: words of the pool in use, those of them in live blocks, nodes in use, live nodes, the
-# first free node, rows held, most rows of a container, words that were wanted of the pool.
+# first free node, rows held, most rows of a container, words that were missing in the pool.
 TOP, LIVE, NODE_TOP, NODES, NODE_FREE, HELD, LIMIT, WANTED, FACTS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 CLASSES = 128
 HEAD = 2  # words of a block before its keys
@@ -45,11 +44,11 @@ PATH = 32  # words of a walk: its depth, and three per node
 
 
 def _rooms() -> Array:
-    """Rows that a block has room for: 1, 2, 3, 4, 6, 8, 12, 16, 24, …"""
+    """The capacities of blocks: 1, 2, 3, 4, 6, 8, 12, 16, 24, … rows."""
     steps = {1, *(2**k for k in range(1, 41)), *(3 * 2**k for k in range(40))}
-    found = np.full(CLASSES, 2**62, np.int64)
-    found[: len(steps)] = sorted(steps)
-    return found
+    rooms = np.full(CLASSES, 2**62, np.int64)
+    rooms[: len(steps)] = sorted(steps)
+    return rooms
 
 
 ROOMS = _rooms()
@@ -76,19 +75,19 @@ BURST = named(Burst, vector(1, 32), *[_V] * 6)
 
 @inlined
 def byte_of(key: int, level: int) -> int:
-    """The byte of a key that decides at a level."""
+    """The byte of a key at a level."""
     return ((key ^ LEAST) >> (8 * level)) & 255
 
 
 @inlined
 def above(key: int, level: int) -> int:
-    """The bytes of a key before a level, as a number: in the order of the keys."""
+    """The bytes of a key above a level, as a number that sorts like the keys."""
     return key >> (8 * level + 8) if level < 7 else 0
 
 
 @inlined
 def highest(difference: int) -> int:
-    """The highest byte that is not 0 of a number that is not 0."""
+    """The highest nonzero byte of a nonzero number."""
     level = 7
     while (difference >> (8 * level)) & 255 == 0:
         level -= 1
@@ -112,7 +111,7 @@ def to_node(node: int, level: int) -> int:
 
 @inlined
 def class_for(t: Burst, rows: int, least: int) -> int:
-    """The smallest size, from ``least`` on, with room for so many rows."""
+    """The smallest size class, from ``least`` on, with room for ``rows``."""
     size = least
     while t.rooms[size] < rows:
         size += 1
@@ -127,7 +126,7 @@ def words(t: Burst, size: int) -> int:
 
 @inlined
 def take_block(t: Burst, size: int) -> int:
-    """An empty block, or -1 when the pool has no room for it."""
+    """An empty block, or -1 if the pool has no room."""
     at = t.free[size]
     if at >= 0:
         t.free[size] = t.pool[at]
@@ -145,7 +144,7 @@ def take_block(t: Burst, size: int) -> int:
 
 @inlined
 def free_block(t: Burst, at: int) -> None:
-    """Put a block into the list of its size."""
+    """Put a block into the free list of its size."""
     size = t.pool[at] & 127
     t.pool[at] = t.free[size]
     t.free[size] = at
@@ -154,7 +153,7 @@ def free_block(t: Burst, at: int) -> None:
 
 @inlined
 def take_node(t: Burst, prefix: int) -> int:
-    """An inner node without pointers, or -1 when there is no table for it."""
+    """An inner node without pointers, or -1 if no table is left."""
     node = t.facts[NODE_FREE]
     if node >= 0:
         t.facts[NODE_FREE] = t.prefixes[node]

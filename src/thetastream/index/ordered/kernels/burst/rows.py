@@ -1,4 +1,4 @@
-"""Asking a burst trie: newest rows of keys, rows of intervals, all rows, and folding them.
+"""Reading a burst trie: newest rows of keys, rows of intervals, all rows, and folding them.
 
 Paper: Ordered Indexing, Section 2 (search in containers) and 3.2 (mappers).
 """
@@ -35,8 +35,8 @@ _V = vector(1)
 def find_rows(t: Burst, keys: Array, scratch: Array, found: Array) -> None:
     """The newest id of each key, or -1. ``scratch`` has ``3 * ABREAST`` words.
 
-    Keys are looked up in groups, all of them a table or a halving of their containers at a time, so
-    that they wait for memory together.
+    Keys are looked up in groups, one table or one halving of their containers at a time, so that
+    they wait for memory together.
     """
     for start in range(0, keys.size, ABREAST):
         stop = min(start + ABREAST, keys.size)
@@ -74,9 +74,9 @@ def descend(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> Non
 
 @inlined
 def halve(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
-    """Of each container the place of its last key that is not above the one looked for, or 0.
+    """The place of the last key in each container that is not above the wanted one, or 0.
 
-    If all are above it is the place of the first. Behind it: how far away its id is.
+    The first key if all are above. The scratch then also holds the distance from key to id.
     """
     longest = 0
     for k in range(stop - start):
@@ -119,17 +119,10 @@ def inside(t: Burst, at: int, low: int, high: int) -> tuple[int, int]:
 
 @kernel((BURST, _V, _V, NUMBER, _V, _V, _V, _V, _V))
 def read_rows(
-    t: Burst,
-    lows: Array,
-    highs: Array,
-    before: int,
-    cursor: Array,
-    path: Array,
-    positions: Array,
-    keys: Array,
-    ids: Array,
-) -> int:
-    """Write (box, key, id) of the rows of each box, in this order; how many. See ``_read``."""
+    t: Burst, lows: Array, highs: Array, before: int, cursor: Array, path: Array,
+    positions: Array, keys: Array, ids: Array,
+) -> int:  # fmt: skip
+    """Write (box, key, id) of the rows of each box, in order; returns how many. See ``_read``."""
     filled, room = 0, positions.size
     box, key, skip = cursor[0], cursor[1], cursor[2]
     while box < lows.size:
@@ -173,7 +166,7 @@ def read_rows(
 
 @kernel((BURST, _V, _V, _V))
 def dump_rows(t: Burst, path: Array, keys: Array, ids: Array) -> int:
-    """All rows in the order of (key, id); how many."""
+    """Write all rows in order of (key, id); returns how many."""
     filled = 0
     least, most = LEAST, 2**63 - 1
     begin(path)
@@ -198,7 +191,7 @@ def fold_boxes(
     values: Values, first: int, valid: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """The mapper: walk the containers of each box, and add the rows of each at once."""
+    """The mapper: walk the containers of each box, and add the rows of each container at once."""
     t = Burst(tables, prefixes, counted, pool, rooms, free, facts)
     for box in range(lows.size):
         low, high = lows[box], highs[box]

@@ -1,11 +1,11 @@
 """Inserting into a CSB⁺-tree and deleting from it (``nodes.py``): splits, full groups, leaves.
 
-A full leaf is split: the leaves behind it in its group move by one, and its parent gets a
+A full leaf is split: the leaves after it in its group shift by one, and its parent gets a
 separator. When the group is full, half of its nodes move to a new group, and the parent is split
-likewise, up to the root. What is on its way to a group waits in a node that is kept free for it.
+likewise, up to the root. A node on its way to a group waits in a reserved node.
 
-Rows are deleted lazily, as Rao and Ross do: a node stays however few rows it has, and leaves its
-group only when it is empty, so that windows over ascending keys do not grow.
+Deletion is lazy, as in Rao and Ross: a node leaves its group only when it is empty. That is enough
+to keep windows over ascending keys from growing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from thetastream.index.ordered.kernels.lines import (
 
 @inlined
 def put_row(leaves: Array, facts: Array, leaf: int, key: int, row: int) -> None:
-    """Put a row into a leaf that has room, behind its equals."""
+    """Put a row into a leaf that has room, after its equals."""
     size, first, numbers = leaves[leaf], leaf + 1, leaf + facts[AREA]
     place = count_upto(leaves, leaf, facts[AREA], key, size)
     move_up(leaves, first + place, first + place + 1, size - place)
@@ -67,10 +67,9 @@ def put_key(inners: Array, node: int, c: int, sep: int) -> None:
 
 @inlined
 def split_leaf(leaves: Array, facts: Array, leaf: int, edge: bool, key: int, row: int) -> int:
-    """Divide a full leaf and a fresh row between it and the node that is kept free.
+    """Divide a full leaf and a fresh row between it and the reserved node; returns the separator.
 
-    Gives what divides the two. At the right edge the old leaf stays full: ascending keys fill
-    leaves.
+    At the right edge the old leaf stays full, so ascending keys fill leaves.
     """
     room, area, right = facts[KEYS], facts[AREA], LEAD
     place = count_upto(leaves, leaf, facts[AREA], key, room)
@@ -90,7 +89,7 @@ def split_leaf(leaves: Array, facts: Array, leaf: int, edge: bool, key: int, row
 
 @inlined
 def open_place(words: Array, group: int, stride: int, c: int, width: int) -> None:
-    """Put the node that is kept free behind child ``c`` of a group with ``width`` children."""
+    """Put the reserved node after child ``c`` of a group with ``width`` children."""
     at = group + (c + 1) * stride
     move_up(words, at, at + stride, (width - c - 1) * stride)
     move_down(words, LEAD, at, stride)
@@ -100,10 +99,7 @@ def open_place(words: Array, group: int, stride: int, c: int, width: int) -> Non
 def cut_group(
     words: Array, group: int, other: int, stride: int, c: int, most: int, keep: int
 ) -> None:
-    """Divide the children of a full group between it, where ``keep`` stay, and another.
-
-    The node that is kept free comes behind child ``c``.
-    """
+    """Split a full group: keep ``keep`` children, with the reserved node put after child ``c``."""
     if c + 1 < keep:
         move_down(words, group + (keep - 1) * stride, other, (most + 1 - keep) * stride)
         open_place(words, group, stride, c, keep - 1)
@@ -118,9 +114,9 @@ def cut_group(
 def split_inner(
     inners: Array, facts: Array, node: int, other: int, c: int, keep: int, sep: int
 ) -> int:
-    """Divide a full inner node and separator ``c`` between it and the node that is kept free.
+    """Divide a full inner node and separator ``c`` between it and the reserved node.
 
-    Its first ``keep`` children stay, the others lie in group ``other``. Gives what divides the two.
+    Its first ``keep`` children stay, the others are in group ``other``. Returns the separator.
     """
     room, right = facts[KEYS], LEAD
     group = group_of(inners, node)
@@ -149,7 +145,7 @@ def split_inner(
 def insert_near(
     inners: Array, leaves: Array, facts: Array, parent: int, key: int, row: int
 ) -> bool:
-    """Insert below a node whose children are leaves, if that needs no new group; whether.
+    """Insert below a parent of leaves, if that needs no new group; returns whether it did.
 
     Splits of the last child are left to ``insert_row``, which knows the right edge.
     """
@@ -170,7 +166,7 @@ def insert_near(
 
 @inlined
 def insert_row(inners: Array, leaves: Array, facts: Array, key: int, row: int, path: Array) -> bool:
-    """Insert behind all equal keys, from the root; whether inner nodes were moved."""
+    """Insert after all equal keys, from the root; returns whether inner nodes were moved."""
     node, height, edge = facts[ROOT], facts[HEIGHT], True
     for depth in range(height):
         c = count_upto(inners, node, facts[AREA], key, keys_in(inners, node))
@@ -184,7 +180,7 @@ def insert_row(inners: Array, leaves: Array, facts: Array, key: int, row: int, p
         put_row(leaves, facts, node, key, row)
         return False
     sep = split_leaf(leaves, facts, node, edge, key, row)
-    # The right part, leaf or inner node, waits in the node that is kept free.
+    # The right part, leaf or inner node, waits in the reserved node.
     for depth in range(height - 1, -1, -1):
         parent, c, last = path[2 * depth], path[2 * depth + 1], depth + 1 == height
         group, width = group_of(inners, parent), keys_in(inners, parent) + 1
@@ -224,7 +220,7 @@ def insert_row(inners: Array, leaves: Array, facts: Array, key: int, row: int, p
 def delete_row(
     inners: Array, leaves: Array, facts: Array, key: int, row: int, path: Array, run: Array
 ) -> bool:
-    """Delete the row with this key and id; whether it was there.
+    """Delete the row with this key and id; returns whether it was there.
 
     A descent, and a step per leaf of older rows with the same key.
     """
@@ -253,13 +249,13 @@ def delete_row(
 
 @inlined
 def drop_leaf(inners: Array, leaves: Array, facts: Array, path: Array) -> None:
-    """Take the leaf at the end of a path out of its group, and nodes that lose their last child."""
+    """Remove the leaf at the end of a path from its group, and nodes left without children."""
     height = facts[HEIGHT]
     if facts[ROWS] == 0:
         plant(inners, leaves, facts)
         return
     depth = height - 1
-    while keys_in(inners, path[2 * depth]) == 0:  # an only child: its group goes
+    while keys_in(inners, path[2 * depth]) == 0:  # an only child: free its group
         group = group_of(inners, path[2 * depth])
         if depth + 1 == height:
             free_group(leaves, facts, False, group)
@@ -274,7 +270,7 @@ def drop_leaf(inners: Array, leaves: Array, facts: Array, path: Array) -> None:
     else:
         at = group + c * facts[AREA]
         move_down(inners, at + facts[AREA], at, (seps - c) * facts[AREA])
-    gone = node + 1 + max(c - 1, 0)  # the separator before the child, or behind the first
+    gone = node + 1 + max(c - 1, 0)  # the separator before the child, or after the first
     move_down(inners, gone + 1, gone, node + seps - gone)
     inners[node + seps] = MOST
     inners[node] -= 1

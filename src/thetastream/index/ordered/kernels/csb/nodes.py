@@ -1,10 +1,9 @@
 """The cache-sensitive B⁺-tree, full variant, in two flat arrays.
 
-All children of a node lie side by side in a *node group*, so a node needs one reference, to the
-first of them, and the words that this saves hold keys (Rao and Ross, Making B⁺-trees cache
-conscious in main memory, SIGMOD 2000). In the full variant a group has room for all children from
-the start: a split moves its right neighbours by one node, and nothing is allocated until the group
-is full.
+All children of a node are adjacent in a *node group*, so a node needs one reference, to the first
+of them, and uses the saved words for keys (Rao and Ross, Making B⁺-trees cache conscious in main
+memory, SIGMOD 2000). In the full variant a group has room for all children from the start: a split
+shifts its right neighbours by one node, and nothing is allocated until the group is full.
 
     inner   │ group, keys │ s s s s s s s │               one line: child ``c`` is node ``c`` of
               ╰──────────────╮                            the group
@@ -13,15 +12,13 @@ is full.
             └────────┴────────┴────────┴─ ─ ─ ─┴─ ─ ─ ─┘
     leaf    │ rows │ keys … │ ids … │
 
-Groups of leaves lie in one array, groups of inner nodes in another. A node is known by the place of
-its first word. Rows are ordered by key and then by id; child ``c`` holds keys between separators
-``c - 1`` and ``c``, both included, as equal keys may be cut apart. Ids ascend with insertion, so a
-fresh row is put behind its equals.
-
-How rows get into it and out of it is in ``change.py``.
+Groups of leaves lie in one array, groups of inner nodes in another. A node is identified by the
+place of its first word. Rows are ordered by key and then by id; child ``c`` holds keys between
+separators ``c - 1`` and ``c``, both included, because equal keys may be split. Ids ascend with
+insertion, so a fresh row is put after its equals. ``change.py`` inserts and deletes rows.
 
 Invariants: keys ascend from leaf to leaf; separators bound their children; all leaves have one
-depth; none but the root is empty; groups are in the tree or in the list of freed ones.
+depth; only the root may be empty; every group is in the tree or in the free list.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ FACTS = 12
 
 
 def shape_of(keys: int) -> tuple[int, int]:
-    """Words of the header and the keys of a node, which are an inner node; words of a leaf."""
+    """Words of an inner node (header and keys), and words of a leaf."""
     area = -(-(keys + 1) // BLOCK) * BLOCK
     return area, -(-(area + keys) // BLOCK) * BLOCK
 
@@ -85,13 +82,13 @@ def child_of(inners: Array, facts: Array, node: int, c: int, last: bool) -> int:
 
 @inlined
 def keys_in(inners: Array, node: int) -> int:
-    """Separators of an inner node; it has one child more."""
+    """The number of separators of an inner node, which has one more child."""
     return inners[np.uint64(node)] & (MANY - 1)
 
 
 @inlined
 def has_groups(facts: Array) -> bool:
-    """Whether there are groups for an insert: one of leaves, one per level, one for a new root."""
+    """Whether an insert has enough groups: one of leaves, one per level, one for a new root."""
     leaves = facts[LEAF_END] - facts[LEAF_TOP] >= group_words(facts, False)
     inners = facts[INNER_END] - facts[INNER_TOP] >= (facts[HEIGHT] + 1) * group_words(facts, True)
     return leaves and inners
@@ -99,7 +96,7 @@ def has_groups(facts: Array) -> bool:
 
 @inlined
 def new_group(words: Array, facts: Array, inner: bool) -> int:
-    """Take a group: one that was freed, or the next."""
+    """Take a group: a freed one, or the next."""
     top, free = (INNER_TOP, INNER_FREE) if inner else (LEAF_TOP, LEAF_FREE)
     group = facts[free]
     if group >= 0:
@@ -112,7 +109,7 @@ def new_group(words: Array, facts: Array, inner: bool) -> int:
 
 @inlined
 def free_group(words: Array, facts: Array, inner: bool, group: int) -> None:
-    """Put a group into the list of freed ones."""
+    """Put a group into the free list."""
     free = INNER_FREE if inner else LEAF_FREE
     words[group] = facts[free]
     facts[free] = group
@@ -122,7 +119,7 @@ def free_group(words: Array, facts: Array, inner: bool, group: int) -> None:
 def plant(inners: Array, leaves: Array, facts: Array) -> None:
     """Make the tree empty: a single leaf without rows. O(1).
 
-    One node of each array is kept free, to hold what is on its way to a group.
+    One node of each array is reserved for a node on its way to a group.
     """
     facts[LEAF_TOP] = LEAD + facts[LEAF_STRIDE]
     facts[INNER_TOP] = LEAD + facts[AREA]
@@ -143,8 +140,8 @@ def plant(inners: Array, leaves: Array, facts: Array) -> None:
 def enter_leaf(leaves: Array, facts: Array, leaf: int, place: int, high: int, run: Array) -> None:
     """Make the rows of a leaf from ``place`` on, up to the key ``high``, the run.
 
-    The spot of a run is its leaf. The leaf after the next is asked for ahead; in a group its place
-    is known.
+    The spot of a run is its leaf. Prefetches the leaf after the next, whose place in the group is
+    known.
     """
     fetch(leaves, leaf + 2 * facts[LEAF_STRIDE], facts[LEAF_STRIDE])
     size = leaves[leaf]
@@ -162,7 +159,7 @@ def enter_leaf(leaves: Array, facts: Array, leaf: int, place: int, high: int, ru
 def begin_run(
     inners: Array, leaves: Array, facts: Array, low: int, high: int, path: Array, run: Array
 ) -> None:
-    """The first run of a range of keys; it may hold no row."""
+    """The first run of a range of keys; it may be empty."""
     node, height = facts[ROOT], facts[HEIGHT]
     for depth in range(height):
         c = count_below(inners, node, facts[AREA], low)
@@ -176,7 +173,7 @@ def begin_run(
 def next_run(
     inners: Array, leaves: Array, facts: Array, high: int, path: Array, run: Array
 ) -> bool:
-    """The run of the next leaf; whether there is one. In a group leaves are neighbours."""
+    """Move to the run of the next leaf, if any. In a group, leaves are adjacent."""
     if not run[MORE]:
         return False
     leaf = step_right(inners, facts, run[SPOT], path)
@@ -187,7 +184,7 @@ def next_run(
 
 @inlined
 def step_right(inners: Array, facts: Array, leaf: int, path: Array) -> int:
-    """Move a path to the next leaf; -1 behind the last."""
+    """Move a path to the next leaf; -1 after the last."""
     height = facts[HEIGHT]
     depth = height - 1
     while depth >= 0 and path[2 * depth + 1] >= keys_in(inners, path[2 * depth]):
@@ -207,10 +204,10 @@ def step_right(inners: Array, facts: Array, leaf: int, path: Array) -> int:
 
 @inlined
 def find_before(inners: Array, leaves: Array, facts: Array, key: int) -> int:
-    """The newest id of a key none of whose rows lies where a fresh one would be put; or -1.
+    """The newest id of a key without rows in the leaf of a fresh one, or -1.
 
-    Its rows then end the leaf before: such a leaf was cut between equal keys, and those of the
-    right part have been deleted.
+    Its rows may end the leaf before, if that was split between equal keys and those in the right
+    part have been deleted.
     """
     node, height, turn = facts[ROOT], facts[HEIGHT], -1
     beside = node  # the last place at which there is a child on the left
@@ -234,9 +231,9 @@ def go_down(
     inners: Array, leaves: Array, facts: Array, keys: Array, start: int, size: int, levels: int,
     last: int, nodes: Array,
 ) -> None:  # fmt: skip
-    """Find the nodes for ``size`` keys from ``start`` on: those that a fresh row would go through.
+    """Find the nodes on the insertion paths of ``size`` keys from ``start`` on.
 
-    All go down a level before any goes further; ``last`` words of leaves are asked for.
+    All descend one level before any descends further; prefetches ``last`` words of leaves.
     """
     height = facts[HEIGHT]
     for j in range(size):
@@ -256,7 +253,7 @@ def go_down(
 def ask_leaves(
     inners: Array, leaves: Array, facts: Array, keys: Array, start: int, size: int, nodes: Array
 ) -> None:
-    """Ask for the leaves below the nodes that ``go_down`` has found."""
+    """Prefetch the leaves below the nodes that ``go_down`` has found."""
     for j in range(size):
         node = nodes[j]
         c = count_upto(inners, node, facts[AREA], keys[start + j], keys_in(inners, node))

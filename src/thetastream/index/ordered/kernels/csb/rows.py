@@ -1,6 +1,6 @@
-"""Batch loops over a CSB⁺-tree: insert, delete, look up, read ranges. What the index class calls.
+"""Batch loops over a CSB⁺-tree: insert, delete, look up, read ranges. Entry points of the class.
 
-Batches are worked on in groups, as those of the B-tree are (``btree/rows.py``).
+Batches are processed in groups, like those of the B-tree (``btree/rows.py``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from thetastream.index.ordered.kernels.csb.nodes import (
     next_run,
     plant,
 )
-from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, give
+from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, emit
 
 Values = NDArray[Any]
 _TREE = "i8[::1], i8[::1], i8[::1]"
@@ -44,11 +44,11 @@ def insert_rows(
     inners: Array, leaves: Array, facts: Array, keys: Array, ids: Array, start: int, path: Array,
     nodes: Array,
 ) -> int:  # fmt: skip
-    """Insert rows in ascending order of key from ``start`` on; gives where groups ran short.
+    """Insert rows in key order from ``start`` on; returns where groups ran short, or the end.
 
-    That is the number of rows when all are in. ``nodes`` has a place for each row that goes down
-    together with others: to the parents of leaves, below which most splits stay. A split that moves
-    inner nodes sends the rest of its group to the root.
+    ``nodes`` has a place for each row of a batch group. Rows descend together to the parents of
+    leaves, below which most splits stay. After a split that moves inner nodes, the rest of the
+    group starts at the root.
     """
     done = start
     while done < keys.size:
@@ -73,7 +73,7 @@ def insert_rows(
 def delete_rows(
     inners: Array, leaves: Array, facts: Array, keys: Array, ids: Array, path: Array, run: Array
 ) -> int:
-    """Delete rows one by one, each from the root; gives how many were there."""
+    """Delete rows one by one, each from the root; returns how many were there."""
     found = 0
     for i in range(keys.size):
         found += delete_row(inners, leaves, facts, keys[i], ids[i], path, run)
@@ -84,7 +84,7 @@ def delete_rows(
 def find_rows(
     inners: Array, leaves: Array, facts: Array, keys: Array, found: Array, nodes: Array
 ) -> int:
-    """The newest id of each key, -1 without one."""
+    """The newest id of each key, or -1."""
     for done in range(0, keys.size, nodes.size):
         size = min(nodes.size, keys.size - done)
         go_down(inners, leaves, facts, keys, done, size, facts[HEIGHT], facts[AREA], nodes)
@@ -114,13 +114,13 @@ def read_rows(
 ) -> int:  # fmt: skip
     """Write (box, key, id) of the rows with an id of at least ``before`` in each box.
 
-    In the order of the leaves. Full arrays end the call with ``cursor`` (box, key, skip) where to
-    go on; gives how many were written.
+    In the order of the leaves; returns how many. If the arrays are full, ``cursor`` (box, key,
+    skip) says where to resume.
     """
     filled, ready = 0, 0
     while cursor[0] < lows.size and filled < positions.size:
         box = cursor[0]
-        if box >= ready:  # bring what the next boxes need into the cache
+        if box >= ready:  # prefetch for the next boxes
             size, levels = min(nodes.size, lows.size - box), facts[HEIGHT]
             go_down(inners, leaves, facts, lows, box, size, levels, 2 * facts[LEAF_STRIDE], nodes)
             ready = box + size
@@ -134,7 +134,7 @@ def read_rows(
             skip -= passed
             advance(run, passed)
             while run[COUNT] > 0:
-                filled = give(leaves, run, box, before, cursor, filled, positions, keys, ids)
+                filled = emit(leaves, run, box, before, cursor, filled, positions, keys, ids)
                 if filled == positions.size:
                     return filled
             going = next_run(inners, leaves, facts, high, path, run)
@@ -152,7 +152,7 @@ def fold_boxes(
 ) -> int:  # fmt: skip
     """The mapper: add the rows of each box to its accumulators, leaf by leaf."""
     for box in range(lows.size):
-        if box % nodes.size == 0:  # bring what the next boxes need into the cache
+        if box % nodes.size == 0:  # prefetch for the next boxes
             size, levels = min(nodes.size, lows.size - box), facts[HEIGHT]
             go_down(inners, leaves, facts, lows, box, size, levels, 2 * facts[LEAF_STRIDE], nodes)
         high = highs[box]

@@ -1,4 +1,1 @@
-"""Loops of the radix-trie.
-
-``arena`` (memory), ``nodes`` (forms), ``build``, ``insertion``, ``drop``, ``find`` and ``read``.
-"""
+"""Loops of the radix-trie: memory (``arena``), forms (``nodes``), changes, look-up and reading."""

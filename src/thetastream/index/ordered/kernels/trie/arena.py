@@ -1,19 +1,18 @@
 """The memory of a radix trie: blocks of an arena of 64-bit words, by size, with coalescing.
 
-All nodes, leaves and lists of a trie are blocks of one array. A block begins at an even word and
-is a number of *units* of two words: any number up to 32, then one of eight sizes per doubling, so
-at most an eighth of a block is not needed.
+All nodes, leaves and lists of a trie are blocks of one array. A block starts at an even word and
+consists of *units* of two words: any number up to 32, then one of eight sizes per doubling, so at
+most an eighth of a block is wasted.
 
     unit     0      1 2 3      4 5      6 7 8 9 …  TOP        END
              root   a node     free     a leaf     not yet used
              slot              │  └─ last word: size
                                └─ word 0: next and previous of its bin, word 1: size
 
-Free blocks of about a size are linked in a *bin*; a bitmap says which bins hold any, so taking and
-giving a block back is O(1) (two-level segregated fit). A block that is given back is joined with
-the free blocks on both sides: ``marks`` has a bit for the first and the last unit of every free
-block. Leaves that all grow at the same time therefore do not leave their old blocks behind as
-waste: neighbours join and serve the next size.
+Free blocks of similar size are linked in a *bin*; a bitmap says which bins are not empty, so taking
+and releasing a block is O(1) (two-level segregated fit). A released block is joined with the free
+blocks on both sides: ``marks`` has a bit for the first and the last unit of every free block. So
+leaves that all grow at the same time leave no waste: their old blocks join and serve the next size.
 
 Invariants: no two free blocks touch, none touches TOP; the bins hold exactly the free blocks.
 """
@@ -35,11 +34,11 @@ i64: Any = np.int64
 
 BINS = 256
 # Entries of ``facts``. The arena is counted in units.
-TOP, END, FREE = 0, 1, 2  # first unit never used; units there are; units in bins
+TOP, END, FREE = 0, 1, 2  # first unit never used; units in total; units in bins
 KEYS, ROWS = 3, 4  # distinct keys and rows held
-NEED = 5  # units that were short when a loop stopped
-RUN_MOST = 6  # entries of a packed leaf, above it becomes a branch
-LINEAR_MOST, FULL_FROM = 7, 8  # children of a linear branch at most, of an uncompressed at least
+NEED = 5  # units that were missing when a loop stopped
+RUN_MOST = 6  # entries above which a packed leaf becomes a branch
+LINEAR_MOST, FULL_FROM = 7, 8  # most children of a linear branch, fewest of an uncompressed one
 BRANCH_BACK = 9  # entries below which a branch becomes a leaf again
 FACTS = 10
 
@@ -70,7 +69,7 @@ _LOW = 0xFFFFFFFF
 
 @inlined
 def units_of(words: int) -> int:
-    """The size of the block that holds so many words."""
+    """The size of a block that holds ``words``."""
     units = (words + 1) >> 1
     if units > 32:
         step = 4
@@ -155,7 +154,7 @@ def _filled_bin(t: Trie, which: int) -> int:
 
 @inlined
 def roomy(t: Trie, units: int) -> bool:
-    """Whether so many units are left at the top; if not, says so in NEED."""
+    """Whether ``units`` are left at the top; if not, sets NEED."""
     if t.facts[TOP] + units <= t.facts[END]:
         return True
     t.facts[NEED] = units
@@ -164,7 +163,7 @@ def roomy(t: Trie, units: int) -> bool:
 
 @kernel((TRIE, NUMBER))
 def take(t: Trie, units: int) -> int:
-    """Take a block of a size that ``units_of`` gives: its first word, or -1 when there is none."""
+    """Take a block, of a size from ``units_of``: its first word, or -1 if there is none."""
     which = _filled_bin(t, bin_of(units))
     if which < 0:
         unit = t.facts[TOP]
@@ -182,8 +181,8 @@ def take(t: Trie, units: int) -> int:
 
 
 @kernel((TRIE, NUMBER, NUMBER))
-def give(t: Trie, at: int, units: int) -> None:
-    """Give a block back; free neighbours become one with it."""
+def release(t: Trie, at: int, units: int) -> None:
+    """Free a block and join it with free neighbours."""
     unit = at >> 1
     if _marked(t, unit - 1):
         size = t.words[2 * unit - 1]

@@ -1,7 +1,7 @@
-"""Making and remaking the blocks of a radix trie: lists of rows, leaves, branches.
+"""Building and rebuilding the blocks of a radix trie: lists of rows, leaves, branches.
 
-Each function leaves the slot valid. Those that take blocks need room that the caller has made sure
-of (``roomy``), but for ``extend_list``, which may be repeated after it has failed.
+Each function leaves the slot valid. The caller ensures room for blocks (``roomy``), except for
+``extend_list``, which can be retried after it has failed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from thetastream.index.ordered.kernels.trie.arena import (
     ROWS,
     TRIE,
     Trie,
-    give,
     i64,
+    release,
     take,
     u64,
     units_of,
@@ -55,7 +55,7 @@ from thetastream.index.ordered.kernels.trie.nodes import (
 
 V, U = vector(1), vector(1, 64, "uint")
 BITS_FROM, BITS_BACK = 25, 16  # entries from which a level 1 leaf is a bitmap, below which not
-LINEAR_BACK, FULL_BACK = 2, 24  # fewer children than the threshold, before a branch goes back
+LINEAR_BACK, FULL_BACK = 2, 24  # children below the threshold at which a branch shrinks
 _ONE = u64(1)
 
 
@@ -64,10 +64,10 @@ _ONE = u64(1)
 
 @kernel((TRIE, NUMBER, V, NUMBER, NUMBER))
 def extend_list(t: Trie, value: int, ids: Array, start: int, stop: int) -> int:
-    """Add the rows ``ids[start:stop]`` to a value; gives the new one.
+    """Add the rows ``ids[start:stop]`` to a value; returns the new one.
 
-    NONE as value begins a list; NONE as result: no room, and nothing is changed. When a key would
-    have too many rows, NEED is -1.
+    The value NONE starts a list. The result NONE means no room, and no change; NEED is -1 if the
+    key would have too many rows.
     """
     have, log = 1, 0
     if value == NONE:
@@ -91,7 +91,7 @@ def extend_list(t: Trie, value: int, ids: Array, start: int, stop: int) -> int:
         elif have:
             for i in range(have):
                 t.words[at + i] = t.words[old + i]
-            give(t, old, 1 << (log - 1))
+            release(t, old, 1 << (log - 1))
         log = room
     for i in range(start, stop):
         t.words[at + have + i - start] = ids[i]
@@ -104,7 +104,7 @@ def extend_list(t: Trie, value: int, ids: Array, start: int, stop: int) -> int:
 
 @inlined
 def run_room(units: int, log: int) -> int:
-    """How many entries a run of so many units has room for."""
+    """The capacity of a run of ``units``, in entries."""
     room = 16 * units // (8 + (1 << log))
     while run_words(room, log) > 2 * units:
         room -= 1
@@ -121,7 +121,7 @@ def leaf_form(level: int, count: int) -> int:
 
 @inlined
 def leaf_units(form: int, level: int, count: int) -> int:
-    """The size of the block of a new leaf; 0 when it has none."""
+    """The size of the block of a new leaf; 0 without a block."""
     if form == ONE:
         return 0
     return units_of(4 + count if form == BITS else run_words(count, log_of(level)))
@@ -129,7 +129,7 @@ def leaf_units(form: int, level: int, count: int) -> int:
 
 @inlined
 def write_suffix(t: Trie, at: int, log: int, place: int, key: int) -> None:
-    """Put the suffix of a key at a place of a run."""
+    """Write the suffix of a key to a place of a run."""
     base = (at << (3 - log)) + place
     if log == 1:
         t.pairs[base] = np.uint16(key & u64(0xFFFF))
@@ -145,7 +145,7 @@ def write_suffix(t: Trie, at: int, log: int, place: int, key: int) -> None:
 def make_leaf(
     t: Trie, slot: int, level: int, keys: Bits, values: Array, start: int, stop: int
 ) -> None:
-    """Make a leaf of ascending keys and their values in a slot. What was there is forgotten."""
+    """Build a leaf of ascending keys and their values in a slot, which is overwritten."""
     count = stop - start
     form = leaf_form(level, count)
     if form == ONE:
@@ -177,7 +177,7 @@ def make_leaf(
 
 @inlined
 def copy_entries(t: Trie, head: int, body: int, prefix: int, keys: Bits, values: Array) -> int:
-    """Write the keys and values of a leaf to arrays; gives how many. ``prefix`` is the place's."""
+    """Write the keys, which start with ``prefix``, and values of a leaf; returns how many."""
     form = form_of(head)
     if form == ONE:
         keys[0] = prefix | (head >> u64(8))
@@ -203,14 +203,14 @@ def copy_entries(t: Trie, head: int, body: int, prefix: int, keys: Bits, values:
 
 @inlined
 def drop_block(t: Trie, head: int, body: int) -> None:
-    """Give back the block of a slot that is about to hold something else."""
+    """Release the block of a slot that is about to be overwritten."""
     form = form_of(head)
     if form == RUN:
-        give(t, body, units_of(run_words(room_of(head), log_of(level_of(head)))))
+        release(t, body, units_of(run_words(room_of(head), log_of(level_of(head)))))
     elif form == BITS:
-        give(t, body, units_of(4 + room_of(head)))
+        release(t, body, units_of(4 + room_of(head)))
     elif form >= LINEAR:
-        give(t, body, branch_units(form, room_of(head)))
+        release(t, body, branch_units(form, room_of(head)))
 
 
 # --- Branches ------------------------------------------------------------------------------------
@@ -218,13 +218,13 @@ def drop_block(t: Trie, head: int, body: int) -> None:
 
 @inlined
 def branch_units(form: int, room: int) -> int:
-    """The size of a branch with room for so many children."""
+    """The size of a branch with room for ``room`` children."""
     return units_of(2 * room + (6 if form == BITMAP else 2))
 
 
 @inlined
 def set_of(t: Trie, head: int, node: int, out: Bits) -> int:
-    """Write the bytes of the children of a branch as 256 bits; gives their number."""
+    """Write the bytes of the children of a branch as 256 bits; returns their number."""
     form = form_of(head)
     for word in range(4):
         out[word] = u64(0)
@@ -243,7 +243,7 @@ def set_of(t: Trie, head: int, node: int, out: Bits) -> int:
 
 @inlined
 def write_bytes(t: Trie, form: int, node: int, of: Bits) -> None:
-    """Write the words of a branch that say which children it has."""
+    """Write the words of a branch that list its children."""
     if form == LINEAR:
         bytes_, i = u64(0), 0
         for word in range(4):
@@ -273,7 +273,7 @@ def _new_form(t: Trie, count: int) -> int:
 
 @inlined
 def branch_room(form: int, count: int) -> int:
-    """Children there is room for in a new branch: some more than it has."""
+    """The capacity of a new branch: somewhat more than its children."""
     if form == FULL:
         return 256
     if form == LINEAR:
@@ -283,9 +283,9 @@ def branch_room(form: int, count: int) -> int:
 
 @kernel((TRIE, NUMBER, NUMBER, NUMBER, U, U))
 def make_branch(t: Trie, slot: int, level: int, count: int, prefix: Bits, of: Bits) -> None:
-    """Make a branch with ``count`` children, all EMPTY, in a slot; ``of`` are their bytes.
+    """Build a branch with ``count`` EMPTY children in a slot, which is overwritten.
 
-    ``prefix[0]`` is any key of its place. What was in the slot is forgotten.
+    ``of`` holds their bytes, ``prefix[0]`` any key of its place.
     """
     form = _new_form(t, count)
     room = branch_room(form, count)
@@ -301,9 +301,9 @@ def make_branch(t: Trie, slot: int, level: int, count: int, prefix: Bits, of: Bi
 
 @kernel((TRIE, NUMBER, U, U))
 def add_bytes(t: Trie, slot: int, more: Bits, of: Bits) -> None:
-    """Give a branch EMPTY children for the bytes ``more`` that it has none for.
+    """Add EMPTY children to a branch for the bytes in ``more`` that it lacks; ``of`` is scratch.
 
-    ``of`` is scratch. Slots move from the last to the first, so they may stay in their block.
+    Slots move from the last to the first, so they may stay in their block.
     """
     head, node = t.bits[slot], t.words[slot + 1]
     form, room = form_of(head), room_of(head)
@@ -344,7 +344,7 @@ def add_bytes(t: Trie, slot: int, more: Bits, of: Bits) -> None:
                     t.words[to + 1] = 0
     write_bytes(t, new_form, at, more)
     if at != node:
-        give(t, node, branch_units(form, room))
+        release(t, node, branch_units(form, room))
     t.bits[slot] = head_of(new_form, 0, level_of(head), count, new_room)
     t.words[slot + 1] = at
 
@@ -353,7 +353,7 @@ def add_bytes(t: Trie, slot: int, more: Bits, of: Bits) -> None:
 def split_leaf(
     t: Trie, slot: int, level: int, count: int, keys: Bits, values: Array, of: Bits
 ) -> None:
-    """Make a branch of a level from ``count`` entries, with leaves as children."""
+    """Build a branch of a level from ``count`` entries, with leaves as children."""
     for word in range(4):
         of[word] = u64(0)
     for i in range(count):

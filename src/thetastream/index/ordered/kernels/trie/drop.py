@@ -1,16 +1,16 @@
 """Deleting rows from a radix trie, one by one, each searched from the root.
 
-Nodes shrink on the way back, some way after they would have grown, so that a row that comes and
-goes does not change forms each time:
+Nodes shrink at lower thresholds than they grow, so that a row that comes and goes does not change
+forms each time:
 
-    list      one row left: the row itself; a quarter full: half of its block is given back
-    leaf      block given back in part when a quarter of it is not needed
+    list      one row left: the row itself; a quarter full: half of its block is released
+    leaf      the end of the block is released when a quarter of it is unused
     BITS      → RUN below BITS_BACK entries;  RUN → ONE with one key left
-    BITMAP    → LINEAR, FULL → BITMAP with some fewer children than made it grow
+    BITMAP    → LINEAR, FULL → BITMAP with somewhat fewer children than made it grow
     branch    one child: the child takes its place; few entries in all: a leaf (when a child goes)
 
-A smaller block is cut from the old one, or taken after that was given back, so that shrinking needs
-no room. Only a branch that becomes a leaf may; room for the largest leaf is asked for beforehand.
+A smaller block is cut from the old one, or taken after that was released, so shrinking needs no
+room. Only a branch that becomes a leaf may; room for the largest leaf is ensured beforehand.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from thetastream.index.ordered.kernels.trie.arena import (
     RUN_MOST,
     TRIE,
     Trie,
-    give,
     i64,
+    release,
     roomy,
     take,
     u64,
@@ -84,7 +84,7 @@ V, U = vector(1), vector(1, 64, "uint")
 
 @inlined
 def _shorten(t: Trie, at: int, row: int) -> bool:
-    """Take a row out of the list at word ``at``; whether it was there."""
+    """Remove a row from the list at word ``at``; returns whether it was there."""
     value = t.words[at]
     start, count, log = list_start(value), list_count(value), list_log(value)
     low, high = start, start + count
@@ -100,11 +100,11 @@ def _shorten(t: Trie, at: int, row: int) -> bool:
     count -= 1
     if count == 1:
         t.words[at] = t.words[start]
-        give(t, start, 1 << (log - 1))
+        release(t, start, 1 << (log - 1))
         return True
     if log > 2 and count <= 1 << (log - 2):
         log -= 1
-        give(t, start + (1 << log), 1 << (log - 1))
+        release(t, start + (1 << log), 1 << (log - 1))
     t.words[at] = list_of(start >> 1, count, log)
     return True
 
@@ -114,7 +114,7 @@ def _shorten(t: Trie, at: int, row: int) -> bool:
 
 @inlined
 def _shrink_leaf(t: Trie, slot: int) -> None:
-    """Give back the end of a leaf's block when a quarter of it is not needed."""
+    """Release the end of a leaf's block when a quarter of it is unused."""
     head, at = t.bits[slot], t.words[slot + 1]
     form, level, count, room = form_of(head), level_of(head), count_of(head), room_of(head)
     log, wanted = log_of(level), count + (count >> 3)
@@ -127,13 +127,13 @@ def _shrink_leaf(t: Trie, slot: int) -> None:
         if 4 * less <= 3 * units:
             shift(t.words, run_values(at, new_room, log), run_values(at, room, log), count)
     if 4 * less <= 3 * units:
-        give(t, at + 2 * less, units - less)
+        release(t, at + 2 * less, units - less)
         t.bits[slot] = head_of(form, i64((head >> u64(3)) & _ONE), level, count, new_room)
 
 
 @inlined
 def _remove_entry(t: Trie, slot: int, at: int, key: int, hold: Bits, held: Array) -> None:
-    """Take the entry whose value is at word ``at`` out of a leaf."""
+    """Remove the entry whose value is at word ``at`` from a leaf."""
     head, body = t.bits[slot], t.words[slot + 1]
     form, level = form_of(head), level_of(head)
     t.facts[KEYS] -= 1
@@ -181,7 +181,7 @@ def _first_slot(form: int, node: int) -> int:
 
 @inlined
 def _remove_child(t: Trie, slot: int, byte: int, held: Array, of: Bits) -> None:
-    """Take an EMPTY child out of a branch; the branch may change its form or its room."""
+    """Remove an EMPTY child from a branch, which may change its form or its room."""
     head, node = t.bits[slot], t.words[slot + 1]
     form, room, count = form_of(head), room_of(head), count_of(head) - 1
     child = child_slot(t, head, node, byte)
@@ -199,7 +199,7 @@ def _remove_child(t: Trie, slot: int, byte: int, held: Array, of: Bits) -> None:
         new_form = LINEAR
     if new_form == form and (form == FULL or 4 * count + 16 > 3 * room):
         return
-    # Through ``held``: the slots in order, then a smaller block.
+    # Copy the slots in order to ``held``, then to a smaller block.
     filled = 0
     for i in range(room):
         if form == FULL and not t.words[start + 2 * i]:
@@ -209,7 +209,7 @@ def _remove_child(t: Trie, slot: int, byte: int, held: Array, of: Bits) -> None:
             held[filled + 1] = t.words[start + 2 * i + 1]
             filled += 2
     prefix = t.bits[node]
-    give(t, node, branch_units(form, room))
+    release(t, node, branch_units(form, room))
     room = branch_room(new_form, count)
     node = take(t, branch_units(new_form, room))
     t.bits[node] = prefix
@@ -223,9 +223,9 @@ def _remove_child(t: Trie, slot: int, byte: int, held: Array, of: Bits) -> None:
 
 @inlined
 def _gather(t: Trie, slot: int, most: int, hold: Bits, held: Array) -> int:
-    """Write the entries of a branch of leaves to arrays, and give all its blocks back.
+    """Write the entries of a branch of leaves to arrays, and release all its blocks.
 
-    Gives how many; 0, and nothing is changed, when there are more than ``most`` or branches below.
+    Returns how many; 0, without a change, if there are more than ``most`` or branches below.
     """
     head, node = t.bits[slot], t.words[slot + 1]
     form, own = form_of(head), level_of(head)
@@ -250,9 +250,7 @@ def _gather(t: Trie, slot: int, most: int, hold: Bits, held: Array) -> int:
         elif form == BITMAP:
             byte = _nth(t, node + 2, i)
         prefix = t.bits[node] | (u64(byte) << u64(8 * (own - 1)))
-        filled += copy_entries(
-            t, head_of_child, body, prefix, hold[filled:], held[filled:]
-        )  # fmt: skip
+        filled += copy_entries(t, head_of_child, body, prefix, hold[filled:], held[filled:])
         drop_block(t, head_of_child, body)
     drop_block(t, head, node)
     return filled
@@ -260,7 +258,7 @@ def _gather(t: Trie, slot: int, most: int, hold: Bits, held: Array) -> int:
 
 @inlined
 def _nth(t: Trie, at: int, place: int) -> int:
-    """The byte whose bit is the ``place``-th that is set."""
+    """The byte of the ``place``-th set bit."""
     word = 0
     while place >= count_bits(t.bits[at + word]):
         place -= count_bits(t.bits[at + word])
@@ -275,7 +273,7 @@ def _nth(t: Trie, at: int, place: int) -> int:
 
 @inlined
 def _close_up(t: Trie, slot: int, level: int, hold: Bits, held: Array) -> None:
-    """After a child has gone: a branch with one child, or with few entries, ends."""
+    """After a child was removed: replace a branch with one child or few entries."""
     head, node = t.bits[slot], t.words[slot + 1]
     form, count = form_of(head), count_of(head)
     most = t.facts[BRANCH_BACK]
@@ -302,7 +300,7 @@ def drop_rows(
 ) -> bool:
     """Delete rows from ``cursor[0]`` on, and count those that were there in ``cursor[1]``.
 
-    False: the arena has too little room (NEED); call again with a larger one.
+    False: the arena lacks room (NEED); call again with a larger one.
     """
     while cursor[0] < keys.size:
         largest = min(t.facts[KEYS], max(256, t.facts[RUN_MOST]))

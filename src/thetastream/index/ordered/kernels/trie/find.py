@@ -1,12 +1,12 @@
 """Looking keys up in a radix trie, many at a time.
 
-A look-up waits for memory at each step: the slots on its way, the suffixes of a leaf, the value. So
-a group of keys goes down together: each does one step and asks for what its next one needs, and by
-the time the others have done theirs it has come.
+A look-up waits for memory at each step: the slots on its path, the suffixes of a leaf, the value.
+So a group of keys descends together: each does one step and prefetches for its next one, which
+arrives while the others do theirs.
 
-In a leaf the place of a key is guessed from its suffix, as if keys were spread evenly over the
-leaf's range; from there the search goes outwards in doubling steps. Where the guess is good this
-touches one or two cache lines of a leaf that has sixteen.
+In a leaf, the place of a key is guessed from its suffix, as if keys were spread evenly over the
+leaf's range; from there the search goes outwards in doubling steps. A good guess touches one or two
+cache lines of a leaf that has sixteen.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ V, U = vector(1), vector(1, 64, "uint")
 
 @inlined
 def guess(level: int, count: int, key: int) -> int:
-    """Where a key of a place would be in a run, if keys were spread evenly."""
+    """The place of a key in a run, if keys were spread evenly."""
     if level == 1:
         return (i64(key & u64(0xFF)) * count) >> 8
     return (i64((key >> u64(8 * level - 16)) & u64(0xFFFF)) * count) >> 16
@@ -84,7 +84,7 @@ def _window(base: int, low: int, count: int) -> int:
 
 @inlined
 def _close(array: Any, base: int, low: int, count: int, suffix: Any) -> int:
-    """``_near`` for runs of 64 and more: the window is compared at once, without a branch."""
+    """``_near`` for runs of 64 or more: compares the window at once, without a branch."""
     low = _window(base, low, count)
     less = 0
     for i in range(u64(64)):
@@ -111,7 +111,7 @@ def near(t: Trie, at: int, log: int, level: int, count: int, key: int) -> int:
 
 @inlined
 def value_in(t: Trie, slot: int, head: int, key: int) -> int:
-    """Where the value of a key is, in a leaf; -1 if it is not there."""
+    """Where the value of a key is in a leaf, or -1."""
     form, level, body = form_of(head), level_of(head), t.words[slot + 1]
     if form == ONE:
         return slot + 1 if below(key, level) == head >> u64(8) else -1
@@ -129,7 +129,7 @@ def value_in(t: Trie, slot: int, head: int, key: int) -> int:
 
 @inlined
 def _go_down(t: Trie, keys: Bits, begin: int, places: Array, count: int) -> None:
-    """Bring keys to the slots of their leaves, level by level; -1: not there."""
+    """Find the slots of the leaves of keys, level by level; -1: not there."""
     levels = places.size >> 1  # the second half of ``places``: levels of the slots
     for i in range(count):
         places[i] = 0
@@ -158,7 +158,7 @@ def _go_down(t: Trie, keys: Bits, begin: int, places: Array, count: int) -> None
 
 @kernel((TRIE, U, V, V))
 def find_keys(t: Trie, keys: Bits, places: Array, ids: Array) -> None:
-    """The newest row of each key, -1 for none; half as many at a time as ``places`` is long."""
+    """The newest row of each key, or -1; in groups of half the length of ``places``."""
     for begin in range(0, keys.size, places.size >> 1):
         count = min(places.size >> 1, keys.size - begin)
         _go_down(t, keys, begin, places, count)

@@ -1,18 +1,18 @@
 """Inserting sorted batches into a radix trie.
 
-A batch goes down the trie as a whole: a *frame* is a slot and the part of the batch that belongs
-there. A branch cuts its part by byte into frames of its children, all of which are made at once; a
-leaf merges its part in one pass. So the upper nodes are touched once per batch and not per row, and
-an empty place gets its leaf, or its whole subtree, at once.
+A batch descends the trie as a whole: a *frame* is a slot and the part of the batch that belongs
+there. A branch cuts its part by byte into frames of its children, all built at once; a leaf merges
+its part in one pass. So the upper nodes are touched once per batch, not per row, and an empty place
+gets its leaf, or its whole subtree, at once.
 
     part of the batch meets    what happens
     EMPTY                      a leaf, or if there are too many, a branch of EMPTY places
-    a leaf                     keys that are there get longer lists; others are merged into it;
-                               too many: the leaf becomes a branch of small leaves, and again
+    a leaf                     known keys get longer lists; others are merged into the leaf;
+                               too many: the leaf becomes a branch of small leaves; try again
     a branch                   one frame per byte; keys outside its prefix: a branch above it, first
 
-Every step is done whole or not at all: when the arena has no room the loop stops, the arena is
-enlarged, and it goes on with the same frame. Frames are in ``stack``: ``stack[0]`` is their number.
+Steps are atomic: when the arena has no room, the loop stops, the caller enlarges the arena, and the
+loop resumes with the same frame. ``stack`` holds the frames, ``stack[0]`` their number.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from thetastream.index.ordered.kernels.trie.arena import (
     RUN_MOST,
     TRIE,
     Trie,
-    give,
     i64,
+    release,
     roomy,
     take,
     u64,
@@ -74,15 +74,15 @@ from thetastream.index.ordered.kernels.trie.nodes import (
 
 FRAME = 4  # words of a frame: slot, first and last row (half open), level
 STACK = 1 + FRAME * 8 * 260
-_AHEAD = 6  # frames whose nodes are asked for in advance
-_LINES = 4  # cache lines of a node that are asked for
+_AHEAD = 6  # frames whose nodes are prefetched
+_LINES = 4  # cache lines prefetched of a node
 _ONE = u64(1)
 V, U = vector(1), vector(1, 64, "uint")
 
 
 @kernel((U, V, U, V))
 def distinct(keys: Bits, ids: Array, entries: Bits, values: Array) -> int:
-    """Sorted rows as entries: a key and its id, or ``~start`` when several rows have that key."""
+    """Sorted rows as entries: a key and its id, or ``~start`` if several rows have that key."""
     filled = 0
     for i in range(keys.size):
         if i and keys[i] == keys[i - 1]:
@@ -111,19 +111,15 @@ def _is_run(value: int) -> bool:
 
 
 @inlined
-def _make_lists(
-    t: Trie, keys: Bits, ids: Array, values: Array, start: int, stop: int
-) -> bool:  # fmt: skip
+def _make_lists(t: Trie, keys: Bits, ids: Array, values: Array, start: int, stop: int) -> bool:
     """Put rows of equal keys into lists. False: no room; call again."""
     for i in range(start, stop):
         if _is_run(values[i]):
             first = ~values[i]
-            made = extend_list(t, NONE, ids, first, _run_of(keys, first))
-            if made == NONE:
+            value = extend_list(t, NONE, ids, first, _run_of(keys, first))
+            if value == NONE:
                 return False
-            values[i] = made
-        elif values[i] >= 0:
-            continue
+            values[i] = value
     return True
 
 
@@ -132,10 +128,10 @@ def _places(
     t: Trie, head: int, body: int, slot: int, keys: Bits, ids: Array,
     entries: Bits, values: Array, places: Array, start: int, stop: int,
 ) -> int:  # fmt: skip
-    """Find the entries in a leaf. Those that are there are added to it; the others move up.
+    """Find entries in a leaf: extend the lists of known keys, and move the others to the end.
 
-    Gives where the others begin, and in ``places`` before which entry of the leaf each belongs.
-    ``~w``: no room; the entries that are left then end at ``w``.
+    Returns where the others start; ``places`` holds the entry of the leaf before which each
+    belongs. ``~w``: no room; the remaining entries then end at ``w``.
     """
     form, count = form_of(head), count_of(head)
     level = level_of(head)
@@ -167,15 +163,15 @@ def _places(
             continue
         if _is_run(values[i]):
             begin = ~values[i]
-            made = extend_list(t, t.words[at], ids, begin, _run_of(keys, begin))
+            value = extend_list(t, t.words[at], ids, begin, _run_of(keys, begin))
         else:
-            made = extend_list(t, t.words[at], values, i, i + 1)
-        if made == NONE:
+            value = extend_list(t, t.words[at], values, i, i + 1)
+        if value == NONE:
             for j in range(filled, stop):
                 entries[i + 1 + j - filled] = entries[j]
                 values[i + 1 + j - filled] = values[j]
             return ~(i + 1 + stop - filled)
-        t.words[at] = made
+        t.words[at] = value
         if form != ONE:
             t.bits[slot] |= u64(8)
     return filled
@@ -183,7 +179,7 @@ def _places(
 
 @inlined
 def _apart(t: Trie, head: int, body: int, first: int, last: int) -> int:
-    """In which bits the keys of a leaf of a place and those from ``first`` to ``last`` differ."""
+    """The bits in which the keys of a leaf and those from ``first`` to ``last`` differ."""
     form, level = form_of(head), level_of(head)
     if form == ONE:
         own = head >> u64(8)
@@ -197,7 +193,7 @@ def _apart(t: Trie, head: int, body: int, first: int, last: int) -> int:
 
 @inlined
 def _branch_units(t: Trie, children: int) -> int:
-    """No branch with so many children, or fewer, is larger."""
+    """Upper bound on the size of a branch with at most ``children`` children."""
     return 300 if children >= t.facts[FULL_FROM] else 8 + children + (children >> 2)
 
 
@@ -227,7 +223,7 @@ def _merge_run(
     if at != body:
         _move(t, body, at, log, 0, high, 0)
         shift(t.words, to, old, high)
-        give(t, body, units_of(run_words(room, log)))
+        release(t, body, units_of(run_words(room, log)))
     t.bits[slot] = head_of(RUN, lists, level, total, new_room)
     t.words[slot + 1] = at
 
@@ -268,7 +264,7 @@ def _merge_bits(
         high = place
     if at != body:
         shift(t.words, at, body, 4 + high)
-        give(t, body, units_of(4 + room))
+        release(t, body, units_of(4 + room))
     for i in range(start, stop):
         byte = byte_of(entries[i], 1)
         t.bits[at + (byte >> 6)] |= _ONE << u64(byte & 63)
@@ -281,7 +277,7 @@ def _remake(
     t: Trie, slot: int, level: int, entries: Bits, values: Array, places: Array, start: int,
     stop: int, hold: Bits, held: Array,
 ) -> None:  # fmt: skip
-    """Merge entries into a leaf whose form changes: through the arrays ``hold`` and ``held``."""
+    """Merge entries into a leaf whose form changes, through the arrays ``hold`` and ``held``."""
     head, body = t.bits[slot], t.words[slot + 1]
     count = copy_entries(t, head, body, prefix_of(entries[start], level), hold, held)
     high = count
@@ -298,7 +294,7 @@ def _remake(
 
 @inlined
 def _ask_for(t: Trie, slot: int) -> None:
-    """Have the node of a slot loaded: frames wait in line, so it is known what comes next."""
+    """Prefetch the node of a slot that a later frame will visit."""
     body = t.words[slot + 1]
     for line in range(_LINES):
         prefetch(t.words, body + 8 * line)
@@ -309,10 +305,10 @@ def put_rows(
     t: Trie, keys: Bits, ids: Array, entries: Bits, values: Array, places: Array,
     hold: Bits, held: Array, sets: Bits, stack: Array,
 ) -> bool:  # fmt: skip
-    """Insert entries made by ``distinct`` of ``keys`` and ``ids``; the first frame is the root's.
+    """Insert the entries that ``distinct`` made of ``keys`` and ``ids``, from the root's frame on.
 
-    False: the arena has too little room (NEED); call again with a larger one. ``sets`` is scratch
-    of nine words, ``hold`` and ``held`` of twice the largest leaf, ``places`` of the batch.
+    False: the arena lacks room (NEED); call again with a larger one. ``sets`` is scratch of nine
+    words, ``hold`` and ``held`` of twice the largest leaf, ``places`` of the batch.
     """
     of, more = sets[:4], sets[4:8]
     any_key = sets[8:9]
@@ -377,7 +373,7 @@ def put_rows(
                 drop_block(t, head, body)
                 split_leaf(t, slot, top_level(apart), count, hold, held, of)
             continue
-        # A branch. Are all keys inside its prefix?
+        # A branch: check that all keys are inside its prefix.
         own = level_of(head)
         if not roomy(t, _branch_units(t, count_of(head) + stop - start)):
             return False

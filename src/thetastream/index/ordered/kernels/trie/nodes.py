@@ -1,7 +1,7 @@
 """The forms of nodes of a radix trie, and how they are searched.
 
 Keys are unsigned here: bytes 7 … 0. A place of *level* ``l`` holds keys that agree in all bytes but
-the last ``l``. What is there is told by a *slot* of two words, a head and a body:
+the last ``l``. A *slot* of two words, a head and a body, describes its content:
 
     head   bits 0–2 form │ 3 has lists │ 4–7 level │ 8–23 count │ 24–39 room    (ONE: 8–63 suffix)
     body   where its block is (ONE: the value itself)
@@ -14,11 +14,11 @@ the last ``l``. What is there is told by a *slot* of two words, a head and a bod
     BITMAP  prefix, ranks, 256 bits, then a slot per bit that is set
     FULL    prefix, a spare word, 256 slots
 
-A branch of level ``l`` tells keys apart by byte ``l - 1``; its children have level ``l - 1``. Its
-level may be below that of its place: the bytes between are the same in all its keys, and are in
-its prefix (path compression). Leaves have the level of their place.
+A branch of level ``l`` distinguishes keys by byte ``l - 1``; its children have level ``l - 1``. Its
+level may be below that of its place: all its keys share the bytes between, which are in its prefix
+(path compression). Leaves have the level of their place.
 
-A value is the id of the key's row, or, when negative, says where the list of its rows is:
+A value is the id of the key's row or, if negative, refers to the list of its rows:
 
     bit 63 │ 58–62 log2 of its room │ 32–57 count │ 0–31 unit
 """
@@ -52,7 +52,7 @@ _ONES = u64(0x0101010101010101)
 
 @inlined
 def byte_of(key: int, level: int) -> int:
-    """The byte by which a branch of a level tells keys apart."""
+    """The byte by which a branch of a level distinguishes keys."""
     return i64((key >> u64(8 * (level - 1))) & u64(255))
 
 
@@ -70,7 +70,7 @@ def prefix_of(key: int, level: int) -> int:
 
 @inlined
 def top_level(difference: int) -> int:
-    """The level of the branch that tells keys with this difference (XOR, not 0) apart."""
+    """The level of the branch that separates keys with this difference (XOR, not 0)."""
     level = 1
     while level < 8 and difference >> u64(8 * level):
         level += 1

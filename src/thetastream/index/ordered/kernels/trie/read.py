@@ -1,9 +1,9 @@
 """Reading key ranges of a radix trie: the walk, the scan, the mapper, and first/next.
 
-The walk goes over the leaves of a range in key order, without recursion: per branch on the path it
-keeps the slot, the next byte and the last byte. Only the children at the two edges of the range
-have to be compared with its bounds, so inside there is nothing but going from leaf to leaf (Ordered
-Indexing, Section 3.2, Listing 2; there the prefix is carried, here a branch knows it).
+The walk visits the leaves of a range in key order, without recursion: per branch on the path it
+keeps the slot, the next byte and the last byte. Only the children at the two edges of the range are
+compared with its bounds; in between the walk just goes from leaf to leaf (Ordered Indexing, Section
+3.2, Listing 2; there the prefix is carried along, here branches store it).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ V, U = vector(1), vector(1, 64, "uint")
 
 @inlined
 def _next_byte(t: Trie, head: int, node: int, byte: int) -> int:
-    """The first byte from this one on that has a child, or 256."""
+    """The first byte from this one on with a child, or 256."""
     form = form_of(head)
     if form == FULL:
         while byte < 256 and form_of(t.bits[node + 2 + 2 * byte]) == EMPTY:
@@ -83,7 +83,7 @@ def _next_byte(t: Trie, head: int, node: int, byte: int) -> int:
 
 @inlined
 def _inside(t: Trie, slot: int, head: int, edges: int, low: int, high: int, walk: Array) -> bool:
-    """Set FROM and TO to the entries of a leaf in the range; whether there are any."""
+    """Set FROM and TO to the entries of a leaf in the range; returns whether there are any."""
     form, body, level = form_of(head), t.words[slot + 1], level_of(head)
     if form == ONE:
         own = head >> u64(8)
@@ -180,7 +180,7 @@ def _prefix(t: Trie, walk: Array) -> int:
 
 @inlined
 def _first_value(t: Trie, slot: int, head: int) -> int:
-    """Where the values of a leaf begin."""
+    """Where the values of a leaf start."""
     form = form_of(head)
     if form == ONE:
         return slot + 1
@@ -220,9 +220,9 @@ def read_boxes(
     t: Trie, lows: Bits, highs: Bits, before: int, cursor: Array, cursor_key: Bits, walk: Array,
     positions: Array, keys: Bits, ids: Array,
 ) -> int:  # fmt: skip
-    """The scan: box, key and id of rows, in order, from the cursor on, until room ends.
+    """The scan: box, key and id of rows, in order, from the cursor on, until the arrays are full.
 
-    ``cursor_key`` is the memory of ``cursor``, unsigned; see ``OrderedIndex._read``.
+    ``cursor_key`` is ``cursor`` viewed as unsigned; see ``OrderedIndex._read``.
     """
     filled, room = 0, positions.size
     while cursor[0] < lows.size:
@@ -282,8 +282,8 @@ def fold_boxes(
 ) -> None:  # fmt: skip
     """The mapper: add the rows of each box that are not below ``before`` (at least 0).
 
-    The values of a leaf lie side by side. Lists among them are negative, so they are passed over as
-    if expired, and then added one by one.
+    The values of a leaf are adjacent. Lists among them are negative, so they are skipped as if
+    expired, and then added one by one.
     """
     for box in range(lows.size):
         low, high = lows[box], highs[box]
@@ -319,7 +319,7 @@ def fold_by_next(
     values: Values, first: int, valid: Values,
     counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
-    """The same by first/next: every key is searched from the root, as libJudy does."""
+    """The mapper by first/next: searches every key from the root, like libJudy."""
     for box in range(lows.size):
         low, high = lows[box], highs[box]
         while low <= high:
