@@ -96,7 +96,7 @@ def release(array: Bytes, start: int, stop: int) -> None:
         memory.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
-def costs_of(profile: str, block_bytes: int) -> Costs:
+def costs_of(profile: str, block_bytes: int = _PROFILE_BYTES) -> Costs:
     """The costs of a kind of device for blocks of a size.
 
     >>> costs_of("disk", 16384).transfer / costs_of("disk", 8192).transfer
