@@ -48,9 +48,9 @@ def bench_figures(
     """
     from rich.console import Console
 
+    from thetabench.cli.progress import counted
     from thetabench.cli.scores import score_table
     from thetabench.runner import VerificationError
-    from thetastream.cli.progress import counted
 
     console = Console()
     name = paper.name if scale == 1 else f"{paper.name}-scale-{scale:g}"

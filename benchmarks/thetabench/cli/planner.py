@@ -35,13 +35,13 @@ def bench_planner(
     from rich.console import Console
 
     from thetabench.cli.figures import BUSY
+    from thetabench.cli.progress import counted
     from thetabench.cli.scores import score_table
     from thetabench.planner import result as files
     from thetabench.planner.run import cells, run
     from thetabench.planner.score import scores
     from thetabench.planner.workloads import WORKLOADS
     from thetabench.runner import VerificationError
-    from thetastream.cli.progress import counted
 
     console = Console()
     name = "planner-quick" if quick else "planner"

@@ -1,7 +1,7 @@
-"""Files as streams: read batch by batch, written batch by batch, the format told by the name.
+"""Files as streams: read and written batch by batch, in the format that the name tells.
 
 Parquet (``.parquet``, ``.pq``), CSV (``.csv``), JSON lines (``.jsonl``, ``.ndjson``) and Arrow IPC
-(``.arrow``, ``.ipc``, ``.feather``; ``.arrows`` for the stream format). Memory is a few batches,
+(``.arrow``, ``.ipc``, ``.feather``; ``.arrows`` for the stream format). Memory holds a few batches,
 whatever the size of the file.
 """
 
@@ -15,8 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 import pyarrow as pa
 
@@ -25,7 +24,7 @@ from thetastream.errors import DataError, suggest
 
 
 class Format(Enum):
-    """A file format; its value is the endings that name it."""
+    """A file format; its value is its file name endings."""
 
     PARQUET = (".parquet", ".pq")
     CSV = (".csv",)
@@ -48,9 +47,9 @@ class Format(Enum):
 
 
 class InputFile:
-    """A file that is read as a stream of record batches.
+    """A file read as a stream of record batches.
 
-    ``schema`` is known before the first batch; ``rows`` too where the format records it, else None.
+    ``schema`` is known before the first batch, and ``rows`` if the format records it, else None.
     Iterating yields non-empty batches of at most ``batch_rows`` rows.
     """
 
@@ -125,10 +124,10 @@ _OPEN: dict[Format, Callable[[InputFile], _Opened]] = {
 
 
 class Target:
-    """A file that takes record batches and appears, whole, when all of them are written.
+    """A file of record batches that appears once all of them are written; a context manager.
 
-    Until then the rows are in a hidden file beside it, which is renamed at the end and removed when
-    anything fails. An existing file is refused unless ``force``. As a context manager::
+    Until then the rows are in a hidden file beside it, which is renamed at the end, or removed if
+    anything fails. An existing file is refused unless ``force``::
 
         with Target(Path("out.parquet"), schema, force=False) as target:
             target.write(batch)
@@ -143,7 +142,7 @@ class Target:
 
     @staticmethod
     def refuse_existing(path: Path, *, force: bool) -> None:
-        """Fail early where the output cannot be written."""
+        """Fail early if the output cannot be written."""
         Format.of(path)
         if path.is_dir():
             raise DataError(f"cannot write {str(path)!r}: is a folder")
@@ -153,7 +152,7 @@ class Target:
             raise DataError(f"{str(path)!r} exists; pass --force to replace it")
 
     def __enter__(self) -> Target:
-        return self  # the file is made inside the body: an interrupt at any point removes it
+        return self  # the body creates the file, so that any interrupt removes it
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a batch."""
@@ -162,15 +161,10 @@ class Target:
         except (pa.ArrowException, OSError) as error:
             self._refuse(error)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
         try:
             if kind is None:
-                self._open()  # without any rows too
+                self._open()  # even without rows
             if self._writer is not None:
                 self._writer.close()
             if kind is None:
@@ -195,10 +189,11 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> Any:
     return pq.ParquetWriter(path, schema)
 
 
-def _csv_writer(path: Path, schema: pa.Schema) -> Any:
+def csv_writer(sink: Path | BinaryIO, schema: pa.Schema) -> Any:
+    """Writes CSV to a path or a file; the column names come first."""
     from pyarrow import csv
 
-    return csv.CSVWriter(path, schema)
+    return csv.CSVWriter(sink, schema)
 
 
 class JsonLines:
@@ -228,7 +223,7 @@ def _plain(value: object) -> str:
 
 _WRITERS: dict[Format, Callable[[Path, pa.Schema], Any]] = {
     Format.PARQUET: _parquet_writer,
-    Format.CSV: _csv_writer,
+    Format.CSV: csv_writer,
     Format.JSON_LINES: lambda path, schema: JsonLines(path.open("w", encoding="utf-8")),
     Format.ARROW: lambda path, schema: pa.ipc.new_file(str(path), schema),
     Format.ARROW_STREAM: lambda path, schema: pa.ipc.new_stream(str(path), schema),

@@ -181,7 +181,7 @@ def test_blocks_that_cannot_be_read_directly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"), [(errno.ENOSPC, "make room"), (errno.EROFS, "choose a folder")]
+    ("number", "advice"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "choose a folder")]
 )
 def test_a_folder_that_cannot_be_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream.errors import DataError, RelationError, SchemaError
+from thetastream.relation.image.kernels.blocks import USED
 from thetastream.relation.image.layout import LeafLayout, Packed
 
 from .arrow_columns import FIRST, KEYS, assert_same, batches, content, packed_with, plain_arrays
@@ -100,7 +101,7 @@ def test_leaves(batch: pa.RecordBatch, size: int, fill: float) -> None:
     ends = np.cumsum(packed.rows)
     assert (packed.rows.sum(), packed.images.size) == (len(keys), packed.spans.sum() * size)
     assert not len(packed) or packed.images.ctypes.data % 4096 == 0
-    used = layout.used_of(packed.images, packed.bases)
+    used = packed.images.view(np.uint32)[(packed.bases >> 2) + USED].astype(np.int64)
     assert layout.rows_of(packed.images, packed.bases).tolist() == packed.rows.tolist()
     assert layout.spans_of(packed.images, packed.bases).tolist() == packed.spans.tolist()
     for leaf, (base, rows, end) in enumerate(zip(packed.bases, packed.rows, ends, strict=True)):
