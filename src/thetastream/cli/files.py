@@ -60,9 +60,9 @@ class InputFile:
         self.path = path
         self.batch_rows = batch_rows
         self.rows: int | None = None
-        open_ = _OPEN[Format.of(path)]
+        format_ = Format.of(path)
         try:
-            self.schema, self._batches = open_(self)
+            self.schema, self._batches = self._open(format_)
         except (pa.ArrowException, OSError) as error:
             self._refuse(error)
 
@@ -74,53 +74,31 @@ class InputFile:
         except (pa.ArrowException, OSError) as error:
             self._refuse(error)
 
+    def _open(self, format_: Format) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        if format_ is Format.PARQUET:
+            import pyarrow.parquet as pq
+
+            file = pq.ParquetFile(self.path)
+            self.rows = file.metadata.num_rows
+            return file.schema_arrow, file.iter_batches(batch_size=self.batch_rows)
+        if format_ is Format.ARROW:
+            reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
+            return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+        if format_ is Format.ARROW_STREAM:
+            reader = pa.ipc.open_stream(pa.memory_map(str(self.path)))
+        elif format_ is Format.CSV:
+            from pyarrow import csv
+
+            reader = csv.open_csv(self.path)
+        else:
+            from pyarrow import json as arrow_json
+
+            reader = arrow_json.open_json(self.path)
+        return reader.schema, iter(reader)
+
     def _refuse(self, error: Exception) -> NoReturn:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"cannot read {str(self.path)!r}: {reason}") from error
-
-
-_Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
-
-
-def _open_parquet(source: InputFile) -> _Opened:
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(source.path)
-    source.rows = file.metadata.num_rows
-    return file.schema_arrow, file.iter_batches(batch_size=source.batch_rows)
-
-
-def _open_csv(source: InputFile) -> _Opened:
-    from pyarrow import csv
-
-    reader = csv.open_csv(source.path)
-    return reader.schema, iter(reader)
-
-
-def _open_json(source: InputFile) -> _Opened:
-    from pyarrow import json as arrow_json
-
-    reader = arrow_json.open_json(source.path)
-    return reader.schema, iter(reader)
-
-
-def _open_arrow(source: InputFile) -> _Opened:
-    reader = pa.ipc.open_file(pa.memory_map(str(source.path)))
-    return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
-
-
-def _open_arrow_stream(source: InputFile) -> _Opened:
-    reader = pa.ipc.open_stream(pa.memory_map(str(source.path)))
-    return reader.schema, iter(reader)
-
-
-_OPEN: dict[Format, Callable[[InputFile], _Opened]] = {
-    Format.PARQUET: _open_parquet,
-    Format.CSV: _open_csv,
-    Format.JSON_LINES: _open_json,
-    Format.ARROW: _open_arrow,
-    Format.ARROW_STREAM: _open_arrow_stream,
-}
 
 
 class Target:

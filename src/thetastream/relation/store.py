@@ -24,7 +24,6 @@ from thetastream.errors import RelationError, StateError, suggest
 from thetastream.interrupt import uninterrupted
 from thetastream.relation.change.fold import FOLD_BYTES, committed, compact, fold, follow
 from thetastream.relation.change.transaction import Transaction
-from thetastream.relation.change.update import Draft
 from thetastream.relation.disk.clock import SimulatedClock
 from thetastream.relation.files.build import BuildOptions, Progress, build
 from thetastream.relation.files.folder import AGAIN, Folder, SharedLock, disk_errors
@@ -336,19 +335,17 @@ class Relation:
                 changes = Transaction(snapshot)
                 try:
                     yield changes
-                    self._commit(changes.draft)
+                    draft = changes.draft
+                    if draft.changed:
+                        contents, images = draft.contents(self.version + 1)
+                        with uninterrupted():
+                            self._use(committed(self.folder, self._state, contents, images))
+                            self._changed = True
                 finally:
                     changes.end()
             if self.journal_bytes >= FOLD_BYTES:
                 with suppress(RelationError, OSError):  # the transaction is durable; fold next time
                     self._fold()
-
-    def _commit(self, draft: Draft) -> None:
-        if draft.changed:
-            contents, images = draft.contents(self.version + 1)
-            with uninterrupted():
-                self._use(committed(self.folder, self._state, contents, images))
-                self._changed = True
 
     @property
     def journal_bytes(self) -> int:

@@ -308,7 +308,7 @@ def test_bad_layouts_are_refused() -> None:
     nothing = schema.append(pa.field("u", pa.dense_union([])))
     with pytest.raises(SchemaError, match="column 'u' has type dense_union.* leave it out, or"):
         LeafLayout(nothing, "id", 128)
-    with pytest.raises(SchemaError, match="different names; twice there: a"):
+    with pytest.raises(SchemaError, match="distinct column names; repeated: a"):
         LeafLayout(pa.schema([("a", pa.int8()), ("a", pa.int8())]), "a", 128)
 
 

@@ -69,12 +69,13 @@ class Calibration:
 
     def __str__(self) -> str:
         way = "direct" if self.direct else "through the page cache"
+        gap = max(0, int(np.ceil(self.seek / self.transfer)) - 1)  # the widest that pays
         lines = [
             f"seek      {self.seek * 1e3:.4f} ms per sequence",
             f"transfer  {self.transfer * 1e3:.4f} ms per block of {self.block_bytes:,} bytes "
             f"({show_size(self.bandwidth)}/s)",
             f"reads     {way}, {self.depth} at a time",
-            f"plan      reads over up to {_gap(self.seek, self.transfer):,} unwanted blocks",
+            f"plan      reads over up to {gap:,} unwanted blocks",
         ]
         return "\n".join([*lines, f"remark    {self.remark}"] if self.remark else lines)
 
@@ -177,11 +178,6 @@ def at_start(device: Device, blocks: int) -> Costs:
     one = median(seconds(16, 1) for _ in range(3))
     many = median(seconds(1, long) for _ in range(3))
     return Costs(*_solve(one, many, long))
-
-
-def _gap(seek: float, transfer: float) -> int:
-    """The widest gap that is cheaper to read than to skip."""
-    return max(0, int(np.ceil(seek / transfer)) - 1)
 
 
 def _opened(file: Path, block_bytes: int, direct: bool, depth: int) -> tuple[BlockFile, str]:

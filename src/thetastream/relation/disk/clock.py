@@ -69,10 +69,6 @@ class SimulatedClock:
         costs = self.costs
         self._now += rows * costs.row + pairs * costs.pair + blocks * costs.block
 
-    def read(self, sequences: int, blocks: int) -> None:
-        """Add the time of a read."""
-        self._now += sequences * self.costs.seek + blocks * self.costs.transfer
-
     def wait_until(self, moment: float) -> None:
         """Advance to a moment, unless it has passed."""
         self._now = max(self._now, moment)

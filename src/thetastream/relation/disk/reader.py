@@ -126,7 +126,8 @@ class BlockReader:
         lanes = min(max(ahead, 0) + 1 if device.background else 1, max(self.groups, 1))
         self._own = buffers is None
         self._buffers = Buffers() if buffers is None else buffers
-        self._memory = self._buffers.take(lanes, self._largest() * self._block_bytes)
+        largest = int(np.diff(self._places[self._edges]).max(initial=0))
+        self._memory = self._buffers.take(lanes, largest * self._block_bytes)
         self._thread = ThreadPoolExecutor(1, "thetastream-ahead") if lanes > 1 else None
         self._under_way: deque[Future[None]] = deque()
 
@@ -199,10 +200,6 @@ class BlockReader:
             stop=stop,
             offsets=(self._leaf_places[first:stop] - self._places[low]) * self._block_bytes,
         )
-
-    def _largest(self) -> int:
-        """Blocks of the largest group."""
-        return int(np.diff(self._places[self._edges]).max(initial=0))
 
 
 def _edges(counts: Array, limit: int) -> list[int]:

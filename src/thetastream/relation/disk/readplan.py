@@ -62,11 +62,6 @@ class ReadPlan:
         wanted = self.blocks.size if self.spans is None else int(self.spans.sum())
         return self.blocks_read - wanted
 
-    @property
-    def longest(self) -> int:
-        """Blocks of the longest sequence."""
-        return int(self.counts.max(initial=0))
-
     def cost(self, seek: float, transfer: float) -> float:
         """Seconds to read everything: S per sequence and T per block."""
         return len(self) * seek + self.blocks_read * transfer

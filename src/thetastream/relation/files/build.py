@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array, Mask
 from thetastream.data.batch import to_keys
-from thetastream.errors import RelationError, SchemaError, suggest
+from thetastream.errors import RelationError, SchemaError
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.files.folder import DamagedCurrent, Folder, disk_errors
 from thetastream.relation.files.generation import stored_layout, write_generation
@@ -90,10 +90,11 @@ class BuildOptions:
 
 
 class _Reporter:
-    """Reports progress to the callback, if there is one."""
+    """Counts skipped rows, and reports progress to the callback, if there is one."""
 
     def __init__(self, progress: Callable[[Progress], None] | None, total: int | None) -> None:
         self._call, self.now = progress, Progress(total=total)
+        self.null_keys = self.empty_intervals = 0
 
     def add(self, read: int = 0, in_order: int = 0, written: int = 0) -> None:
         now = self.now
@@ -162,7 +163,7 @@ def _build_generation(
     progress: Callable[[Progress], None] | None,
 ) -> None:
     generation = folder.new_generation()
-    temporary = folder.build_folder(generation)
+    temporary = folder / f"build-{generation}"
 
     def place() -> Path:
         temporary.mkdir(exist_ok=True)
@@ -175,9 +176,8 @@ def _build_generation(
             rows = open_source(source, place)
             layout = make_layout(rows.schema, options)
             report = _Reporter(progress, rows.rows)
-            counts = _Counts()
             sorter = Sorter(options.memory, place, lambda n: report.add(in_order=n))
-            for chunk in _with_keys(rows, layout, counts, report):
+            for chunk in _with_keys(rows, layout, report):
                 sorter.add(chunk)
             write_generation(
                 folder,
@@ -186,8 +186,8 @@ def _build_generation(
                 sorter.sorted(),
                 options.fill,
                 version=next_version(folder),
-                null_keys=counts.null_keys,
-                empty_intervals=counts.empty_intervals,
+                null_keys=report.null_keys,
+                empty_intervals=report.empty_intervals,
                 memory=options.memory,
                 written=lambda n: report.add(written=n),
             )
@@ -195,22 +195,9 @@ def _build_generation(
         folder.remove(temporary.name)
 
 
-@dataclass(slots=True)
-class _Counts:
-    null_keys: int = 0
-    empty_intervals: int = 0
-
-
 def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
     """The layout of the leaves; an error names a column that cannot be the key."""
-    for name in options.key:
-        if name not in schema.names:
-            raise SchemaError(
-                f"there is no column {name!r} for the key; the source has "
-                f"{', '.join(schema.names)}.{suggest(name, schema.names)}"
-            )
-        kind = schema.field(name).type
-        common_domain(kind, kind, f"key column {name!r}")
+    layout = LeafLayout(schema, options.key, options.block_bytes)
     if len(options.key) == 2:
         low, high = options.key
         both = f"interval from {low!r} to {high!r}"
@@ -220,7 +207,6 @@ def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
                 f"{both}: values of type {schema.field(low).type} are stored by hash, without "
                 "order, so nothing lies between two of them; use numbers or times"
             )
-    layout = LeafLayout(schema, options.key, options.block_bytes)
     room = options.block_bytes * options.fill
     if layout.keys_at + 8 > room:
         raise RelationError(
@@ -230,9 +216,7 @@ def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
     return layout
 
 
-def _with_keys(
-    source: Source, layout: LeafLayout, counts: _Counts, report: _Reporter
-) -> Iterator[KeyedRows]:
+def _with_keys(source: Source, layout: LeafLayout, report: _Reporter) -> Iterator[KeyedRows]:
     """The rows whose keys are not NULL, with their keys, in their stored types."""
     codecs = [codec_of(field.type, field.name) for field in layout.schema]
     stored = stored_layout(layout).schema
@@ -240,11 +224,11 @@ def _with_keys(
         for start in range(0, batch.num_rows, _READ_ROWS):
             piece = batch.slice(start, _READ_ROWS)
             keys, his, valid = layout.keys_of(piece)
-            counts.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
+            report.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
             arrays = [c.decode(a) for c, a in zip(codecs, piece.columns, strict=True)]
             chunk = KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
             if valid is not None:
-                counts.null_keys += len(valid) - int(np.count_nonzero(valid))
+                report.null_keys += len(valid) - int(np.count_nonzero(valid))
                 chunk = chunk.take(np.flatnonzero(valid))
             if len(chunk):
                 yield chunk

@@ -195,10 +195,6 @@ class Folder:
         """A name for files, never used before."""
         return secrets.token_hex(6)
 
-    def build_folder(self, generation: str) -> Path:
-        """Where a build keeps its temporary files."""
-        return self.path / f"build-{generation}"
-
     def remove_leftovers(self) -> list[str]:
         """Remove all files of ours that CURRENT does not name; call with LOCK held.
 

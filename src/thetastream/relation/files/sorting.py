@@ -165,7 +165,7 @@ class Sorter:
         most = max(2, min(_FAN_IN, self._budget // (4 * _LEAST_CHUNK)))
         while len(self._runs) > most:
             groups = [self._runs[at : at + most] for at in range(0, len(self._runs), most)]
-            self._runs = [self._merged_run(group) for group in groups]
+            self._runs = [g[0] if len(g) == 1 else self._write(self._merged(g)) for g in groups]
         yield from self._merged(self._runs)
 
     def _sorted_waiting(self) -> KeyedRows:
@@ -177,9 +177,6 @@ class Sorter:
 
     def _spill(self) -> None:
         self._runs.append(self._write(iter([self._sorted_waiting()])))
-
-    def _merged_run(self, group: list[_File]) -> _File:
-        return group[0] if len(group) == 1 else self._write(self._merged(group))
 
     def _merged(self, files: list[_File]) -> Iterator[KeyedRows]:
         """Merge runs.

@@ -73,7 +73,7 @@ class LeafLayout:
         for name in self.key:
             if name not in names:
                 raise SchemaError(
-                    f"there is no column {name!r} for the key; there are {', '.join(names)}."
+                    f"there is no column {name!r} for the key; the schema has {', '.join(names)}."
                     f"{suggest(name, names)}"
                 )
         if self.block_bytes < 2 * _GRAIN or self.block_bytes % _GRAIN:
@@ -124,7 +124,8 @@ class LeafLayout:
     def _facts(self, buffer: Bytes, bases: Array, place: int) -> Array:
         """One number of each image's header."""
         halves = buffer[: buffer.size & ~7].view(np.uint32)
-        return halves[(bases >> 2) + place].astype(np.int64)
+        facts: Array = halves[(bases >> 2) + place].astype(np.int64)
+        return facts
 
     def rows_of(self, buffer: Bytes, bases: Array) -> Array:
         """Number of rows of the images that begin at bytes ``bases``."""

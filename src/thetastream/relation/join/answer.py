@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array, Bytes
-from thetastream.data.rows import RowsView
 from thetastream.relation.disk.clock import Clock
 from thetastream.relation.join.kernels.leaves import join_images
 from thetastream.relation.join.matching import Matching, RelationBoxes
@@ -26,11 +26,18 @@ from thetastream.side import How, Side
 _ROWS = 1024
 
 
+class Gatherable(Protocol):
+    """Stream rows that can be gathered."""
+
+    def take(self, name: str, ids: Array) -> pa.Array:
+        """Values of a column of some rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamRows:
     """Stream rows, their boxes, and which of them have matched (updated in place)."""
 
-    values: RowsView
+    values: Gatherable
     boxes: RelationBoxes
     matched: NDArray[np.bool_]
 
@@ -139,7 +146,8 @@ class Answers:
         if self._pairs:
             return questions
         rows = (questions & 0xFFFFFFFF) // stream.boxes.pieces
-        return questions[~stream.matched[rows]]
+        open_ones: Array = questions[~stream.matched[rows]]
+        return open_ones
 
     def alone(self, stream: StreamRows, rows: Array) -> Iterator[pa.RecordBatch]:
         """Output the unmatched rows of left and anti joins, once their questions are answered."""

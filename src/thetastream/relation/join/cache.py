@@ -142,14 +142,10 @@ class BlockCache:
         misses = questions.size - hits
         self._counters.hits += hits
         self._counters.misses += misses
-        self._touch(slots[:hits])
-        return questions[:hits], slots[:hits] * self.block_bytes, missing[:misses]
-
-    def _touch(self, places: Array) -> None:
-        """Record that slots were used now."""
         self._clock += 1
         if self.policy is Policy.LRU:
-            self._stamps[places] = self._clock
+            self._stamps[slots[:hits]] = self._clock
+        return questions[:hits], slots[:hits] * self.block_bytes, missing[:misses]
 
     def put(self, leaves: Array, buffer: NDArray[np.uint8], offsets: Array, uses: Array) -> None:
         """Cache images of leaves, the first ones, as long as there is room."""
@@ -264,10 +260,6 @@ class BlockCache:
         self.slots = np.full(count, -1, self._kind)
         self._leaves[kept] = leaves
         self.slots[leaves] = kept
-
-    def clear(self) -> None:
-        """Evict everything."""
-        self.evict(self.count)
 
     def _note(self) -> None:
         self._memory.cached = self.nbytes

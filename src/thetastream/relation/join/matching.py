@@ -23,7 +23,7 @@ import pyarrow.types as pat
 from thetastream._jit.arrays import LEAST, MOST, Array, Mask
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.box import Pieces
-from thetastream.boxes.field import BoundTerm, Field
+from thetastream.boxes.field import Field
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
@@ -148,14 +148,12 @@ class Matching:
     @cached_property
     def _takes_any_row(self) -> bool:
         """Whether every value of the stream is certainly a key."""
-        fits = all(self._always_fits(bound) for bound in self.binding.terms)
+        fits = all(
+            isinstance(bound.term.left, Column)
+            and always_fits(self.stream.field(bound.term.left.name).type, bound.domain)
+            for bound in self.binding.terms
+        )
         return fits and not self.predicate.filters(Side.LEFT)
-
-    def _always_fits(self, bound: BoundTerm) -> bool:
-        node = bound.term.left
-        if not isinstance(node, Column):
-            return False
-        return always_fits(self.stream.field(node.name).type, bound.domain)
 
     def verify(self, batch: pa.RecordBatch) -> None:
         """DataError if a value is not a key. O(1) if the types of the columns rule that out."""

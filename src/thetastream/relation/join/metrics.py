@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from thetastream.metrics import Items, Timer
 from thetastream.relation.pacing.latency import Latencies
@@ -85,6 +86,8 @@ class RelationCounters:
             for name in RelationMetrics.__dataclass_fields__
             if hasattr(self, name)
         }
-        seconds = {f"{phase}_seconds": spent for phase, spent in self.seconds.items()}
+        seconds: dict[str, Any] = {
+            f"{phase}_seconds": spent for phase, spent in self.seconds.items()
+        }
         p50, p99 = map(self.latencies.quantile, (0.5, 0.99))
         return RelationMetrics(**counts, **seconds, latency_p50=p50, latency_p99=p99, **now)

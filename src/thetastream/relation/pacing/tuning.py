@@ -159,7 +159,7 @@ class Tuner:
         return self._chosen(free, row_bytes, waiting_bytes)
 
     def _paper(self, free: float, row_bytes: float, waiting_bytes: float) -> Thresholds:
-        """Table II, with at most a tenth of memory for arrivals, half for waits, a quarter a read."""
+        """Table II, bounded: a tenth of memory for arrivals, half for waits, a quarter per read."""
         small = self._budget < 0.02 * self._leaves * self._block_bytes
         stream = _STREAM_ROWS_SMALL if small else _STREAM_ROWS
         return Thresholds(
