@@ -164,7 +164,7 @@ def test_no_such_path(tmp_path: Path) -> None:
 
 
 def test_no_time(tmp_path: Path) -> None:
-    with pytest.raises(RelationError, match="some seconds to measure in; got 0"):
+    with pytest.raises(RelationError, match="positive number of seconds to measure; got 0"):
         calibrate(tmp_path, seconds=0)
 
 
