@@ -36,11 +36,11 @@ def bench_figures(
     """Measure, write the result file, show the scores; a wrong answer ends it with exit code 1."""
     from rich.console import Console
 
+    from thetabench.cli.progress import counted
     from thetabench.cli.scores import score_table
     from thetabench.digest import VerificationError
     from thetabench.figure import Sizes
     from thetabench.papers import paper as paper_of
-    from thetastream.cli.progress import counted
 
     console, paper = Console(), paper_of(name)
     sizes = Sizes.of(scale, seconds, paper.seconds)

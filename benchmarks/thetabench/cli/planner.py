@@ -35,6 +35,7 @@ def bench_planner(
     from rich.console import Console
 
     from thetabench.cli.figures import warn_if_busy
+    from thetabench.cli.progress import counted
     from thetabench.cli.scores import score_table
     from thetabench.digest import VerificationError
     from thetabench.line import BUSY
@@ -42,7 +43,6 @@ def bench_planner(
     from thetabench.planner.run import cells, run
     from thetabench.planner.score import scores
     from thetabench.planner.workloads import WORKLOADS
-    from thetastream.cli.progress import counted
 
     console = Console()
     name = "planner-quick" if quick else "planner"

@@ -63,8 +63,8 @@ def bench_spark(
 
 def _measured(console: Console, found: list[Measurement], sizes: Sizes) -> Iterator[SparkResult]:
     """Run everything, with a line for what is done and a live one for what is going on."""
+    from thetabench.cli.progress import counted
     from thetabench.spark.run import run
-    from thetastream.cli.progress import counted
 
     for result in counted(console, len(found), lambda say: run(found, sizes, progress=say)):
         console.print(_line(result), highlight=False, soft_wrap=True)

@@ -1,6 +1,6 @@
-"""The command itself: its verbs, ``--version``, and how errors become exit codes.
+"""The command: its verbs, ``--version``, and exit codes.
 
-Exit codes: 0 done, 1 a check of the answer failed, 2 wrong input, 130 stopped by Ctrl-C.
+Exit codes: 0 success, 1 a check of the answer failed, 2 wrong input, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Examples:
 
 
 class Verbs(TyperGroup):
-    """The group of verbs: what a user got wrong is one short message, never a traceback."""
+    """The group of verbs: a user error is one short message, never a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; turn its errors into a message on stderr and an exit code."""
@@ -67,13 +67,20 @@ def options(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Options that stand before the verb."""
+    """Options before the verb."""
 
 
-for verb in (demo, join, relation, explain, index, bench):
-    verb.register(app)
+app.command()(demo.demo)
+app.command(epilog=join.EPILOG)(join.join)
+app.add_typer(relation.group, name="relation")
+app.command(epilog=explain.EPILOG)(explain.explain)
+app.add_typer(index.group, name="index")
+app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(bench.bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; does not return, it exits with the code of the verb."""
+    """Run the command line and exit with the code of the verb."""
     app(args=list(arguments) if arguments is not None else None, prog_name="thetastream")

@@ -1,4 +1,4 @@
-"""``thetastream bench``: the door to the laboratory, which is a package of its own."""
+"""``thetastream bench``: runs the laboratory, a separate package that parses its own options."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ import typer
 from thetastream.errors import StateError
 
 LABORATORY = "thetabench"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line; its options are the laboratory's."""
-    app.command(
-        "bench",
-        add_help_option=False,
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    )(bench)
 
 
 def bench(context: typer.Context) -> None:

@@ -1,6 +1,6 @@
 """``thetastream demo``: trades × quotes, generated, joined and checked; on Spark, or embedded.
 
-Both show progress, counters and a few result rows, and hold a part of the answer against the
+Both show progress, counters and a few result rows, and compare part of the answer with the
 oracle's. A difference makes the exit code 1.
 """
 
@@ -12,20 +12,15 @@ from typing import Annotated
 import typer
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command."""
-    app.command(name="demo")(demo)
-
-
 def demo(
     rows: Annotated[
         int | None,
         typer.Option(min=10, help="Rows of both streams. [400,000; embedded 2,000,000]"),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed gives other streams.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated streams.")] = 0,
     folder: Annotated[
         Path | None,
-        typer.Option(help="A new folder for inputs, results and logs; else a temporary one."),
+        typer.Option(help="A new folder for inputs, results and logs; by default a temporary one."),
     ] = None,
     embedded: Annotated[
         bool, typer.Option("--embedded", help="In this process, without Spark.")

@@ -1,8 +1,8 @@
 """``thetastream demo --embedded``: trades × quotes in the embedded engine, checked by the oracle.
 
-Each trade meets the quotes of its symbol whose ask is within five cents, whose size is enough, and
-whose time is within five seconds. Rows come up to a second out of order, which is the lateness, so
-none is dropped. All rows of a few symbols are joined once more by the oracle, a plain nested loop.
+Each trade matches the quotes of its symbol whose ask is within five cents, whose size suffices, and
+whose time is within five seconds. Rows arrive up to a second out of order, which is the lateness,
+so none is dropped. The oracle, a plain nested loop, joins all rows of a few symbols again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ COLUMNS = ["symbol", "t", "price", "size", "t_right", "ask", "ask_size", "id", "
 ROWS = 2_000_000
 SYMBOLS = tuple(f"S{number:04}" for number in range(2000))
 DISORDER = timedelta(seconds=1)
-TRADE_SHARE = 5  # one row of five is a trade
+TRADE_SHARE = 5  # one row in five is a trade
 PUSH_ROWS = (1 << 12, 1 << 14)  # about two seconds of trades, two seconds of quotes
 ORACLE_PAIRS = 1_000_000  # a nested loop of this size takes some seconds
 SHOWN_ROWS = 5
 
 
 def run_embedded(rows: int, threads: int, seed: int) -> bool:
-    """Join the streams in this process; whether the oracle agrees."""
+    """Join the streams in this process; return whether the oracle agrees."""
     import thetastream as ts
     from thetastream.cli.feed import in_step
     from thetastream.cli.join import run
@@ -89,25 +89,25 @@ def _short(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class OracleCheck:
-    """Holds the engine's answer for a few symbols against the oracle's."""
+    """Compares the engine's answer for a few symbols with the oracle's."""
 
     def __init__(self, trades: pa.Table, quotes: pa.Table, window: TimeWindow) -> None:
         share = math.sqrt(ORACLE_PAIRS / max(trades.num_rows * quotes.num_rows, 1))
         self._symbols = SYMBOLS[: max(1, math.floor(len(SYMBOLS) * share))]
         self._trades, self._quotes = self._of_symbols(trades), self._of_symbols(quotes)
         self._window = window
-        self._found: Counter[tuple[int, int]] = Counter()
+        self._pairs: Counter[tuple[int, int]] = Counter()
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Remember the pairs of the chosen symbols in a batch of output."""
+        """Record the pairs of the chosen symbols in a batch of output."""
         chosen = self._of_symbols(batch)
         if chosen.num_rows:
-            self._found.update(
+            self._pairs.update(
                 zip(chosen["id"].to_pylist(), chosen["id_right"].to_pylist(), strict=True)
             )
 
     def agrees(self) -> bool:
-        """Whether the oracle finds the same pairs, each as often."""
+        """Whether the oracle returns the same multiset of pairs."""
         from thetastream.truth import oracle
 
         answer = oracle.join([(self._trades, self._quotes)], ON, self._window)
@@ -117,7 +117,7 @@ class OracleCheck:
             for left, right in answer.pairs
             if left is not None and right is not None
         )
-        return wanted == self._found
+        return wanted == self._pairs
 
     def _of_symbols(self, rows: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
         import pyarrow as pa
@@ -127,6 +127,6 @@ class OracleCheck:
 
     def __str__(self) -> str:
         return (
-            f"{self._found.total():,} matches of {self._trades.num_rows:,} trades and "
+            f"{self._pairs.total():,} matches of {self._trades.num_rows:,} trades and "
             f"{self._quotes.num_rows:,} quotes ({len(self._symbols)} of {len(SYMBOLS)} symbols)"
         )

@@ -1,4 +1,4 @@
-"""``thetastream demo``: two streams land as files, Spark joins them by price band."""
+"""``thetastream demo``: two streams arrive as files, and Spark joins them by price band."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from thetastream.cli.progress import PLAIN_SECONDS, count
-from thetastream.cli.tables import bytes_text, preview
+from thetastream.cli.progress import Stopwatch, count
+from thetastream.cli.tables import bytes_text, facts_table, phases_text, preview
 from thetastream.errors import StateError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _NEEDED = ("pyspark", "pandas", "google.protobuf")
 
 
 def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
-    """Join the streams in a Spark session of its own; whether the oracle agrees."""
+    """Join the streams in a separate Spark session; return whether the oracle agrees."""
     _check_packages()
     from thetastream._jit.compiling import warm
     from thetastream.spark.demo import ON, WINDOW, Demo, Interrupt, Streams, session
@@ -43,7 +43,7 @@ def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
     console.print(f"  where {ON}\n  in a {WINDOW}", highlight=False, soft_wrap=True)
     with _room(folder) as place, _log_shown(console, place / "spark.log"):
         streams = Streams.generated(rows, seed)
-        # Here, so that a first run's compilation is seen.
+        # Here, so that the compilation of a first run is visible.
         warm("data", "boxes", "plan", "index.runs", "engine.partition")
         _say(console, "starting Spark …")
         with Interrupt() as interrupt, session(place) as spark:
@@ -76,7 +76,7 @@ def _check_packages() -> None:
 
 @contextmanager
 def _room(folder: Path | None) -> Iterator[Path]:
-    """The folder that was named, which must be new or empty, or a temporary one."""
+    """The named folder, which must be new or empty, or a temporary one."""
     if folder is None:
         with TemporaryDirectory(prefix="thetastream-demo-", ignore_cleanup_errors=True) as name:
             yield Path(name)
@@ -89,7 +89,7 @@ def _room(folder: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _log_shown(console: Console, log: Path) -> Iterator[None]:
-    """When something fails, show the end of what Spark had to say."""
+    """On failure, show the end of Spark's log."""
     try:
         yield
     except (StateError, KeyboardInterrupt):
@@ -117,40 +117,22 @@ def _describe(console: Console, demo: Demo) -> None:
     _say(console, f"  {plan['partitions']} partitions by {plan['by']}; places: {places}")
 
 
-class Board:
-    """What the query has done: a live table on a terminal, a plain line now and then elsewhere."""
+class Board(Stopwatch):
+    """Progress of the query: a live table on a terminal, a plain line now and then elsewhere."""
 
     def __init__(self, console: Console, demo: Demo) -> None:
         self._console, self._demo = console, demo
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-        self._started = self._printed = time.monotonic()
-        self._ended: float | None = None
         self._batches = 0
-
-    def __enter__(self) -> Board:
-        self._started = self._printed = time.monotonic()
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended = time.monotonic()
-        if self._live is not None:
-            self._live.stop()
-
-    @property
-    def seconds(self) -> float:
-        """Time since the start, or from start to end."""
-        return (time.monotonic() if self._ended is None else self._ended) - self._started
+        super().__init__(self._live)
 
     def show(self, totals: Totals) -> None:
-        """Bring the board up to date; without a terminal when the last line is old enough."""
+        """Update the board; without a terminal, print a line if the last is old enough."""
         if self._live is not None:
             self._live.update(self._table(totals), refresh=True)
             return
         done = totals.rows >= self._demo.streams.rows
-        old = time.monotonic() - self._printed >= PLAIN_SECONDS
-        if totals.batches > self._batches and (done or old):
+        if totals.batches > self._batches and (done or self.is_line_due):
             self._printed, self._batches = time.monotonic(), totals.batches
             _say(
                 self._console, " · ".join(f"{value} {name}" for name, value in self._facts(totals))
@@ -166,10 +148,7 @@ class Board:
             ("watermark", _clock(totals.watermark)),
             ("rows stored", count(totals.stored)),
             ("skew", f"{totals.skew:.2f}"),
-            (
-                "hits/attaches/rebuilds",
-                f"{totals.hits}/{totals.attaches}/{totals.rebuilds}",
-            ),
+            ("hits/attaches/rebuilds", f"{totals.hits}/{totals.attaches}/{totals.rebuilds}"),
         ]
 
     def _table(self, totals: Totals) -> Table:
@@ -192,34 +171,23 @@ def _clock(milliseconds: int | None) -> str:
 
 def _summary(demo: Demo, board: Board) -> Table:
     totals, seconds = demo.totals, board.seconds
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_column(style="dim")
     parts = sorted(totals.per_partition.items())
-    phases = sorted(totals.seconds.items(), key=lambda phase: -phase[1])
-    rows: list[tuple[str, str, str]] = [
+    rows = [
         ("rows in", f"{totals.rows:,}", f"in {totals.batches} micro-batches"),
         ("matches", f"{totals.matches:,}", f"fan-out {totals.matches / max(totals.rows, 1):.2f}"),
         ("late rows", f"{totals.late:,}", "dropped: older than the lateness allows"),
         ("time", f"{seconds:.1f} s", f"{count(totals.rows / max(seconds, 1e-9))} rows/s"),
         ("stored", f"{totals.most_stored:,}", "rows at most"),
         ("state", bytes_text(totals.state_bytes), f"{bytes_text(totals.written_bytes)} written"),
-        ("compactions", f"{totals.compactions:,}", "small runs made one"),
+        ("compactions", f"{totals.compactions:,}", "merges of small runs"),
         ("partitions", f"{len(parts)}", ", ".join(f"{rows:,}" for _, rows in parts) + " rows"),
-        ("skew", f"{totals.skew:.2f}", "the fullest partition over the mean"),
+        ("skew", f"{totals.skew:.2f}", "fullest partition divided by the mean"),
         ("hits", f"{totals.hits}", "found alive in its worker"),
         ("attaches", f"{totals.attaches}", "mapped from run files of this host"),
         ("rebuilds", f"{totals.rebuilds}", "read back from the state store"),
-        (
-            "engine",
-            f"{sum(totals.seconds.values()):.2f} s",
-            ", ".join(f"{name} {spent:.2f}" for name, spent in phases if spent >= 0.005),
-        ),
+        ("engine", f"{sum(totals.seconds.values()):.2f} s", phases_text(totals.seconds.items())),
     ]
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return facts_table(rows)
 
 
 def _short(rows: pa.Table) -> pa.Table:

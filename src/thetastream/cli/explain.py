@@ -1,4 +1,4 @@
-"""``thetastream explain``: how a condition would be answered, without any rows."""
+"""``thetastream explain``: how a join would be executed, without any rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thetastream.cli.options import (
+    Aggregate,
     By,
     Collect,
     CollectTime,
+    HowText,
+    Json,
+    Lateness,
     Session,
+    Slide,
     TacticText,
+    Time,
     Unbounded,
+    WindowText,
     Workers,
     read_aggregates,
 )
@@ -33,42 +40,34 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command."""
-    app.command(name="explain", epilog=EPILOG)(explain)
-
-
 def explain(
     on: Annotated[str, typer.Argument(metavar="CONDITION", help="The condition, over l. and r.")],
     left_schema: Annotated[
-        Path | None, typer.Option(help="A data file whose columns the left side has.")
+        Path | None, typer.Option(help="A data file with the columns of the left side.")
     ] = None,
     right_schema: Annotated[
-        Path | None, typer.Option(help="The same for the right side; LEFT-SCHEMA without it.")
+        Path | None, typer.Option(help="The same for the right side; by default LEFT-SCHEMA.")
     ] = None,
-    window: Annotated[str | None, typer.Option(help='Time window: "10 minutes".')] = None,
-    time: Annotated[str | None, typer.Option(help="Event time column, or one per side.")] = None,
-    lateness: Annotated[str | None, typer.Option(help='How late a row may come: "5 s".')] = None,
+    window: WindowText = None,
+    time: Time = None,
+    lateness: Lateness = None,
     count: Annotated[
         str | None, typer.Option(help="Count window; 1048576 when no window is given.")
     ] = None,
-    slide: Annotated[str | None, typer.Option(help="Rows leave at multiples of this only.")] = None,
+    slide: Slide = None,
     session: Session = None,
     by: By = None,
     unbounded: Unbounded = False,
-    how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
-    aggregate: Annotated[
-        list[str] | None,
-        typer.Option(help='Aggregates of matches instead of pairs: "n=count", "avg=mean(r.x)".'),
-    ] = None,
+    how: HowText = "inner",
+    aggregate: Aggregate = None,
     tactic: TacticText = "auto",
     workers: Workers = 1,
     collect: Collect = None,
     collect_time: CollectTime = None,
     self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    json: Json = False,
 ) -> None:
-    """Show which terms are indexed and how, what is checked on candidates, and at what cost."""
+    """Show which terms are indexed and how, which are checked on candidates, and the cost."""
     import thetastream as ts
 
     if window is None and count is None and session is None and not unbounded:

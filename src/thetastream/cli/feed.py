@@ -1,7 +1,7 @@
-"""In which order the batches of two streams are pushed, as if both were live.
+"""The order in which the batches of two files are pushed, as if both were live streams.
 
-With event times or arrival ranks the side that lags behind comes next, so that both move on
-together and little has to be kept. With neither, batches alternate: left, right, left, right.
+With event times or arrival ranks the side that lags comes next, so that both advance together and
+the window stays small. With neither, batches alternate: left, right, left, right.
 """
 
 from __future__ import annotations

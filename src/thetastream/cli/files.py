@@ -1,7 +1,7 @@
-"""Files as streams: read batch by batch, written batch by batch, the format told by the name.
+"""Files as streams: read and written batch by batch, in the format that the name tells.
 
 Parquet (``.parquet``, ``.pq``), CSV (``.csv``), JSON lines (``.jsonl``, ``.ndjson``) and Arrow IPC
-(``.arrow``, ``.ipc``, ``.feather``; ``.arrows`` for the stream format). Memory is a few batches,
+(``.arrow``, ``.ipc``, ``.feather``; ``.arrows`` for the stream format). Memory holds a few batches,
 whatever the size of the file.
 """
 
@@ -15,8 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 import pyarrow as pa
 
@@ -25,7 +24,7 @@ from thetastream.errors import DataError, suggest
 
 
 class Format(Enum):
-    """A file format; its value is the endings that name it."""
+    """A file format; its value is its file name endings."""
 
     PARQUET = (".parquet", ".pq")
     CSV = (".csv",)
@@ -48,9 +47,9 @@ class Format(Enum):
 
 
 class InputFile:
-    """A file that is read as a stream of record batches.
+    """A file read as a stream of record batches.
 
-    ``schema`` is known before the first batch; ``rows`` too where the format records it, else None.
+    ``schema`` is known before the first batch, and ``rows`` if the format records it, else None.
     Iterating yields non-empty batches of at most ``batch_rows`` rows.
     """
 
@@ -61,9 +60,9 @@ class InputFile:
         self.path = path
         self.batch_rows = batch_rows
         self.rows: int | None = None
-        open_ = _OPEN[Format.of(path)]
+        format_ = Format.of(path)
         try:
-            self.schema, self._batches = open_(self)
+            self.schema, self._batches = self._open(format_)
         except (pa.ArrowException, OSError) as error:
             self._refuse(error)
 
@@ -75,60 +74,38 @@ class InputFile:
         except (pa.ArrowException, OSError) as error:
             self._refuse(error)
 
+    def _open(self, format_: Format) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        if format_ is Format.PARQUET:
+            import pyarrow.parquet as pq
+
+            file = pq.ParquetFile(self.path)
+            self.rows = file.metadata.num_rows
+            return file.schema_arrow, file.iter_batches(batch_size=self.batch_rows)
+        if format_ is Format.ARROW:
+            reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
+            return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
+        if format_ is Format.ARROW_STREAM:
+            reader = pa.ipc.open_stream(pa.memory_map(str(self.path)))
+        elif format_ is Format.CSV:
+            from pyarrow import csv
+
+            reader = csv.open_csv(self.path)
+        else:
+            from pyarrow import json as arrow_json
+
+            reader = arrow_json.open_json(self.path)
+        return reader.schema, iter(reader)
+
     def _refuse(self, error: Exception) -> NoReturn:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"cannot read {str(self.path)!r}: {reason}") from error
 
 
-_Opened = tuple[pa.Schema, Iterator[pa.RecordBatch]]
-
-
-def _open_parquet(source: InputFile) -> _Opened:
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(source.path)
-    source.rows = file.metadata.num_rows
-    return file.schema_arrow, file.iter_batches(batch_size=source.batch_rows)
-
-
-def _open_csv(source: InputFile) -> _Opened:
-    from pyarrow import csv
-
-    reader = csv.open_csv(source.path)
-    return reader.schema, iter(reader)
-
-
-def _open_json(source: InputFile) -> _Opened:
-    from pyarrow import json as arrow_json
-
-    reader = arrow_json.open_json(source.path)
-    return reader.schema, iter(reader)
-
-
-def _open_arrow(source: InputFile) -> _Opened:
-    reader = pa.ipc.open_file(pa.memory_map(str(source.path)))
-    return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
-
-
-def _open_arrow_stream(source: InputFile) -> _Opened:
-    reader = pa.ipc.open_stream(pa.memory_map(str(source.path)))
-    return reader.schema, iter(reader)
-
-
-_OPEN: dict[Format, Callable[[InputFile], _Opened]] = {
-    Format.PARQUET: _open_parquet,
-    Format.CSV: _open_csv,
-    Format.JSON_LINES: _open_json,
-    Format.ARROW: _open_arrow,
-    Format.ARROW_STREAM: _open_arrow_stream,
-}
-
-
 class Target:
-    """A file that takes record batches and appears, whole, when all of them are written.
+    """A file of record batches that appears once all of them are written; a context manager.
 
-    Until then the rows are in a hidden file beside it, which is renamed at the end and removed when
-    anything fails. An existing file is refused unless ``force``. As a context manager::
+    Until then the rows are in a hidden file beside it, which is renamed at the end, or removed if
+    anything fails. An existing file is refused unless ``force``::
 
         with Target(Path("out.parquet"), schema, force=False) as target:
             target.write(batch)
@@ -143,7 +120,7 @@ class Target:
 
     @staticmethod
     def refuse_existing(path: Path, *, force: bool) -> None:
-        """Fail early where the output cannot be written."""
+        """Fail early if the output cannot be written."""
         Format.of(path)
         if path.is_dir():
             raise DataError(f"cannot write {str(path)!r}: is a folder")
@@ -153,7 +130,7 @@ class Target:
             raise DataError(f"{str(path)!r} exists; pass --force to replace it")
 
     def __enter__(self) -> Target:
-        return self  # the file is made inside the body: an interrupt at any point removes it
+        return self  # the body creates the file, so that any interrupt removes it
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a batch."""
@@ -162,15 +139,10 @@ class Target:
         except (pa.ArrowException, OSError) as error:
             self._refuse(error)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
         try:
             if kind is None:
-                self._open()  # without any rows too
+                self._open()  # even without rows
             if self._writer is not None:
                 self._writer.close()
             if kind is None:
@@ -195,10 +167,11 @@ def _parquet_writer(path: Path, schema: pa.Schema) -> Any:
     return pq.ParquetWriter(path, schema)
 
 
-def _csv_writer(path: Path, schema: pa.Schema) -> Any:
+def csv_writer(sink: Path | BinaryIO, schema: pa.Schema) -> Any:
+    """Writes CSV to a path or a file; the column names come first."""
     from pyarrow import csv
 
-    return csv.CSVWriter(path, schema)
+    return csv.CSVWriter(sink, schema)
 
 
 class JsonLines:
@@ -228,7 +201,7 @@ def _plain(value: object) -> str:
 
 _WRITERS: dict[Format, Callable[[Path, pa.Schema], Any]] = {
     Format.PARQUET: _parquet_writer,
-    Format.CSV: _csv_writer,
+    Format.CSV: csv_writer,
     Format.JSON_LINES: lambda path, schema: JsonLines(path.open("w", encoding="utf-8")),
     Format.ARROW: lambda path, schema: pa.ipc.new_file(str(path), schema),
     Format.ARROW_STREAM: lambda path, schema: pa.ipc.new_stream(str(path), schema),

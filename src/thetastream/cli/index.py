@@ -1,4 +1,4 @@
-"""``thetastream index``: what is registered; ``index calibrate``: what it costs on this machine."""
+"""``thetastream index`` lists what is registered; ``index calibrate`` measures its costs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,10 @@ if TYPE_CHECKING:
     from thetastream.prices.constants import Constants
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command."""
-    group = typer.Typer()
-    group.callback(invoke_without_command=True)(index)
-    group.command()(calibrate)
-    app.add_typer(group, name="index")
+group = typer.Typer()
 
 
+@group.callback(invoke_without_command=True)
 def index(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -42,8 +38,8 @@ def index(
             "summary": ts.index.structure(name).summary,
             "tactic": ts.Tactic(name).family.name,
             "parameters": {
-                found.name: {"type": found.kind, "default": found.default}
-                for found in parameters(name).values()
+                each.name: {"type": each.kind, "default": each.default}
+                for each in parameters(name).values()
             },
         }
         for name in ts.index.names()
@@ -58,9 +54,9 @@ def index(
     console = Console()
     console.print(_table("structures", structures, "parameters", _parameters))
     console.print(
-        "A structure with a parameter inner takes it after a stroke: ptwi/b-tree, "
-        "per-term/css-tree, and in a tactic ordered/ptwi/b-tree. Parameters of the structure "
-        "inside are options.NAME.\n"
+        "A structure with a parameter inner takes it after a slash: ptwi/b-tree, "
+        "per-term/css-tree, and in a tactic ordered/ptwi/b-tree. Parameters of the inner structure "
+        "are options.NAME.\n"
     )
     console.print(
         _table("tactics", tactics, "structures", lambda row: "\n".join(row["structures"]))
@@ -72,10 +68,13 @@ def index(
     )
 
 
+@group.command()
 def calibrate(
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Some seconds, small windows only; else a minute or two."),
+        typer.Option(
+            "--quick", help="A few seconds, small windows only; without it a minute or two."
+        ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     output: Annotated[
@@ -146,7 +145,7 @@ def _batches(prices: Prices) -> Table:
 
 
 def _parameters(row: dict[str, Any]) -> str:
-    """Parameters of a structure, each with type and default."""
+    """The parameters of a structure, with types and defaults."""
     return "\n".join(
         f"{name}: {known['type']} = {known['default']!r}"
         for name, known in row["parameters"].items()

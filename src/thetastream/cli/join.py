@@ -10,17 +10,28 @@ import typer
 from rich.console import Console
 
 from thetastream.cli.options import (
+    Aggregate,
+    BatchRows,
     By,
     Collect,
     CollectTime,
+    Columns,
+    Force,
+    HowText,
+    Lateness,
+    Limit,
     Session,
+    Slide,
     TacticText,
+    Time,
     Unbounded,
+    WindowText,
     Workers,
     read_aggregates,
+    read_columns,
 )
 from thetastream.cli.progress import ProgressLine
-from thetastream.cli.tables import preview, summary
+from thetastream.cli.tables import first_rows, preview, summary
 from thetastream.cli.windows import WindowOptions
 
 if TYPE_CHECKING:
@@ -45,11 +56,6 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command."""
-    app.command(name="join", epilog=EPILOG)(join)
-
-
 def join(
     left: Annotated[Path, typer.Argument(help="Parquet, CSV, JSON lines or Arrow file.")],
     right: Annotated[
@@ -57,66 +63,48 @@ def join(
     ] = None,
     *,
     on: Annotated[str, typer.Option(help="The condition, over l. and r.")],
-    window: Annotated[
-        str | None, typer.Option(help='Time window: "10 minutes", or one per side: "1 h,5 min".')
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option(help="Event time column, or one per side: t,sent_at.")
-    ] = None,
-    lateness: Annotated[
-        str | None, typer.Option(help='How late a row may come: "5 s". Later ones are dropped.')
-    ] = None,
+    window: WindowText = None,
+    time: Time = None,
+    lateness: Lateness = None,
     count: Annotated[
         str | None, typer.Option(help="Count window: 1000, or one per side: 1000,500.")
     ] = None,
     order: Annotated[
         str | None, typer.Option(help="Column of arrival ranks for --count, or one per side.")
     ] = None,
-    slide: Annotated[
-        str | None, typer.Option(help="Rows leave at multiples of this only; exact without it.")
-    ] = None,
+    slide: Slide = None,
     session: Session = None,
     by: By = None,
     unbounded: Unbounded = False,
-    how: Annotated[str, typer.Option(help="inner, left, right, full, semi or anti.")] = "inner",
-    columns: Annotated[
-        str | None, typer.Option(help="Output columns to keep, comma-separated; all without it.")
-    ] = None,
+    how: HowText = "inner",
+    columns: Columns = None,
     suffix: Annotated[
-        str, typer.Option(help="Ending of right columns whose name is taken.")
+        str, typer.Option(help="Suffix of right columns whose name is taken.")
     ] = "_right",
     give: Annotated[
         str, typer.Option(help="rows; pairs of row numbers; or count, of each row's matches.")
     ] = "rows",
-    aggregate: Annotated[
-        list[str] | None,
-        typer.Option(
-            help='Give one row per left row, with aggregates of its matches: "n=count", '
-            '"avg=mean(r.speed)"; count, sum, min, max or mean. May be given several times.'
-        ),
-    ] = None,
+    aggregate: Aggregate = None,
     tactic: TacticText = "auto",
     workers: Workers = 1,
     collect: Collect = None,
     collect_time: CollectTime = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
-    batch_rows: Annotated[
-        int, typer.Option(min=1, help="Rows read per push, and rows per output batch.")
-    ] = 65_536,
+    batch_rows: BatchRows = 65_536,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; a preview without it.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of the preview.")] = 20,
+    force: Force = False,
+    limit: Limit = 20,
 ) -> None:
-    """Join two files as streams, in the order in which their rows would have come."""
+    """Join two files as streams, in the order in which their rows would have arrived."""
     import thetastream as ts
     from thetastream.cli.files import InputFile, Target
     from thetastream.errors import StateError
     from thetastream.output_mode import Output
     from thetastream.side import Side
 
-    asked = read_aggregates(aggregate)
+    aggregates = read_aggregates(aggregate)
     options = WindowOptions(
         window=window,
         time=time,
@@ -140,7 +128,6 @@ def join(
     if right is not None:
         sources[Side.RIGHT] = InputFile(right, batch_rows)
     schemas = [source.schema for source in sources.values()]
-    kept = [name.strip() for name in columns.split(",")] if columns else None
     engine = ts.StreamJoin(
         on,
         window=options.build(),
@@ -153,10 +140,10 @@ def join(
         self_join=right is None,
         threads=threads,
         batch_rows=batch_rows,
-        columns=kept,
+        columns=read_columns(columns),
         schemas=(schemas[0], schemas[-1]),
         output=answer,
-        aggregate=asked,
+        aggregate=aggregates,
     )
     schema = engine.schema
     report = Console(stderr=True)
@@ -167,14 +154,14 @@ def join(
                 for batch in rows:
                     target.write(batch)
         else:
-            shown = _first(rows, limit, schema)
+            shown = first_rows(rows, limit, schema)
     if output is None:
         Console().print(preview(shown))
     report.print(summary(engine.metrics(), line, output))
 
 
 def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Iterator[pa.RecordBatch]:
-    """Push everything, flush, and yield the output while the progress line moves."""
+    """Push everything, flush, and yield the output, updating the progress line."""
     for push in pushes:
         for batch in engine.push(**push):
             yield batch
@@ -182,18 +169,6 @@ def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Itera
         line.show(engine.metrics())
     yield from engine.flush()
     line.end(engine.metrics())
-
-
-def _first(rows: Iterator[pa.RecordBatch], limit: int, schema: pa.Schema) -> pa.Table:
-    """Read all rows, keep the first ones."""
-    import pyarrow as pa
-
-    shown: list[pa.RecordBatch] = []
-    for batch in rows:
-        if limit > 0:
-            shown.append(batch.slice(0, limit))
-            limit -= shown[-1].num_rows
-    return pa.Table.from_batches(shown, schema)
 
 
 def _pushes(sources: dict[Side, InputFile], options: WindowOptions) -> Iterator[Push]:
@@ -207,4 +182,5 @@ def _pushes(sources: dict[Side, InputFile], options: WindowOptions) -> Iterator[
 
 def _total(sources: dict[Side, InputFile]) -> int | None:
     rows = [source.rows for source in sources.values()]
-    return None if None in rows else sum(row for row in rows if row is not None)
+    known = [row for row in rows if row is not None]
+    return sum(known) if len(known) == len(rows) else None

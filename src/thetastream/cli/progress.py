@@ -1,29 +1,18 @@
-"""How far a running join is: one live line on a terminal, a plain line now and then elsewhere."""
+"""Progress of work: one live line on a terminal, a plain line every two seconds elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
     from thetastream import Metrics
 
 
 PLAIN_SECONDS = 2.0
-T = TypeVar("T")
 
 
 def count(number: float) -> str:
@@ -39,70 +28,106 @@ def count(number: float) -> str:
     return f"{number:.0f}"
 
 
-class ProgressLine:
-    """Shows rows, matches, rows per second and window size while a join runs.
+class _Display(Protocol):
+    def start(self) -> None: ...
 
-    On a terminal the line redraws itself; without one a new line is printed every two seconds.
-    ``total`` is the number of rows that will come, None when nobody knows.
-    """
+    def stop(self) -> None: ...
 
-    def __init__(self, console: Console, total: int | None) -> None:
-        self._console = console
-        self._total = total
+
+class Stopwatch:
+    """The time inside a ``with`` block, during which a display is shown, if there is one."""
+
+    def __init__(self, display: _Display | None) -> None:
+        self._display = display
         self._started = self._printed = time.monotonic()
         self._ended: float | None = None
-        self._live: Progress | None = None
-        self._task = TaskID(0)
-        self._window_rows = self.most_window_rows = 0
-        if console.is_terminal:
-            self._live = Progress(
-                SpinnerColumn(),
-                BarColumn(bar_width=24),
-                TextColumn("{task.description}"),
-                console=console,
-            )
 
-    def __enter__(self) -> ProgressLine:
+    def __enter__(self) -> Self:
         self._started = self._printed = time.monotonic()
-        if self._live is not None:
-            self._live.start()
-            self._task = self._live.add_task("starting", total=self._total)
+        if self._display is not None:
+            self._display.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._ended = time.monotonic()
-        if self._live is not None:
-            self._live.stop()
+        if self._display is not None:
+            self._display.stop()
 
     @property
     def seconds(self) -> float:
         """Time since the start, or from start to end."""
         return (time.monotonic() if self._ended is None else self._ended) - self._started
 
+    @property
+    def is_line_due(self) -> bool:
+        """Whether the last plain line is old enough for another."""
+        return time.monotonic() - self._printed >= PLAIN_SECONDS
+
+
+class WorkLine(Stopwatch):
+    """One line that says what is being done and how much of it is finished.
+
+    On a terminal it redraws itself, and a ``transient`` one vanishes at the end.
+    """
+
+    def __init__(self, console: Console, *, transient: bool = True) -> None:
+        self._console = console
+        self._live: Progress | None = None
+        self._task = TaskID(0)
+        if console.is_terminal:
+            self._live = Progress(
+                SpinnerColumn(),
+                BarColumn(bar_width=24),
+                TextColumn("{task.description}", markup=False),
+                console=console,
+                transient=transient,
+            )
+            self._task = self._live.add_task("starting", total=None)
+        super().__init__(self._live)
+
+    def show(
+        self, text: str, done: float = 0, total: float | None = None, *, always: bool = False
+    ) -> None:
+        """Update the line; without ``total`` the bar only moves. ``always`` prints a plain line."""
+        if self._live is not None:
+            self._live.update(self._task, description=text, completed=done, total=total)
+        elif always or self.is_line_due:
+            self._printed = time.monotonic()
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+class ProgressLine:
+    """Shows rows, matches, rows per second and window size while a join runs.
+
+    ``total`` is the number of rows to come, None if unknown.
+    """
+
+    def __init__(self, console: Console, total: int | None) -> None:
+        self._line = WorkLine(console, transient=False)
+        self._total = total
+        self._window_rows = self.most_window_rows = 0
+
+    def __enter__(self) -> ProgressLine:
+        self._line.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._line.__exit__(*failure)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start, or from start to end."""
+        return self._line.seconds
+
     def show(self, metrics: Metrics) -> None:
-        """Bring the line up to date; a plain line is printed when the last one is old enough."""
+        """Update the line; print a plain one if the last is old enough."""
         self._window_rows = metrics.window_rows
         self.most_window_rows = max(self.most_window_rows, metrics.window_rows)
-        if self._live is not None:
-            self._live.update(self._task, completed=metrics.rows, description=self._text(metrics))
-        elif time.monotonic() - self._printed >= PLAIN_SECONDS:
-            self._print(metrics)
+        self._line.show(self._text(metrics), metrics.rows, self._total)
 
     def end(self, metrics: Metrics) -> None:
         """Show the final counts, with the window as it was before the streams ended."""
-        if self._live is not None:
-            self._live.update(self._task, completed=metrics.rows, description=self._text(metrics))
-        else:
-            self._print(metrics)
-
-    def _print(self, metrics: Metrics) -> None:
-        self._printed = time.monotonic()
-        self._console.print(self._text(metrics), highlight=False, soft_wrap=True)
+        self._line.show(self._text(metrics), metrics.rows, self._total, always=True)
 
     def _text(self, metrics: Metrics) -> str:
         speed = metrics.rows / max(self.seconds, 1e-9)
@@ -111,23 +136,3 @@ class ProgressLine:
             f"{done} rows · {count(metrics.matches)} matches · {count(speed)} rows/s · "
             f"window {count(self._window_rows)} rows"
         )
-
-
-def counted(
-    console: Console, total: int, work: Callable[[Callable[[str], None]], Iterable[T]]
-) -> Iterator[T]:
-    """Go through what ``work`` gives, ``total`` things, with a live line on how far it is.
-
-    ``work`` is given a function to say what it is about.
-    """
-    columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as live:
-        task = live.add_task("making the input", total=total)
-        for done in work(lambda what: live.update(task, description=what)):
-            live.advance(task)
-            yield done

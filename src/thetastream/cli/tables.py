@@ -1,7 +1,8 @@
-"""Results on a terminal: a preview of rows and a summary of the counters."""
+"""Results on a terminal: a preview of rows and a summary of counters."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,30 +28,51 @@ def preview(rows: pa.Table | pa.RecordBatch, title: str | None = None) -> Table:
     return table
 
 
-def summary(metrics: Metrics, line: ProgressLine, output: Path | None = None) -> Table:
-    """What the join did: rows in and out, late rows, the window, where the time went."""
+def first_rows(rows: Iterator[pa.RecordBatch], limit: int, schema: pa.Schema) -> pa.Table:
+    """Read all rows and return the first ``limit`` of them."""
+    import pyarrow as pa
+
+    shown: list[pa.RecordBatch] = []
+    for batch in rows:
+        if limit > 0:
+            shown.append(batch.slice(0, limit))
+            limit -= shown[-1].num_rows
+    return pa.Table.from_batches(shown, schema)
+
+
+def facts_table(facts: Iterable[tuple[str, str, str]]) -> Table:
+    """A table of facts: name, value and remark."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     table.add_column(style="dim")
-
-    def add(name: str, value: str, remark: str = "") -> None:
-        table.add_row(name, value, remark)
-
-    seconds = line.seconds
-    add("rows in", f"{metrics.rows:,}", f"in {metrics.pushes:,} pushes")
-    add("matches", f"{metrics.matches:,}")
-    add(
-        "rows out", f"{metrics.output_rows:,}", escape(f"to {output}") if output is not None else ""
-    )
-    if metrics.dropped:
-        add("late rows", f"{metrics.dropped:,}", "dropped: older than the lateness allows")
-    add("time", f"{seconds:.2f} s", f"{count(metrics.rows / max(seconds, 1e-9))} rows/s")
-    add("window", f"{line.most_window_rows:,}", f"rows at most, {bytes_text(metrics.peak_bytes)}")
-    phases = ("keys", "sort", "probe", "insert", "merge", "expire", "gather")
-    spent = [(phase, metrics[f"{phase}_seconds"]) for phase in phases]
-    add("engine", f"{sum(value for _, value in spent):.2f} s", _phases(spent))
+    for fact in facts:
+        table.add_row(*fact)
     return table
+
+
+def summary(metrics: Metrics, line: ProgressLine, output: Path | None = None) -> Table:
+    """What the join did: rows in and out, late rows, the window, the time per phase."""
+    seconds = line.seconds
+    speed = f"{count(metrics.rows / max(seconds, 1e-9))} rows/s"
+    facts = [
+        ("rows in", f"{metrics.rows:,}", f"in {metrics.pushes:,} pushes"),
+        ("matches", f"{metrics.matches:,}", ""),
+        ("rows out", f"{metrics.output_rows:,}", "" if output is None else escape(f"to {output}")),
+    ]
+    if metrics.dropped:
+        facts.append(
+            ("late rows", f"{metrics.dropped:,}", "dropped: older than the lateness allows")
+        )
+    window = f"rows at most, {bytes_text(metrics.peak_bytes)}"
+    phases = ("keys", "sort", "probe", "insert", "merge", "expire", "gather")
+    spent = {phase: metrics[f"{phase}_seconds"] for phase in phases}
+    facts += [
+        ("time", f"{seconds:.2f} s", speed),
+        ("window", f"{line.most_window_rows:,}", window),
+        ("engine", f"{sum(spent.values()):.2f} s", phases_text(spent.items())),
+    ]
+    return facts_table(facts)
 
 
 def bytes_text(size: float) -> str:
@@ -65,7 +87,8 @@ def bytes_text(size: float) -> str:
     return f"{size:.0f} B"
 
 
-def _phases(spent: list[tuple[str, float]]) -> str:
+def phases_text(spent: Iterable[tuple[str, float]]) -> str:
+    """The phases that took any time, longest first."""
     ranked = sorted(spent, key=lambda phase: -phase[1])
     return ", ".join(f"{name} {seconds:.2f}" for name, seconds in ranked if seconds >= 0.005)
 

@@ -1,4 +1,4 @@
-"""The window options that ``join`` and ``explain`` share, and the window they make."""
+"""The window options of ``join`` and ``explain``, and the window they describe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WindowOptions:
     unbounded: bool = False
 
     def build(self) -> Window:
-        """Make the window; typer's own error names an option that is missing or does not fit."""
+        """Build the window; a typer error names an option that is missing or does not fit."""
         import thetastream as ts
 
         kinds = {
@@ -38,10 +38,10 @@ class WindowOptions:
             "--session": self.session is not None,
             "--unbounded": self.unbounded,
         }
-        asked = [option for option, given in kinds.items() if given]
-        if len(asked) != 1:
+        kind = [option for option, is_set in kinds.items() if is_set]
+        if len(kind) != 1:
             raise typer.BadParameter("pass one of --window, --count, --session and --unbounded")
-        self._check(asked[0])
+        self._check(kind[0])
         if self.unbounded:
             return ts.Unbounded()
         if self.count is not None:
@@ -62,7 +62,7 @@ class WindowOptions:
         )
 
     def _check(self, kind: str) -> None:
-        """Refuse options that belong to other windows, and name one that is missing."""
+        """Refuse options of other windows, and a missing ``--time``."""
         options = {
             "--time": (self.time, ("--window", "--session")),
             "--lateness": (self.lateness, ("--window", "--session")),
@@ -90,7 +90,7 @@ class WindowOptions:
 
     @staticmethod
     def per_side(text: str) -> dict[Side, str]:
-        """The column of each side, of ``t`` or ``left_t,right_t``."""
+        """The column of each side, from ``t`` or ``left_t,right_t``."""
         parts = [part.strip() for part in text.split(",")]
         return {Side.LEFT: parts[0], Side.RIGHT: parts[-1]}
 

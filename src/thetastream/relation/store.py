@@ -3,10 +3,10 @@
 >>> relation = ts.Relation.build("parts.rel", "parts.parquet", key="partkey")   # doctest: +SKIP
 >>> relation.rows, relation.leaves, relation.index_bytes                         # doctest: +SKIP
 
-Readers and writers do not wait for each other: a reader takes a ``snapshot``, which stays as it is;
-a writer appends to the journal or writes a new generation. ``refresh`` looks whether someone else,
-perhaps in another process, has written. The only lock that readers hold (READERS) keeps writers
-from changing blocks in place.
+Readers and writers do not wait for each other: a reader takes a ``snapshot``, which never changes;
+a writer appends to the journal or writes a new generation. ``refresh`` checks for changes made by
+others, perhaps in another process. The only lock that readers hold (READERS) keeps writers from
+changing blocks in place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -23,20 +22,11 @@ import pyarrow as pa
 from thetastream.condition.expression import Expression
 from thetastream.errors import RelationError, StateError, suggest
 from thetastream.interrupt import uninterrupted
-from thetastream.relation.change.fold import (
-    FOLD_BYTES,
-    committed,
-    compact,
-    fold,
-    follow,
-    journal_bytes,
-    with_journal,
-)
+from thetastream.relation.change.fold import FOLD_BYTES, committed, compact, fold, follow
 from thetastream.relation.change.transaction import Transaction
-from thetastream.relation.change.update import Draft
 from thetastream.relation.disk.clock import SimulatedClock
 from thetastream.relation.files.build import BuildOptions, Progress, build
-from thetastream.relation.files.folder import Folder, SharedLock, disk_errors
+from thetastream.relation.files.folder import AGAIN, Folder, SharedLock, disk_errors
 from thetastream.relation.files.opened import DeviceFactory, Opened, device_factory
 from thetastream.relation.files.scan import check_leaves, scan
 from thetastream.relation.files.snapshot import Snapshot, State, read_state
@@ -45,10 +35,10 @@ _TRIES = 20
 
 
 class Relation:
-    """A relation that is open. Make one with ``build`` or ``open``; it is a context manager.
+    """An open relation, created by ``build`` or ``open``; a context manager.
 
-    For one thread at a time, like the joins that read it; several relations of one path, in one
-    process or many, may be open at once.
+    One thread at a time may use it, as with the joins that read it. Several relations of one path,
+    in one process or many, may be open at once.
     """
 
     def __init__(
@@ -61,7 +51,7 @@ class Relation:
     ) -> None:
         """Use ``Relation.open``."""
         self.folder = Folder(path)
-        self.folder.current()  # says what is wrong before anything is touched
+        self.folder.current()  # raises before anything is touched
         self.direct = direct
         self.clock, self._factory = device_factory(device, clock, direct)
         self._opened: Opened | None = None
@@ -71,7 +61,7 @@ class Relation:
         with self._sharing():
             self._seen, self._state = self._load()
 
-    # --- Making one -----------------------------------------------------------------------------
+    # --- Creation -------------------------------------------------------------------------------
 
     @classmethod
     def build(
@@ -85,16 +75,17 @@ class Relation:
         memory: str | int = "256 MB",
         progress: Callable[[Progress], None] | None = None,
     ) -> Relation:
-        """Build a relation from rows of any kind, in the place of one that is there; open it.
+        """Build a relation from rows of any kind, replacing an existing one, and open it.
 
         ``key`` is a column, or a pair ``(lo, hi)`` of columns for rows that hold over an interval.
-        Rows whose key is NULL are left out and counted (``null_keys``). Rows whose ``lo`` lies
-        above ``hi`` are kept; no point lies in them; they are counted (``empty_intervals``).
-        ``fill`` is the share of a block that is filled; the rest is for inserts. Sorts within
-        ``memory``, on disk where that is too little. A build that fails, is interrupted or killed
-        leaves the old relation, or none if there was none.
+        Rows whose key is NULL are skipped and counted (``null_keys``). Rows whose ``lo`` lies above
+        ``hi`` are stored but contain no point; they are counted (``empty_intervals``). ``fill`` is
+        the share of a block to fill; the rest is for inserts. Sorts within ``memory``, and on disk
+        if that is too small. A build that fails, is interrupted or killed leaves the old relation,
+        or none if there was none.
 
-        O(n log n); reads rows once and writes them once, twice more when they do not fit in memory.
+        O(n log n); reads rows once and writes them once, or three times if they do not fit in
+        memory.
         """
         build(path, source, BuildOptions.checked(key, block_bytes, fill, memory), progress)
         return cls.open(path)
@@ -108,27 +99,26 @@ class Relation:
         device: str | DeviceFactory | None = None,
         clock: SimulatedClock | None = None,
     ) -> Relation:
-        """Open a relation: reads its index, checks it, and holds it in memory.
+        """Open a relation: read its index, verify it, and hold it in memory.
 
         ``direct`` reads blocks past the page cache. ``device`` is ``"disk"``, ``"ssd"`` or
-        ``"object-store"`` for a device whose costs are accounted for on ``clock``, or a function
-        of path and ``block_bytes`` that gives a device.
+        ``"object-store"`` for a simulated device whose costs are charged to ``clock``, or a
+        function of path and ``block_bytes`` that returns a device.
         """
         return cls(path, direct=direct, device=device, clock=clock)
 
     def _load(self) -> tuple[bytes, State]:
-        """The state on disk; again when a writer replaces files meanwhile."""
+        """Read the state on disk; retry if a writer replaces files meanwhile."""
         for last in (False,) * (_TRIES - 1) + (True,):
             seen = self.folder.current_bytes()
             current = self.folder.parse(seen)
             try:
-                return seen, with_journal(self.folder, read_state(self.folder, current))
+                return seen, follow(self.folder, read_state(self.folder, current))
             except FileNotFoundError as error:
                 if last or self.folder.current_bytes() == seen:
                     raise RelationError(
                         f"the relation {str(self.path)!r} lacks its file "
-                        f"{Path(error.filename).name!r}; restore the folder from a copy, or build "
-                        "the relation again"
+                        f"{Path(error.filename).name!r}; {AGAIN}"
                     ) from None
         raise AssertionError
 
@@ -141,7 +131,7 @@ class Relation:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns, as they were given."""
+        """Columns, as in the source."""
         return self._state.schema
 
     @property
@@ -156,7 +146,7 @@ class Relation:
 
     @property
     def leaves(self) -> int:
-        """Number of leaves: places that one look-up reads as a whole."""
+        """Number of leaves: a look-up reads a leaf as a whole."""
         return len(self._state.fences)
 
     @property
@@ -171,7 +161,7 @@ class Relation:
 
     @property
     def fill(self) -> float:
-        """Share of a block that is filled when it is built."""
+        """Share of a block that the build fills."""
         return self._state.facts.fill
 
     @property
@@ -181,12 +171,12 @@ class Relation:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the index in memory: 8 and a bit per leaf as it was built."""
+        """Bytes of the index in memory: slightly more than 8 per leaf after a build."""
         return self._state.index_bytes
 
     @property
     def version(self) -> int:
-        """Grows with every change."""
+        """Number of the version; grows with every change."""
         return self._state.version
 
     @property
@@ -196,12 +186,12 @@ class Relation:
 
     @property
     def null_keys(self) -> int:
-        """Rows that the build left out because a key was NULL."""
+        """Rows skipped because a key was NULL."""
         return self._state.facts.null_keys
 
     @property
     def empty_intervals(self) -> int:
-        """Rows whose ``lo`` lies above ``hi``, when it was built."""
+        """Rows whose ``lo`` lies above ``hi``."""
         return self._state.facts.empty_intervals
 
     def __repr__(self) -> str:
@@ -213,15 +203,15 @@ class Relation:
     # --- Reading --------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Look whether someone has written; whether so. Reads one small file if not.
+        """Load changes made by others; return whether there were any.
 
-        After updates only the new records of the journal are read.
+        Reads one small file if there were none, and after updates only the journal's new records.
         """
         self._check_open()
         with self._sharing():
             state = None
             if self.folder.current_bytes() == self._seen:
-                with suppress(FileNotFoundError):  # replaced just now
+                with suppress(FileNotFoundError):  # just replaced
                     state = follow(self.folder, self._state)
             if state is None:
                 self._seen, state = self._load()
@@ -232,7 +222,7 @@ class Relation:
 
     @contextmanager
     def _sharing(self) -> Iterator[None]:
-        """Keep files as they are: nobody folds the journal into the blocks meanwhile."""
+        """Keep writers from folding the journal into the blocks."""
         if self._readers is None:
             self._readers = SharedLock(self.folder / "READERS")
         if not self._snapshots:
@@ -244,14 +234,14 @@ class Relation:
             self._leave(None)
 
     def _use(self, state: State) -> None:
-        """Make another state the one that later snapshots see; open ones keep theirs."""
+        """Set the state of later snapshots; open ones keep theirs."""
         if state.current.generation != self.generation and self._opened is not None:
             self._opened.leave()
             self._opened = None
         self._state = state
 
     def snapshot(self) -> Snapshot:
-        """The relation as it is now, pinned until the snapshot is closed; a context manager."""
+        """The current state of the relation, pinned until the snapshot is closed."""
         with self._sharing():
             self.refresh()
             opened = self._open_blocks()
@@ -259,12 +249,12 @@ class Relation:
             return Snapshot(self._state, opened.device, lambda: self._leave(opened))
 
     def has_changed_since(self, snapshot: Snapshot) -> bool:
-        """Whether a later state is known than that of a snapshot; ``refresh`` looks for one."""
+        """Whether a later state than a snapshot's is known; ``refresh`` looks for one."""
         seen, now = snapshot.state, self._state
         return (now.current.generation, now.version) != (seen.current.generation, seen.version)
 
     def _open_blocks(self) -> Opened:
-        """The block file of the present state; once more after a writer replaced it just now."""
+        """Open the block file of the current state; retry if a writer has just replaced it."""
         for _ in range(_TRIES):
             if self._opened is None:
                 path = self.folder / self._state.current.blocks
@@ -277,7 +267,7 @@ class Relation:
             self._opened.users += 1
             return self._opened
         raise RelationError(
-            f"the relation {str(self.path)!r} is being replaced all the time; try again later"
+            f"the relation {str(self.path)!r} is being replaced continuously; try again later"
         )
 
     def _leave(self, opened: Opened | None) -> None:
@@ -291,7 +281,7 @@ class Relation:
                 self._readers = None
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows in key order, of one state; some columns if named. Reads in long sequences."""
+        """All rows of one state in key order, or some columns of them. Reads long sequences."""
         self._check_open()
         _check_columns(self.schema, columns)
         return self._batches(columns)
@@ -301,7 +291,7 @@ class Relation:
             yield from scan(snapshot, _check_columns(snapshot.layout.schema, columns))
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows in key order; as much memory as they take."""
+        """All rows in key order, in memory."""
         with self.snapshot() as snapshot:
             schema = snapshot.layout.schema
             names = _check_columns(schema, columns)
@@ -310,9 +300,9 @@ class Relation:
             return pa.Table.from_batches(scan(snapshot, names), schema=schema)
 
     def check(self) -> None:
-        """Read everything and compare: checksums, order of keys, fences, spans, counts.
+        """Read the whole block file and verify checksums, key order, fences, spans and counts.
 
-        RelationError that names the first thing that is wrong. Reads the whole block file.
+        A RelationError names the first violation.
         """
         with self.snapshot() as snapshot:
             check_leaves(snapshot, str(self.path))
@@ -320,54 +310,52 @@ class Relation:
     # --- Changing -------------------------------------------------------------------------------
 
     def insert(self, rows: Any) -> int:
-        """Put rows in; a transaction of its own. See ``Transaction.insert``."""
+        """Insert rows in a transaction. See ``Transaction.insert``."""
         with self.transaction() as changes:
             return changes.insert(rows)
 
     def update(self, rows: Any, upsert: bool = False) -> int:
-        """Put rows in the place of those with their keys. See ``Transaction.update``."""
+        """Replace rows with the same keys. See ``Transaction.update``."""
         with self.transaction() as changes:
             return changes.update(rows, upsert)
 
     def delete(self, keys: Any = None, *, where: str | Expression | None = None) -> int:
-        """Take out the rows with the keys. See ``Transaction.delete``."""
+        """Delete rows by key or condition. See ``Transaction.delete``."""
         with self.transaction() as changes:
             return changes.delete(keys, where=where)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Several changes that become visible and durable at once, when the block ends.
+        """Several changes that become visible and durable together, when the block ends.
 
-        An exception leaves the relation as it was. Costs one sync of the journal.
+        An exception leaves the relation unchanged. Costs one sync of the journal.
         """
         with self._writing("update"):
             with self.snapshot() as snapshot:
                 changes = Transaction(snapshot)
                 try:
                     yield changes
-                    self._commit(changes.draft)
+                    draft = changes.draft
+                    if draft.changed:
+                        contents, images = draft.contents(self.version + 1)
+                        with uninterrupted():
+                            self._use(committed(self.folder, self._state, contents, images))
+                            self._changed = True
                 finally:
                     changes.end()
             if self.journal_bytes >= FOLD_BYTES:
-                with suppress(RelationError, OSError):  # the transaction is safe; fold next time
+                with suppress(RelationError, OSError):  # the transaction is durable; fold next time
                     self._fold()
-
-    def _commit(self, draft: Draft) -> None:
-        if draft.changed:
-            contents, images = draft.contents(self.version + 1)
-            with uninterrupted():
-                self._use(committed(self.folder, self._state, contents, images))
-                self._changed = True
 
     @property
     def journal_bytes(self) -> int:
         """Bytes of the journal: changes that are not yet in the block file."""
-        return journal_bytes(self._state)
+        return self._state.overlay.position
 
     def fold(self) -> bool:
-        """Put the changes of the journal into the block file, if nobody reads; whether so.
+        """Move the journal's changes into the block file; return False if there are readers.
 
-        Done by itself when the journal is large and when a relation that was changed is closed.
+        Happens automatically if the journal is large, and when a changed relation is closed.
         """
         with self._writing("fold"):
             return self._fold()
@@ -377,7 +365,7 @@ class Relation:
             return True
         with self._alone() as alone:
             if alone:
-                self._seen = b""  # whatever happens, CURRENT is read again
+                self._seen = b""  # read CURRENT again, whatever happens
                 failed = disk_errors(self.path, "folding the journal of", "Nothing was lost.")
                 with failed, uninterrupted():
                     self._use(fold(self.folder, self._state))
@@ -385,20 +373,18 @@ class Relation:
         return alone
 
     def compact(self) -> None:
-        """Write all rows in key order to a new generation, filled as when it was built.
+        """Write all rows in key order to a new generation, with the fill of the build.
 
-        Leaves lie in a row again, so that sequences are long. Open snapshots keep the old one.
+        Leaves are adjacent again, so that sequences are long. Open snapshots keep the old one.
         """
         with self._writing("compact"):
             with self.snapshot() as snapshot:
                 compact(self.folder, snapshot)
             self.refresh()
 
-    # --- Writing: what updates build on ---------------------------------------------------------
-
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
-        """Hold the writers' lock, with the newest state; leftovers of killed writers go."""
+        """Hold the writers' lock, load the newest state, and remove files of killed writers."""
         self._check_open()
         with self.folder.writing(what):
             self.folder.remove_leftovers()
@@ -407,7 +393,7 @@ class Relation:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Whether nobody reads blocks, here or in another process; if so, nobody can meanwhile."""
+        """Whether there are no readers in any process; if so, keep them out meanwhile."""
         if self._snapshots:
             yield False
             return
@@ -417,18 +403,16 @@ class Relation:
         finally:
             lock.close()
 
-    # --- The end --------------------------------------------------------------------------------
-
     def _check_open(self) -> None:
         if self._closed:
             raise StateError(f"the relation {str(self.path)!r} is closed; open it again")
 
     def close(self) -> None:
-        """Let go of the files; open snapshots can be read on. More than once is harmless."""
+        """Release the files; open snapshots remain readable. Repeated calls are harmless."""
         if self._closed:
             return
         if self._changed and not self._snapshots:
-            with suppress(RelationError, OSError):  # someone else writes, or may do it later
+            with suppress(RelationError, OSError):  # another writer is active, or will fold later
                 self.fold()
         self._closed = True
         if self._opened is not None:
@@ -441,17 +425,12 @@ class Relation:
     def __enter__(self) -> Relation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
 
 def _check_columns(schema: pa.Schema, columns: Sequence[str] | None) -> list[str] | None:
-    """The columns that are wanted, None for all; an error that names one that is not there."""
+    """The names of the columns, None for all; an error names a missing one."""
     for name in columns or ():
         if name not in schema.names:
             raise RelationError(

@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from thetastream.cli.relation import line as relation_line
+from thetastream.cli import progress
+from thetastream.cli.progress import WorkLine
 from thetastream.cli.relation.build import _part, _stage, read_key
-from thetastream.cli.relation.line import WorkLine
 from thetastream.errors import RelationError
 from thetastream.relation.files.build import Progress
 
@@ -27,7 +27,7 @@ def test_elsewhere_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> N
     file = io.StringIO()
     with WorkLine(Console(file=file, width=100)) as line:
         line.show("too early")
-        monkeypatch.setattr(relation_line, "PLAIN_SECONDS", 0.0)
+        monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
         line.show("[now]")
     assert file.getvalue() == "[now]\n"
 

@@ -285,7 +285,7 @@ def test_a_device_of_ones_own(path: Path) -> None:
 
 
 def test_a_device_nobody_knows(path: Path) -> None:
-    with pytest.raises(RelationError, match="no device 'dsk'.* Did you mean 'disk'"):
+    with pytest.raises(RelationError, match="kind of device .*got 'dsk'.* Did you mean 'disk'"):
         ts.Relation.open(path, device="dsk")
 
 
@@ -426,7 +426,7 @@ def put(at: int, value: int) -> Any:
         ({"blocks": put(3, 2)}, "shares a block with another leaf"),
         ({"blocks": put(3, -1)}, "leaf 3 .* lies outside"),
         ({"firsts": put(3, 10**6)}, "leaf 3 .* begins with another key"),
-        ({"continued": put(4, 1)}, "leaf 4 .* is marked wrongly as"),
+        ({"continued": put(4, 1)}, "leaf 4 .* is wrongly marked as"),
     ],
 )
 def test_check_names_what_is_wrong(changes: dict[str, Any], words: str) -> None:

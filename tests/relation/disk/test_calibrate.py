@@ -164,7 +164,7 @@ def test_no_such_path(tmp_path: Path) -> None:
 
 
 def test_no_time(tmp_path: Path) -> None:
-    with pytest.raises(RelationError, match="some seconds to measure in; got 0"):
+    with pytest.raises(RelationError, match="positive number of seconds to measure; got 0"):
         calibrate(tmp_path, seconds=0)
 
 
@@ -181,7 +181,7 @@ def test_blocks_that_cannot_be_read_directly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"), [(errno.ENOSPC, "make room"), (errno.EROFS, "choose a folder")]
+    ("number", "advice"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "choose a folder")]
 )
 def test_a_folder_that_cannot_be_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str

@@ -53,7 +53,6 @@ def test_shape(name: str, asked: Wanted, costs: tuple[int, int], max_scan: int |
     assert set(chosen.starts) | set(chosen.starts + chosen.counts - 1) <= set(asked_for)
     assert chosen.wasted == len(read) - len(asked_for)
     assert chosen.blocks_read == len(read)
-    assert chosen.longest == max(chosen.counts, default=0)
     assert chosen.cost(*costs) == len(chosen) * costs[0] + len(read) * costs[1]
     # Leaves belong to the sequence that reads them; only a leaf alone is longer than may be.
     edges = [*chosen.firsts.tolist(), blocks.size]
@@ -119,7 +118,7 @@ def test_nothing_wanted(name: str) -> None:
     nothing = np.empty(0, np.int64)
     chosen = PLANS[name](nothing, None, 1.0, 1.0, 5)
     assert isinstance(chosen, ReadPlan)
-    assert (len(chosen), chosen.blocks_read, chosen.wasted, chosen.longest) == (0, 0, 0, 0)
+    assert (len(chosen), chosen.blocks_read, chosen.wasted) == (0, 0, 0)
     assert chosen.cost(1.0, 1.0) == 0
 
 

@@ -328,7 +328,7 @@ def test_no_rows(tmp_path: Path, key: Any) -> None:
         ({"key": ("k", "k")}, RelationError, "got 'k' twice"),
         ({"key": ()}, RelationError, r"pair of names .* got \(\)"),
         ({"key": ("a", "b", "c")}, RelationError, "pair of names"),
-        ({"key": 5}, RelationError, "name of a column.* got 5"),
+        ({"key": 5}, RelationError, "column name.* got 5"),
         ({"block_bytes": 5000}, RelationError, "multiple of 4096 .* got 5000"),
         ({"block_bytes": 0}, RelationError, "multiple of 4096 .* got 0"),
         ({"block_bytes": 2**40}, RelationError, "multiple of 4096"),

@@ -74,7 +74,7 @@ def test_a_full_disk(
     for module in (folders, generations):
         monkeypatch.setattr(module, "write_all", write)
     monkeypatch.setattr(generations, "_PACK_BYTES", 1 << 20)
-    left = "relation that was there is unchanged" if old else "Nothing was left behind"
+    left = "existing relation is unchanged" if old else "Nothing was left behind"
     with pytest.raises(RelationError, match=f"building .* failed: .* {left}"):
         ts.Relation.build(path, many(), "k")
     assert len(calls) == after + 1
@@ -97,10 +97,10 @@ import json, os, resource, signal, sys, time
 import numpy as np, pyarrow as pa
 import thetastream as ts
 from thetastream.relation.files import folder, generation, sorting
-from thetastream.relation.image.layout import Layout
+from thetastream.relation.image.layout import LeafLayout
 
 table = pa.table({"k": np.random.default_rng(1).permutation(40_000), "x": np.ones(40_000)})
-ts.Relation, Layout(table.schema, "k", 8192)  # loaded once, before processes part
+ts.Relation, LeafLayout(table.schema, "k", 8192)  # loaded once, before processes part
 
 
 def die(*arguments, **more):
@@ -215,7 +215,7 @@ def test_a_killed_build_leaves_the_old_relation_or_the_new(
     if case[3] or ended:
         still_there(path, (40_000,) if ended else (5,))
     else:
-        with pytest.raises(RelationError, match="a build was begun there but did not end"):
+        with pytest.raises(RelationError, match="a build was started there but did not finish"):
             ts.Relation.open(path)
     # The next writer finds the lock free and clears up.
     assert built(path.parent, SMALL, "k").rows == 5
@@ -234,7 +234,7 @@ def test_files_that_may_not_grow(ends: dict[Case, tuple[Path, int]], case: Case)
     path, status = ends[case]
     assert status == 0
     told = (path.parent / "r.rel.txt").read_text()
-    assert "larger than is allowed. The relation that was there is unchanged" in told
+    assert "exceed the largest size allowed. The existing relation is unchanged" in told
     assert len(os.listdir(path)) == 5
     still_there(path)
 
@@ -251,7 +251,7 @@ def test_a_disk_that_is_full(tmp_path: Path, size: int) -> None:
     try:
         path = disk / "r.rel"
         ts.Relation.build(path, SMALL, "k").close()
-        told = "the disk is full. The relation that was there is unchanged"
+        told = "the disk is full. The existing relation is unchanged"
         with pytest.raises(RelationError, match=told):
             ts.Relation.build(path, many(), "k", memory="1 MB")
         still_there(path)

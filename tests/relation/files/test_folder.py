@@ -89,7 +89,7 @@ def test_no_relation_says_why(tmp_path: Path) -> None:
     with pytest.raises(RelationError, match="has no file CURRENT"):
         Folder(tmp_path).current()
     (tmp_path / "blocks-0123456789ab").write_bytes(b"")
-    with pytest.raises(RelationError, match="a build was begun there but did not end"):
+    with pytest.raises(RelationError, match="a build was started there but did not finish"):
         Folder(tmp_path).current()
 
 
@@ -203,11 +203,11 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         (errno.ENOSPC, "the disk is full"),
         (errno.EDQUOT, "quota"),
-        (errno.EFBIG, "larger than is allowed"),
+        (errno.EFBIG, "exceed the largest size allowed"),
     ],
 )
 def test_a_full_disk_in_our_words(tmp_path: Path, number: int, words: str) -> None:
-    told = f"building .* failed: .*{words}.* Old is unchanged. Make room"
+    told = f"building .* failed: .*{words}.* Old is unchanged. Free some space"
     with (
         pytest.raises(RelationError, match=told),
         disk_errors(tmp_path, "building", "Old is unchanged."),

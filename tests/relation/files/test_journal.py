@@ -308,7 +308,7 @@ def test_free_blocks_are_what_no_leaf_has(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 20))):
         if taken and data.draw(st.booleans()):
             block = data.draw(st.sampled_from(sorted(taken)))
-            free.give(block, taken.pop(block))
+            free.free(block, taken.pop(block))
         else:
             span, end = data.draw(st.integers(1, 3)), free.end
             used = {b for block, count in taken.items() for b in range(block, block + count)}

@@ -109,7 +109,7 @@ def test_folders(tmp_path: Path, ending: str) -> None:
 def test_addresses(tmp_path: Path) -> None:
     path = write(TABLE, tmp_path / "a b.parquet")
     assert rows_of(path.as_uri())[0].equals(TABLE)
-    with pytest.raises(RelationError, match=r"not lie on this machine; give pyarrow.dataset"):
+    with pytest.raises(RelationError, match=r"not on this machine; pass pyarrow.dataset"):
         rows_of("s3://bucket/a.parquet")
 
 
@@ -180,11 +180,11 @@ def test_things_that_are_no_source(source: Any) -> None:
 
 
 def test_iterables_that_give_something_else() -> None:
-    with pytest.raises(RelationError, match="gave no batches"):
+    with pytest.raises(RelationError, match="has no batches"):
         rows_of([])
-    with pytest.raises(RelationError, match="it gave dict"):
+    with pytest.raises(RelationError, match="it yielded dict"):
         rows_of([{"k": 1}])
-    with pytest.raises(RelationError, match="it gave int"):
+    with pytest.raises(RelationError, match="it yielded int"):
         rows_of([TABLE, 5])
 
 
@@ -261,7 +261,7 @@ def test_a_spark_frame_is_staged(tmp_path: Path, before: str | None) -> None:
 
 
 def test_a_stream_of_spark_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RelationError, match="the DataFrame is a stream.*foreachBatch"):
+    with pytest.raises(RelationError, match="streaming DataFrame.*foreachBatch"):
         rows_of(DataFrame(streaming=True), lambda: tmp_path)
 
 

@@ -1,5 +1,5 @@
-"""The verbs of ``thetastream relation``, a module each.
+"""The verbs of ``thetastream relation``.
 
-``build``, ``join``, ``info``, ``change`` and ``calibrate`` are the verbs, ``verbs`` registers them;
-``line`` shows progress, ``pipe`` joins a stream of files.
+``build``, ``join``, ``info``, ``change`` and ``calibrate`` hold the verbs, ``verbs`` registers
+them, and ``pipe`` reads standard input and writes standard output.
 """

@@ -1,4 +1,4 @@
-"""``thetastream relation build``: files become a table on disk, in key order."""
+"""``thetastream relation build``: turns files into a table on disk, in key order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from thetastream.cli.progress import count
-from thetastream.cli.relation.line import WorkLine
+from thetastream.cli.progress import WorkLine, count
 
 if TYPE_CHECKING:
     from thetastream.relation.files.build import Progress
@@ -30,7 +29,7 @@ def build(
     sources: Annotated[
         list[Path], typer.Argument(help="Parquet, CSV or Arrow files, or folders of them.")
     ],
-    out: Annotated[Path, typer.Argument(help="The relation: a folder, made or replaced.")],
+    out: Annotated[Path, typer.Argument(help="The relation: a folder to create or replace.")],
     *,
     key: Annotated[
         list[str],
@@ -38,7 +37,7 @@ def build(
     ],
     block_bytes: Annotated[int, typer.Option(help="Size of a block.")] = 8192,
     fill: Annotated[
-        float, typer.Option(help="How full blocks are; the rest is room for updates.")
+        float, typer.Option(help="Share of a block to fill; the rest is room for updates.")
     ] = 0.8,
     memory: Annotated[
         str, typer.Option(help="For sorting; a larger source is sorted on disk.")
@@ -47,8 +46,8 @@ def build(
 ) -> None:
     """Sort rows by key into blocks on disk, with a sparse index and checksums.
 
-    The source may be larger than memory. The relation appears whole when all is written; one that
-    is replaced can be read until then, and after.
+    The source may be larger than memory. The relation appears once everything is written; an
+    existing one remains readable until then, and for open readers after that.
     """
     import thetastream as ts
     from thetastream.cli.relation.info import facts_table
@@ -79,14 +78,14 @@ def build(
 
 
 def _stage(done: Progress, seconds: float) -> str:
-    """What a build is at: rows read, then written."""
+    """The stage of a build: rows read, then written."""
     what, rows = ("written", done.written) if done.written else ("read", done.read)
     total = f" of {count(done.total)}" if done.total else ""
     return f"{what} {count(rows)}{total} rows · {seconds:.0f} s"
 
 
 def _part(done: Progress) -> float:
-    """How much of a build is done: reading and writing are half of it each."""
+    """The finished share of a build: reading and writing count half each."""
     return (done.read + done.written) / (2 * done.total) if done.total else 0.0
 
 

@@ -1,4 +1,4 @@
-"""``thetastream relation calibrate``: what a seek and a block cost where a relation lies."""
+"""``thetastream relation calibrate``: measures a seek and a block on a relation's device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from thetastream.cli.relation.line import WorkLine
+from thetastream.cli.options import Json
+from thetastream.cli.progress import WorkLine
 
 if TYPE_CHECKING:
     from thetastream.relation.disk.calibrate import Calibration
@@ -30,39 +31,40 @@ Examples:
 def calibrate(
     path: Annotated[
         Path | None,
-        typer.Argument(help="A relation, or a file or folder on the device; else this folder."),
+        typer.Argument(help="A relation, file or folder on the device; by default this folder."),
     ] = None,
     profile: Annotated[
         str | None,
         typer.Option(help="Show a simulated device instead: disk, ssd or object-store."),
     ] = None,
     block_bytes: Annotated[
-        int | None, typer.Option(min=512, help="Size of a block; that of the relation, or 8,192.")
+        int | None,
+        typer.Option(min=512, help="Size of a block; by default the relation's, or 8,192."),
     ] = None,
-    depth: Annotated[int, typer.Option(min=1, help="Reads that are under way at a time.")] = 4,
+    depth: Annotated[int, typer.Option(min=1, help="Concurrent reads.")] = 4,
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 2.0,
     cached: Annotated[
         bool, typer.Option("--cached", help="Read through the system's page cache.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    json: Json = False,
 ) -> None:
-    """Measure what a seek and the transfer of a block cost: S and T of the read plan.
+    """Measure the cost of a seek and of transferring a block: S and T of the read plan.
 
-    Reads at random places, past the system's page cache: of the relation, or of a temporary file of
-    128 MiB if that is small. Best on an idle machine.
+    Reads at random places, past the system's page cache: from the relation, or from a temporary
+    file of 128 MiB if it is small. Best on an idle machine.
     """
     from thetastream.relation.disk.calibrate import calibrate as measure
 
     place = Path() if path is None else path
     size = block_bytes or _block_bytes(place)
     if profile is not None:
-        found = _simulated(profile, size)
+        calibration = _simulated(profile, size)
     else:
         with WorkLine(Console(stderr=True)) as line:
-            found = measure(
+            calibration = measure(
                 place, size, depth=depth, direct=not cached, seconds=seconds, progress=line.show
             )
-    typer.echo(json_text.dumps(asdict(found), indent=2) if json else str(found))
+    typer.echo(json_text.dumps(asdict(calibration), indent=2) if json else str(calibration))
 
 
 def _block_bytes(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""``thetastream relation insert | update | delete``: rows of a file change a relation."""
+"""``thetastream relation insert | update | delete``: change a relation by rows of a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Examples:
 
 
 def insert(path: Target, source: Rows) -> None:
-    """Add the rows of a file, all of them or none; joins that run see them from then on."""
+    """Insert the rows of a file, all of them or none; running joins see them from then on."""
     import thetastream as ts
 
     with ts.Relation.open(path) as relation:
@@ -45,10 +45,10 @@ def update(
     path: Target,
     source: Rows,
     upsert: Annotated[
-        bool, typer.Option("--upsert", help="Insert rows whose key is not there.")
+        bool, typer.Option("--upsert", help="Insert rows whose key is missing.")
     ] = False,
 ) -> None:
-    """Put the rows of a file in place of those with the same key, all of them or none."""
+    """Replace the rows with the same keys as those of a file, all of them or none."""
     import thetastream as ts
 
     with ts.Relation.open(path) as relation:
@@ -60,13 +60,13 @@ def delete(
     path: Target,
     source: Annotated[
         Path | None,
-        typer.Argument(help="A file with the key's column; others do not matter."),
+        typer.Argument(help="A file with the key column; other columns are ignored."),
     ] = None,
     where: Annotated[
         str | None, typer.Option(help='Only rows for which this holds: "r.price = 0".')
     ] = None,
 ) -> None:
-    """Take out the rows whose key is in a file, or that fulfil a condition; all of them or none."""
+    """Delete the rows whose key is in a file, or that meet a condition; all of them or none."""
     import thetastream as ts
 
     with ts.Relation.open(path) as relation:
@@ -75,7 +75,7 @@ def delete(
 
 
 def _rows(source: Path, schema: pa.Schema) -> pa.Table:
-    """The rows of a file, in the relation's types: CSV and JSON only know a few of them."""
+    """The rows of a file in the relation's types; CSV and JSON know only a few types."""
     import pyarrow as pa
 
     from thetastream.cli.files import InputFile

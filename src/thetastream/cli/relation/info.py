@@ -1,4 +1,4 @@
-"""``thetastream relation info | check | compact``: what lies on disk, and whether it is sound."""
+"""``thetastream relation info | check | compact``: describe, verify and rewrite a relation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from thetastream.cli.relation.line import WorkLine
+from thetastream.cli.progress import WorkLine
 from thetastream.cli.tables import bytes_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def info(
 
 
 def check(path: Annotated[Path, typer.Argument(help="The relation.")]) -> None:
-    """Read every block: checksums, order of the keys, index, journal; all is well, or an error."""
+    """Read every block and verify checksums, key order, index and journal."""
     import thetastream as ts
 
     report = Console(stderr=True)
@@ -45,13 +45,13 @@ def check(path: Annotated[Path, typer.Argument(help="The relation.")]) -> None:
 
 
 def compact(path: Annotated[Path, typer.Argument(help="The relation.")]) -> None:
-    """Write the relation anew, in key order and without its journal; joins go on meanwhile."""
+    """Rewrite the relation in key order and without its journal; joins continue meanwhile."""
     import thetastream as ts
 
     report = Console(stderr=True)
     with ts.Relation.open(path) as relation, WorkLine(report) as line:
         before = relation.nbytes
-        line.show(f"writing {bytes_text(before)} anew")
+        line.show(f"rewriting {bytes_text(before)}")
         relation.compact()
         after = relation.nbytes
     typer.echo(
@@ -60,7 +60,7 @@ def compact(path: Annotated[Path, typer.Argument(help="The relation.")]) -> None
 
 
 def facts(relation: Relation) -> dict[str, Any]:
-    """What is known about a relation, as plain values."""
+    """The facts about a relation, as plain values."""
     schema = relation.schema
     return {
         "path": str(relation.path),
@@ -81,7 +81,7 @@ def facts(relation: Relation) -> dict[str, Any]:
 
 
 def facts_table(relation: Relation) -> Table:
-    """The same for people."""
+    """The facts about a relation as a table."""
     known = facts(relation)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")

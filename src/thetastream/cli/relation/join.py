@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from thetastream.cli.progress import count
-from thetastream.cli.relation.line import WorkLine
-from thetastream.cli.tables import bytes_text, preview
+from thetastream.cli.options import BatchRows, Columns, Force, Limit, read_columns
+from thetastream.cli.progress import WorkLine, count
+from thetastream.cli.tables import bytes_text, facts_table, first_rows, phases_text, preview
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,17 +50,13 @@ def join(
     how: Annotated[str, typer.Option(help="inner, left, semi or anti.")] = "inner",
     memory: Annotated[str, typer.Option(help="For cache, buffers and index.")] = "64 MB",
     deadline: Annotated[
-        str | None, typer.Option(help='How long a row may wait: "2 s"; else as long as it pays.')
+        str | None, typer.Option(help='How long a row may wait: "2 s"; unlimited without it.')
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Output columns to keep, comma-separated; all without it.")
-    ] = None,
+    columns: Columns = None,
     suffix: Annotated[
-        str, typer.Option(help="Ending of the relation's columns whose name is taken.")
+        str, typer.Option(help="Suffix of the relation's columns whose name is taken.")
     ] = "_right",
-    batch_rows: Annotated[
-        int, typer.Option(min=1, help="Rows read per push, and rows per output batch.")
-    ] = 65_536,
+    batch_rows: BatchRows = 65_536,
     direct: Annotated[
         bool, typer.Option("--direct", help="Read blocks past the system's page cache.")
     ] = False,
@@ -73,16 +69,16 @@ def join(
     format_: Annotated[
         str, typer.Option("--format", help="What - reads and writes: csv, jsonl or arrows.")
     ] = "csv",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Rows of the preview.")] = 20,
+    force: Force = False,
+    limit: Limit = 20,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say at the end how it was done, and why so.")
+        bool, typer.Option("--explain", help="At the end, explain how the join was executed.")
     ] = False,
 ) -> None:
-    """Join a file, or what comes on standard input, with a relation.
+    """Join a file or standard input with a relation.
 
-    Rows pass as they come: with a deadline, standard input gets its answers in time even when
-    nothing more arrives.
+    Rows are processed as they arrive: with a deadline, rows of standard input are answered in time
+    even if nothing else arrives.
     """
     import thetastream as ts
     from thetastream.cli.files import InputFile, Target
@@ -91,7 +87,6 @@ def join(
     pipe = PipeFormat.of(format_)
     if output not in (None, STANDARD):
         Target.refuse_existing(output, force=force)
-    kept = [name.strip() for name in columns.split(",")] if columns else None
     report = Console(stderr=True)
     with ts.Relation.open(path, direct=direct) as relation:
         source = Pipe(0, pipe, batch_rows) if stream == STANDARD else InputFile(stream, batch_rows)
@@ -102,12 +97,11 @@ def join(
             deadline=deadline,
             how=how,
             suffix=suffix,
-            columns=kept,
+            columns=read_columns(columns),
             schema=source.schema,
             batch_rows=batch_rows,
         )
         schema = engine.schema
-        shown: list[pa.RecordBatch] = []
         target: Target | PipeTarget | None = None
         if output == STANDARD:
             target = PipeTarget(typer.get_binary_stream("stdout"), pipe, schema)
@@ -116,15 +110,13 @@ def join(
         with WorkLine(report) as line:
             rows = _run(relation, engine, source, line)
             if target is None:
-                shown = _first(rows, limit)
+                shown = first_rows(rows, limit, schema)
             else:
                 with target:
                     for batch in rows:
                         target.write(batch)
-        if output is None:
-            import pyarrow as pa
-
-            Console().print(preview(pa.Table.from_batches(shown, schema)))
+        if target is None:
+            Console().print(preview(shown))
         if explain:
             report.print(str(engine.explain()), highlight=False, markup=False, soft_wrap=True)
         report.print(summary(engine.metrics(), line.seconds, deadline, output))
@@ -134,7 +126,7 @@ def join(
 def _run(
     relation: Relation, engine: RelationJoin, source: InputFile | Pipe, line: WorkLine
 ) -> Iterator[pa.RecordBatch]:
-    """Push what comes, poll when nothing does and a deadline nears, flush at the end."""
+    """Push rows as they arrive, poll when a deadline is near, flush at the end."""
 
     def show() -> None:
         metrics = engine.metrics()
@@ -157,16 +149,6 @@ def _arrivals(
     return source.arrivals(due) if isinstance(source, Pipe) else iter(source)
 
 
-def _first(rows: Iterator[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
-    """Read all rows, keep the first ones."""
-    shown: list[pa.RecordBatch] = []
-    for batch in rows:
-        if limit > 0:
-            shown.append(batch.slice(0, limit))
-            limit -= shown[-1].num_rows
-    return shown
-
-
 def _progress(metrics: RelationMetrics, total: int | None, seconds: float) -> str:
     done = count(metrics.rows) + (f" of {count(total)}" if total else "")
     return (
@@ -177,21 +159,18 @@ def _progress(metrics: RelationMetrics, total: int | None, seconds: float) -> st
 
 
 def _share(metrics: RelationMetrics) -> str:
-    asked = metrics.hits + metrics.misses
-    return f"{metrics.hits / asked:.1%}" if asked else "nothing"
+    questions = metrics.hits + metrics.misses
+    return f"{metrics.hits / questions:.1%}" if questions else "nothing"
 
 
 def summary(
     metrics: RelationMetrics, seconds: float, deadline: str | None, output: Path | None
 ) -> Table:
-    """What the join did: rows, cache, reads, memory, latency, and where the time went."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    table.add_column(style="dim")
+    """What the join did: rows, cache, reads, memory, latency, and the time per phase."""
+    facts: list[tuple[str, str, str]] = []
 
-    def add(name: str, value: Any, remark: str = "") -> None:
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else value, remark)
+    def add(name: str, value: int | str, remark: str = "") -> None:
+        facts.append((name, f"{value:,}" if isinstance(value, int) else value, remark))
 
     add("rows in", metrics.rows)
     if metrics.null_keys:
@@ -209,8 +188,6 @@ def summary(
         add("latency", f"{metrics.latency_p50:.3g} s", f"median; p99 {metrics.latency_p99:.3g} s")
     if deadline is not None:
         add("deadlines met", metrics.deadlines_met, f"{metrics.deadlines_missed:,} missed")
-    names = ("online", "plan", "io", "join")
-    spent = [(name, float(metrics[f"{name}_seconds"])) for name in names]
-    parts = ", ".join(f"{name} {value:.2f}" for name, value in spent if value >= 0.005)
-    add("engine", f"{sum(value for _, value in spent):.2f} s", parts)
-    return table
+    spent = {name: metrics[f"{name}_seconds"] for name in ("online", "plan", "io", "join")}
+    add("engine", f"{sum(spent.values()):.2f} s", phases_text(spent.items()))
+    return facts_table(facts)

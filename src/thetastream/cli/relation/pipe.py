@@ -1,8 +1,8 @@
-"""Standard input as a stream, standard output as a target: rows pass as they come.
+"""Standard input as a stream, standard output as a target: rows are passed on as they arrive.
 
-A file is all there at once; a pipe is not. What has arrived is pushed at once, and while nothing
-arrives the join is polled when a deadline asks for it. Formats: CSV (the first line names the
-columns), JSON lines, and Arrow's stream format. Types of CSV and JSON are told by what comes first.
+Unlike a file, a pipe delivers its rows over time. Rows are pushed as they arrive, and in between
+the join is polled when a deadline requires it. Formats: CSV (the first line names the columns),
+JSON lines, and Arrow's stream format. The first rows determine the types of CSV and JSON.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ import os
 import select
 from collections.abc import Callable, Iterator
 from enum import Enum
-from types import TracebackType
 from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 
-from thetastream.cli.files import JsonLines
+from thetastream.cli.files import JsonLines, csv_writer
 from thetastream.errors import DataError
 
-PIECE = 1 << 20  # bytes that are read, at most, before they are pushed
+PIECE = 1 << 20  # bytes read at most before they are pushed
 
 
 class PipeFormat(Enum):
-    """What rows look like in a pipe."""
+    """The format of rows in a pipe."""
 
     CSV = "csv"
     JSON_LINES = "jsonl"
@@ -40,7 +39,7 @@ class PipeFormat(Enum):
 
 
 class Pipe:
-    """Rows from a file descriptor. Making one waits for the first of them: ``schema`` is theirs."""
+    """Rows from a file descriptor. The constructor waits for the first row to know the schema."""
 
     rows: int | None = None
 
@@ -55,7 +54,7 @@ class Pipe:
         self.schema = self._rows.schema
 
     def arrivals(self, due: Callable[[], float | None]) -> Iterator[pa.RecordBatch | None]:
-        """Batches as they come; None where ``due()`` seconds have passed without any."""
+        """Batches as they arrive; None if ``due()`` seconds have passed without any."""
         while True:
             if not self._rows.waiting and not _ready(self._descriptor, due()):
                 yield None
@@ -70,7 +69,7 @@ class Pipe:
 
 
 class _ArrowRows:
-    """Arrow's stream format: a batch at a time."""
+    """Arrow's stream format, one batch at a time."""
 
     waiting = False
 
@@ -79,7 +78,7 @@ class _ArrowRows:
         self.schema: pa.Schema = self._reader.schema
 
     def read(self) -> pa.Table | None:
-        """The next batch, waiting for all of it; None at the end."""
+        """Wait for the next batch; None at the end."""
         try:
             return pa.Table.from_batches([self._reader.read_next_batch()])
         except StopIteration:
@@ -87,12 +86,12 @@ class _ArrowRows:
 
 
 class _TextRows:
-    """Lines of text: all that have come, parsed as the first ones were."""
+    """Lines of text: all that have arrived, parsed with the types of the first ones."""
 
     def __init__(self, descriptor: int, format_: PipeFormat) -> None:
         self._lines = _Lines(descriptor)
         self._parse = _parse_csv if format_ is PipeFormat.CSV else _parse_json
-        enough = 2 if format_ is PipeFormat.CSV else 1  # a line of names and a row, or a row
+        enough = 2 if format_ is PipeFormat.CSV else 1  # names and a row, or a row
         text: bytes = b""
         while text.strip().count(b"\n") + 1 < enough or not text.strip():
             piece = self._lines.read()
@@ -106,11 +105,11 @@ class _TextRows:
 
     @property
     def waiting(self) -> bool:
-        """Whether rows are here that were not given yet."""
+        """Whether the first rows have not been returned yet."""
         return self._first is not None
 
     def read(self) -> pa.Table | None:
-        """What has come, perhaps no whole line; None at the end."""
+        """The rows that have arrived, perhaps none; None at the end."""
         if self._first is not None:
             first, self._first = self._first, None
             return first
@@ -121,7 +120,7 @@ class _TextRows:
 
 
 class _Lines:
-    """Whole lines of what a descriptor gives; a part of one waits for its end."""
+    """Complete lines from a descriptor; an incomplete one is kept for the next read."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -129,7 +128,7 @@ class _Lines:
         self._ended = False
 
     def read(self) -> bytes | None:
-        """Wait for something and take what is there, up to a piece; None at the end."""
+        """Wait for input and read what is available, up to ``PIECE`` bytes; None at the end."""
         if self._ended:
             return None
         parts = [self._rest]
@@ -148,7 +147,7 @@ class _Lines:
 
 
 class _Whole(io.RawIOBase):
-    """A descriptor whose reads give all bytes that were asked for, unless it ends."""
+    """A descriptor whose reads return all requested bytes, unless it ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -190,7 +189,7 @@ def _parse_json(text: bytes, schema: pa.Schema | None) -> pa.Table:
 
 
 def _ready(descriptor: int, seconds: float | None) -> bool:
-    """Whether there is something to read, or the end, within so many seconds; None: wait."""
+    """Whether input, or its end, arrives within ``seconds``; None waits without limit."""
     limit = None if seconds is None else max(0.0, seconds)
     return bool(select.select([descriptor], [], [], limit)[0])
 
@@ -201,29 +200,23 @@ def _refuse(error: Exception) -> NoReturn:
 
 
 class PipeTarget:
-    """Standard output: every batch is passed on at once. As a context manager, like a Target."""
+    """Standard output: every batch is written at once. A context manager, like ``Target``."""
 
     def __init__(self, file: BinaryIO, format_: PipeFormat, schema: pa.Schema) -> None:
         self._file = file
-        self._schema = schema
         self._sink = io.BytesIO()
         self._writer = _WRITERS[format_](self._sink, schema)
 
     def __enter__(self) -> PipeTarget:
-        self._pass_on()  # names of columns, before any row
+        self._pass_on()  # column names, before any row
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Give a batch."""
+        """Write a batch."""
         self._writer.write(batch)
         self._pass_on()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
         if kind is None:
             self._writer.close()
             self._pass_on()
@@ -235,27 +228,6 @@ class PipeTarget:
         self._sink.truncate()
 
 
-class _Csv:
-    """CSV; the names of the columns come first."""
-
-    def __init__(self, sink: BinaryIO, schema: pa.Schema) -> None:
-        self._sink = sink
-        self._write(schema.empty_table(), header=True)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._write(batch, header=False)
-
-    def close(self) -> None:
-        return
-
-    def _write(self, rows: pa.Table | pa.RecordBatch, *, header: bool) -> None:
-        from pyarrow import csv
-
-        buffer = pa.BufferOutputStream()
-        csv.write_csv(rows, buffer, csv.WriteOptions(include_header=header))
-        self._sink.write(buffer.getvalue())
-
-
 class _Json(JsonLines):
     """JSON lines."""
 
@@ -263,24 +235,11 @@ class _Json(JsonLines):
         super().__init__(io.TextIOWrapper(sink, encoding="utf-8", write_through=True))
 
     def close(self) -> None:
-        return  # what was written is in the sink, which others read
-
-
-class _Arrow:
-    """Arrow's stream format."""
-
-    def __init__(self, sink: BinaryIO, schema: pa.Schema) -> None:
-        self._writer = pa.ipc.new_stream(pa.PythonFile(sink, "w"), schema)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
-
-    def close(self) -> None:
-        self._writer.close()
+        return  # leave the sink open: its contents are still to be read
 
 
 _WRITERS: dict[PipeFormat, Callable[[BinaryIO, pa.Schema], Any]] = {
-    PipeFormat.CSV: _Csv,
+    PipeFormat.CSV: csv_writer,
     PipeFormat.JSON_LINES: _Json,
-    PipeFormat.ARROW_STREAM: _Arrow,
+    PipeFormat.ARROW_STREAM: pa.ipc.new_stream,
 }

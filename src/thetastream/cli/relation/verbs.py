@@ -1,4 +1,4 @@
-"""``thetastream relation``: a table on disk that streams are joined with; its verbs."""
+"""``thetastream relation``: the verbs for a table on disk that streams are joined with."""
 
 from __future__ import annotations
 
@@ -21,20 +21,17 @@ Examples:
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs to the command."""
-    group = typer.Typer(
-        help="Join a stream with a table on disk that may be larger than memory.",
-        epilog=EPILOG,
-        no_args_is_help=True,
-    )
-    group.command(epilog=relation_build.EPILOG)(relation_build.build)
-    group.command(epilog=relation_join.EPILOG)(relation_join.join)
-    group.command()(relation_info.info)
-    group.command()(relation_info.check)
-    group.command(epilog=relation_change.INSERT_EPILOG)(relation_change.insert)
-    group.command(epilog=relation_change.UPDATE_EPILOG)(relation_change.update)
-    group.command(epilog=relation_change.DELETE_EPILOG)(relation_change.delete)
-    group.command()(relation_info.compact)
-    group.command(epilog=relation_calibrate.EPILOG)(relation_calibrate.calibrate)
-    app.add_typer(group, name="relation")
+group = typer.Typer(
+    help="Join a stream with a table on disk that may be larger than memory.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+)
+group.command(epilog=relation_build.EPILOG)(relation_build.build)
+group.command(epilog=relation_join.EPILOG)(relation_join.join)
+group.command()(relation_info.info)
+group.command()(relation_info.check)
+group.command(epilog=relation_change.INSERT_EPILOG)(relation_change.insert)
+group.command(epilog=relation_change.UPDATE_EPILOG)(relation_change.update)
+group.command(epilog=relation_change.DELETE_EPILOG)(relation_change.delete)
+group.command()(relation_info.compact)
+group.command(epilog=relation_calibrate.EPILOG)(relation_calibrate.calibrate)

@@ -1,19 +1,19 @@
-"""From the journal to the files of a relation, and to what a reader knows.
+"""Applying the journal: to a reader's state, and to the files of a relation.
 
-*Following* the journal makes the state after its records out of the state before them; a reader in
-another process does so with new records only. *Folding* puts the newest images into the block file
-and empties the journal. The steps of a fold, and what a crash behind each of them leaves:
+*Following* the journal applies its records to a state; a reader in another process applies the new
+records only. *Folding* writes the newest images into the block file and empties the journal. The
+steps of a fold, and what a crash after each of them leaves:
 
-1. images are written over their blocks, and synced. Journal and index still say the same as
-   before: a reader takes these blocks from the journal, whatever the block file has.
-2. an index of the newest version is written under a new name, and synced. CURRENT names the old
-   one; the new one is a leftover, which the next writer removes.
-3. CURRENT is replaced. From here on the new index holds. The journal's records are of versions up
-   to that of the index, so they are passed over.
-4. the journal is emptied, then the old index is removed.
+1. Images are written over their blocks, and synced. Journal and index are unchanged, so readers
+   take these blocks from the journal, whatever the block file holds.
+2. An index of the newest version is written under a new name, and synced. CURRENT still names the
+   old one; the next writer removes the new one.
+3. CURRENT is replaced, and the new index is in force. The journal's records are not newer than the
+   index, so they are ignored.
+4. The journal is emptied, then the old index is removed.
 
-Nobody else may read blocks meanwhile (an older index would meet newer blocks), so a fold needs the
-exclusive lock of READERS. It can always be done later: all it does is to keep the journal short.
+No other process may read blocks meanwhile (an old index would meet new blocks), so a fold needs the
+exclusive lock on READERS. It can always be postponed: it only keeps the journal short.
 """
 
 from __future__ import annotations
@@ -30,58 +30,43 @@ from numpy.typing import NDArray
 
 from thetastream.errors import RelationError
 from thetastream.relation.files.fences import Fences, write_index
-from thetastream.relation.files.folder import Current, Folder, digest
+from thetastream.relation.files.folder import AGAIN, Current, Folder, digest, write_at
 from thetastream.relation.files.generation import stored_layout, write_generation
-from thetastream.relation.files.journal import Contents, Journal, Record
+from thetastream.relation.files.journal import Contents, Record
 from thetastream.relation.files.overlay import Overlay
 from thetastream.relation.files.scan import groups
-from thetastream.relation.files.snapshot import Snapshot, State
+from thetastream.relation.files.snapshot import Snapshot, State, check_block_file
 from thetastream.relation.files.sorting import KeyedRows
 from thetastream.relation.files.splices import Entries, apply, runs
 
 _PIECE_BLOCKS = 256
 _GROWTH = 1 << 20
 FOLD_BYTES = 16 << 20
-"""A journal of so many bytes is folded after a transaction, if nobody reads."""
-
-
-def with_journal(folder: Folder, state: State) -> State:
-    """A state that an index file gave, after all records of the journal."""
-    current = state.current
-    journal = Journal(folder / current.journal, current.generation)
-    return follow(folder, replace(state, overlay=Overlay.empty(journal, state.facts.block_bytes)))
+"""A journal of this many bytes is folded after a transaction, if there are no readers."""
 
 
 def follow(folder: Folder, state: State) -> State:
-    """The state after the records that came meanwhile; the same object if none did."""
+    """The state after the new records of the journal; the same object if there are none."""
     overlay = state.overlay
-    assert isinstance(overlay, Overlay)
     records = overlay.journal.read(overlay.position, overlay.sequence)
     if not records:
         return state
     for record in records:
         state = after(state, record)
-    blocks = folder / state.current.blocks
-    size, needed = blocks.stat().st_size, state.facts.blocks * state.facts.block_bytes
-    if size < needed:
-        raise RelationError(
-            f"the block file {str(blocks)!r} is cut short: expected {needed} bytes, found {size}; "
-            "restore the folder from a copy, or build the relation again"
-        )
+    check_block_file(folder / state.current.blocks, state.facts)
     return state
 
 
 def after(state: State, record: Record) -> State:
     """The state after a transaction."""
     overlay, contents = state.overlay, record.contents
-    assert isinstance(overlay, Overlay)
-    if contents.version <= state.version:  # folded; the crash came before the journal was emptied
+    if contents.version <= state.version:  # folded; a crash came before the journal was emptied
         return replace(state, overlay=overlay.passed(record))
     if contents.version != state.version + 1:
         raise RelationError(
             f"record {record.sequence} of {overlay.journal.path.name} makes version "
             f"{contents.version}, but version {state.version} comes before it: index and journal "
-            "do not belong together; restore the folder from a copy, or build the relation again"
+            f"do not belong together; {AGAIN}"
         )
     facts = replace(
         state.facts,
@@ -92,7 +77,9 @@ def after(state: State, record: Record) -> State:
     )
     fences = state.fences
     if len(contents.splices):
-        fences = fences_of(apply(Entries.of(fences), contents.splices), fences.greatest is not None)
+        entries = apply(Entries.of(fences), contents.splices)
+        greatest = None if fences.greatest is None else entries.greatest
+        fences = Fences(entries.firsts, entries.continued, greatest, entries.blocks, entries.spans)
     return replace(
         state,
         facts=facts,
@@ -102,19 +89,11 @@ def after(state: State, record: Record) -> State:
     )
 
 
-def fences_of(entries: Entries, intervals: bool) -> Fences:
-    """Entries as fences."""
-    greatest = entries.greatest if intervals else None
-    return Fences(
-        entries.firsts, entries.continued, greatest, blocks=entries.blocks, spans=entries.spans
-    )
-
-
 def grow(path: Path, size: int) -> None:
-    """Make a block file at least so many bytes long, with room on the disk, before it is needed.
+    """Make a block file at least ``size`` bytes long, with the space allocated on disk.
 
-    So a fold cannot fail for want of room, and readers may read where images are still in the
-    journal. Grows by a mebibyte or more, since it costs a sync.
+    So a fold cannot run out of space, and readers can read blocks that are still in the journal.
+    Grows by a mebibyte or more, since it costs a sync.
     """
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -127,8 +106,8 @@ def grow(path: Path, size: int) -> None:
         except OSError as error:
             os.ftruncate(file, present)
             raise RelationError(
-                f"{path.name} could not be made larger ({error.strerror or error}); nothing was "
-                "changed; make room and try again"
+                f"{path.name} could not be enlarged ({error.strerror or error}); nothing was "
+                "changed; free some space and try again"
             ) from error
     finally:
         os.close(file)
@@ -144,15 +123,13 @@ def _reserve(file: int, start: int, count: int) -> None:
 
 
 def fold(folder: Folder, state: State) -> State:
-    """Put the journal into block file and index; LOCK and the exclusive READERS are held.
+    """Move the journal into block file and index; LOCK and the exclusive READERS are held.
 
-    When it fails, read the state from disk again: it is the same version, folded or not.
+    If it fails, read the state from disk again: the version is the same, folded or not.
     """
-    overlay, facts = state.overlay, state.facts
-    assert isinstance(overlay, Overlay)
-    _write_images(folder / state.current.blocks, overlay, Entries.of(state.fences))
-    index = write_index(state.schema, facts, state.fences)
-    old = state.current
+    overlay, old = state.overlay, state.current
+    _write_images(folder / old.blocks, overlay, Entries.of(state.fences))
+    index = write_index(state.schema, state.facts, state.fences)
     current: Current = replace(
         old,
         number=old.number + 1,
@@ -165,11 +142,12 @@ def fold(folder: Folder, state: State) -> State:
     folder.replace(current)
     overlay.journal.empty()
     folder.remove(old.index)
-    return with_journal(folder, replace(state, current=current))
+    empty = Overlay.empty(overlay.journal, overlay.block_bytes)
+    return replace(state, current=current, overlay=empty)
 
 
 def _write_images(path: Path, overlay: Overlay, entries: Entries) -> None:
-    """Write the newest images of leaves over their blocks; those of freed blocks are forgotten."""
+    """Write the newest images of leaves over their blocks; skip blocks that were freed."""
     size = overlay.block_bytes
     used = np.isin(overlay.blocks, runs(entries.blocks, entries.spans))
     blocks, offsets = overlay.blocks[used], overlay.offsets[used]
@@ -183,37 +161,24 @@ def _write_images(path: Path, overlay: Overlay, entries: Entries) -> None:
                 continue
             piece = bytearray((high - low) * size)
             overlay.journal.read_image(int(offsets[low]), memoryview(piece))
-            _write_at(file, memoryview(piece), int(blocks[low]) * size)
+            write_at(file, memoryview(piece), int(blocks[low]) * size)
         os.fsync(file)
     finally:
         os.close(file)
 
 
-def _write_at(file: int, data: memoryview, at: int) -> None:
-    while data:
-        count = os.pwrite(file, data, at)
-        data, at = data[count:], at + count
-
-
 def committed(
     folder: Folder, state: State, contents: Contents, images: Sequence[NDArray[np.uint8]]
 ) -> State:
-    """The state after a transaction that is in the journal, safe, when this returns."""
+    """Append a transaction to the journal, durably; return the state after it."""
     overlay = state.overlay
-    assert isinstance(overlay, Overlay)
     grow(folder / state.current.blocks, contents.blocks * state.facts.block_bytes)
     record = overlay.journal.append(overlay.position, overlay.sequence + 1, contents, images)
     return after(state, record)
 
 
-def journal_bytes(state: State) -> int:
-    """How much of the journal this state has read, in bytes."""
-    assert isinstance(state.overlay, Overlay)
-    return state.overlay.position
-
-
 def compact(folder: Folder, snapshot: Snapshot) -> None:
-    """Write what a snapshot sees as a new generation, in key order; LOCK is held."""
+    """Write the rows of a snapshot as a new generation, in key order; LOCK is held."""
     state = snapshot.state
     stored = stored_layout(state.layout)
     chunks = (KeyedRows(*stored.unpack_all(g.buffer, g.bases)) for g in groups(snapshot))

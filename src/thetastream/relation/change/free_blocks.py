@@ -1,8 +1,8 @@
-"""Blocks of the block file that no leaf has: where new leaves go.
+"""Free blocks of the block file: where new leaves go.
 
-They are not kept on disk: they are what the leaves leave over, so they cannot contradict them. A
-block that a transaction frees may be taken by the next one at once: its old contents stay in the
-block file, or in the journal, for snapshots that read them.
+They are not stored on disk but computed from the leaves, so they cannot contradict them. The next
+transaction may take a freed block at once: its old contents stay in the block file, or in the
+journal, for older snapshots.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from thetastream.relation.files.splices import Entries, runs
 
 
 class FreeBlocks:
-    """Numbers of free blocks, ascending, and the number of blocks there are.
+    """Numbers of free blocks, ascending, and the total number of blocks.
 
-    Taking or giving one costs a binary search and moving the numbers behind it.
+    Taking or freeing one costs a binary search and moving the numbers after it.
     """
 
     def __init__(self, numbers: list[int], end: int) -> None:
@@ -26,27 +26,27 @@ class FreeBlocks:
 
     @staticmethod
     def beside(entries: Entries, end: int) -> FreeBlocks:
-        """The blocks below ``end`` that no leaf has; O(end)."""
+        """The blocks below ``end`` that no leaf uses; O(end)."""
         free = np.ones(end, np.bool_)
         free[runs(entries.blocks, entries.spans)] = False
         return FreeBlocks(np.flatnonzero(free).tolist(), end)
 
     def copy(self) -> FreeBlocks:
-        """A copy that changes by itself."""
+        """An independent copy."""
         return FreeBlocks(self._numbers.copy(), self.end)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def give(self, block: int, span: int) -> None:
-        """Blocks ``[block, block + span)`` are free from now on."""
+    def free(self, block: int, span: int) -> None:
+        """Mark blocks ``[block, block + span)`` as free."""
         at = bisect_left(self._numbers, block)
         self._numbers[at:at] = range(block, block + span)
 
     def take(self, span: int, near: int) -> int:
-        """First of so many consecutive blocks: the free ones nearest to a block, or new ones.
+        """Take ``span`` consecutive blocks: the free ones nearest to ``near``, or new ones.
 
-        Near, so that one sequence may read both.
+        Near, so that one sequence may read both. Returns the first.
         """
         at = self._nearest(near) if span == 1 else self._consecutive(span)
         if at is None:

@@ -1,12 +1,12 @@
-"""Changes of a relation that become visible, and durable, all at once or not at all.
+"""Changes of a relation that become visible and durable together, or not at all.
 
 >>> with relation.transaction() as t:                                           # doctest: +SKIP
 ...     t.insert(new_parts)
 ...     t.delete(pa.array([17, 4711]), where="r.price = 0")
 
-Everything that can be refused is refused before anything is written: other columns or types, keys
-that are not there, a condition that cannot be evaluated. A call that fails leaves the transaction
-as it was before the call; an exception that leaves the ``with`` block changes nothing.
+Everything invalid is refused before anything is written: wrong columns or types, missing keys, a
+condition that cannot be evaluated. A call that fails leaves the transaction as it was before the
+call; an exception that leaves the ``with`` block changes nothing.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _SHOWN = 5
 
 
 class Transaction:
-    """Changes under way, seen by nobody else; made by ``relation.transaction()``.
+    """Uncommitted changes; created by ``relation.transaction()``.
 
-    Costs memory for every leaf that is changed: rebuild a relation to replace most of its rows.
+    Holds every changed leaf in memory: rebuild a relation to replace most of its rows.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        """``snapshot`` is the newest version; it stays open as long as the transaction."""
+        """``snapshot`` is the newest version; it must stay open during the transaction."""
         state = snapshot.state
         self._layout = state.layout
         self._stored = stored_layout(state.layout)
@@ -61,19 +61,19 @@ class Transaction:
 
     @property
     def rows(self) -> int:
-        """Rows of the relation as it would be now."""
+        """Rows of the relation with the changes so far."""
         return self.draft.facts.rows
 
     def end(self) -> None:
-        """Take no more changes."""
+        """Refuse further changes."""
         self._draft = None
 
     # --- Changes --------------------------------------------------------------------------------
 
     def insert(self, rows: Any) -> int:
-        """Put rows in: a table, a batch or several; gives how many.
+        """Insert rows: a table, a batch or several. Returns how many.
 
-        Rows whose key is NULL are left out and counted (``null_keys``), as in a build.
+        Rows whose key is NULL are skipped and counted (``null_keys``), as in a build.
         """
         chunk, nulls = self._chunk(rows)
         draft = self.draft.copy()
@@ -83,10 +83,10 @@ class Transaction:
         return len(chunk)
 
     def update(self, rows: Any, upsert: bool = False) -> int:
-        """Put rows in the place of all rows with their keys; gives how many were put in.
+        """Replace all rows that have the keys of these rows. Returns how many were put in.
 
-        A key that is not there is an error, unless ``upsert``: then its rows are inserted. In an
-        interval relation the key is ``lo``.
+        A missing key is an error, unless ``upsert``: then its rows are inserted. In an interval
+        relation the key is ``lo``.
         """
         chunk, nulls = self._chunk(rows)
         draft = self.draft.copy()
@@ -100,18 +100,18 @@ class Transaction:
         return len(chunk)
 
     def delete(self, keys: Any = None, *, where: str | Expression | None = None) -> int:
-        """Take out all rows with the keys; gives how many rows were taken out.
+        """Delete all rows with the keys. Returns how many rows were deleted.
 
         The keys are an array, a list, or a table or batch with the key column.
-        ``where`` is a condition on the columns ``r.…`` of a row that must be true, too; without
-        keys it decides alone, and every leaf is read. NULLs among the keys are passed over.
+        ``where`` is a further condition on the columns ``r.…``; without keys it decides alone, and
+        every leaf is read. NULLs among the keys are ignored.
         """
         condition = None if where is None else self._condition(where)
         draft = self.draft.copy()
         if keys is None:
             if condition is None:
                 raise RelationError(
-                    "delete takes keys, a condition where=…, or both; to take out every row give "
+                    "delete takes keys, a condition where=…, or both; to delete every row pass "
                     "where='true'"
                 )
             gone = draft.delete(None, self._doomed(None, None, condition))
@@ -125,9 +125,9 @@ class Transaction:
     def _doomed(
         self, keys: Array | None, values: pa.Array | None, condition: Expression | None
     ) -> Doomed:
-        """Which rows go: those with one of the keys for which the condition holds.
+        """A function that marks the rows to delete: one of the keys, and the condition holds.
 
-        Keys of strings are hashes, so the strings themselves are compared, too.
+        Keys of strings are hashes, so the strings themselves are compared too.
         """
         name = self._layout.key[0]
         wanted = None if keys is None else np.unique(keys)
@@ -150,13 +150,13 @@ class Transaction:
         if self._layout.domain.kind is KeyKind.BYTES:
             empty = rows.batch.column(name).slice(0, 0)
             stored = pa.concat_arrays([empty, *(chunk.batch.column(name) for chunk in gone)])
-            there = _is_in(rows.batch.column(name), stored)
+            present = _is_in(rows.batch.column(name), stored)
         else:
-            found = np.concatenate([np.empty(0, np.int64), *(chunk.keys for chunk in gone)])
-            there = _among(rows.keys, np.unique(found))
-        if there.all():
+            keys = np.concatenate([np.empty(0, np.int64), *(chunk.keys for chunk in gone)])
+            present = _among(rows.keys, np.unique(keys))
+        if present.all():
             return
-        values = rows.batch.column(name).filter(pa.array(~there)).unique()
+        values = rows.batch.column(name).filter(pa.array(~present)).unique()
         shown = ", ".join(map(repr, in_python(values[:_SHOWN])))
         more = f" and {len(values) - _SHOWN:,} others" if len(values) > _SHOWN else ""
         raise RelationError(
@@ -164,10 +164,10 @@ class Transaction:
             "Use upsert=True to insert them"
         )
 
-    # --- What came ------------------------------------------------------------------------------
+    # --- Input ----------------------------------------------------------------------------------
 
     def _chunk(self, rows: Any) -> tuple[KeyedRows, int]:
-        """Rows in key order, as they are stored, and how many were left out."""
+        """Rows in key order, in their stored types, and how many were skipped for NULL keys."""
         batch = _fitted(_one_batch(rows, self._layout.schema), self._layout.schema)
         keys, his, valid = self._layout.keys_of(batch)
         pairs = zip(self._codecs, batch.columns, strict=True)
@@ -179,13 +179,13 @@ class Transaction:
         return (chunk if order is None else chunk.take(order)), batch.num_rows - len(chunk)
 
     def _key_values(self, keys: Any) -> pa.Array:
-        """Keys that came, without NULLs, in the type in which they are stored."""
+        """The keys passed by the caller, without NULLs, in their stored type."""
         name = self._layout.key[0]
         kind = self._stored.schema.field(name).type
         if isinstance(keys, pa.Table | pa.RecordBatch):
             if name not in keys.schema.names:
                 raise SchemaError(
-                    f"delete: the rows given have no key column {name!r}; they have "
+                    f"delete: the rows passed have no key column {name!r}; they have "
                     f"{', '.join(keys.schema.names)}.{suggest(name, keys.schema.names)}"
                 )
             keys = keys.column(name)
@@ -197,8 +197,8 @@ class Transaction:
             return (values if values.type.equals(kind) else values.cast(kind)).drop_null()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaError(
-                f"delete: expected keys of type {self._layout.schema.field(name).type}, as the "
-                f"column {name!r} has it; got others ({error})"
+                f"delete: expected keys of type {self._layout.schema.field(name).type}, the type "
+                f"of column {name!r}; got others ({error})"
             ) from None
 
     def _condition(self, where: str | Expression) -> Expression:
@@ -206,8 +206,7 @@ class Transaction:
         names = self._layout.schema.names
         if Side.LEFT in condition.sides():
             raise PredicateError(
-                f"where={str(condition)!r} speaks of a left side; the columns of the relation are "
-                "r.…"
+                f"where={str(condition)!r} refers to a left side; the relation's columns are r.…"
             )
         for name in condition.columns(Side.RIGHT):
             if name not in names:
@@ -222,7 +221,7 @@ class Transaction:
 
 
 def _among(keys: Array, wanted: Array) -> Mask:
-    """Where keys are among others, which are ascending."""
+    """Where keys are among ``wanted``, which ascend."""
     if not len(wanted):
         return np.zeros(len(keys), np.bool_)
     places = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
@@ -236,7 +235,7 @@ def _is_in(values: pa.Array, others: pa.Array) -> Mask:
 
 
 def _one_batch(rows: Any, schema: pa.Schema) -> pa.RecordBatch:
-    """What came as one batch."""
+    """The caller's rows as one batch."""
     if isinstance(rows, pa.RecordBatch):
         return rows
     if isinstance(rows, pa.RecordBatchReader):
@@ -248,21 +247,18 @@ def _one_batch(rows: Any, schema: pa.Schema) -> pa.RecordBatch:
             "expected rows as a pyarrow table, a record batch, a list or a reader of batches; got "
             f"{type(rows).__name__}: convert them, for example with pyarrow.Table.from_pylist"
         )
-    arrays = [plain_chunks(column) for column in rows.columns]
+    arrays = [
+        pa.concat_arrays(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in rows.columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
 
 
-def plain_chunks(column: pa.ChunkedArray) -> pa.Array:
-    """One array of a column's chunks."""
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-
-
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of the relation, in its order; SchemaError that names what differs."""
+    """The columns of the relation, in its order; SchemaError names what differs."""
     names = batch.schema.names
     extra = [name for name in names if name not in schema.names]
     if extra or len(set(names)) < len(names):
-        what = ", ".join(map(repr, extra)) if extra else "twice a column of one name"
+        what = ", ".join(map(repr, extra)) if extra else "two columns of one name"
         raise SchemaError(
             f"the rows have {what}, which the relation does not have; it has "
             f"{', '.join(schema.names)}"

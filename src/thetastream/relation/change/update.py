@@ -1,20 +1,19 @@
-"""A transaction under way: leaves changed in memory, nothing of it on disk.
+"""A transaction under way: leaves changed in memory only.
 
-SSIJ, Section IV-E, leaves the update of the tree to the literature; this is the usual way. A row
-goes into the leaf its key belongs to, as long as there is room (the fill of the build is what left
-some). A leaf without room is split half and half by bytes; rows for several leaves at once, or
-behind all others of the relation, are packed at the fill of the build. The first part stays where
-the leaf was, others take free blocks near it, or new ones at the end of the file. A leaf without
-rows frees its blocks.
+SSIJ, Section IV-E, leaves updates of the tree to the literature; this is the usual method. A row
+goes into the leaf of its key, as long as there is room (the fill of the build leaves some). A leaf
+without room is split in half by bytes; rows for several leaves at once, or after all others of the
+relation, are packed at the fill of the build. The first part stays in place; others take free
+blocks near it, or new ones at the end of the file. A leaf without rows frees its blocks.
 
 Equal keys may fill many leaves: new rows go to the last leaf that begins at or below their key, so
-they stand behind older ones of the key.
+they come after older rows of the key.
 
 Invariants: the entries describe exactly the rows of the images, in key order; no block belongs to
 two leaves; every leaf that differs from the one on disk has an image here. A change that fails
 leaves the draft as it was.
 
-Cost of a change: reading and packing the leaves it touches, and O(leaves) in NumPy when the fences
+Cost of a change: reading and packing the leaves it touches, and O(leaves) in NumPy if the fences
 change.
 """
 
@@ -29,12 +28,12 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array, Mask
-from thetastream.errors import RelationError
 from thetastream.relation.change.free_blocks import FreeBlocks
 from thetastream.relation.disk.device import aligned
 from thetastream.relation.files.build import empty_intervals
 from thetastream.relation.files.fences import Facts
 from thetastream.relation.files.journal import Contents
+from thetastream.relation.files.scan import damaged, sequences
 from thetastream.relation.files.sorting import KeyedRows, joined_chunks
 from thetastream.relation.files.splices import (
     Entries,
@@ -50,16 +49,16 @@ from thetastream.relation.image.packing import Packed
 Image = NDArray[np.uint8]
 Read = Callable[[Array, Array, Image], None]
 Doomed = Callable[[KeyedRows], Mask]
-"""Which rows of a chunk shall go."""
+"""Marks the rows of a chunk to delete."""
 
 _NONE = np.empty(0, np.int64)
 _GROUP = 256
-"""Leaves that are read and changed together."""
+"""Leaves read and changed together."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A leaf as it shall be."""
+    """A leaf after the change."""
 
     first: int
     last: int
@@ -72,7 +71,7 @@ class Draft:
     """The relation as a transaction has made it so far."""
 
     def __init__(self, layout: LeafLayout, facts: Facts, entries: Entries, read: Read) -> None:
-        """``read`` gives blocks of the version that the transaction began with."""
+        """``read`` reads blocks of the version that the transaction started from."""
         self.layout = layout
         self.facts = facts
         self.entries = entries
@@ -82,7 +81,7 @@ class Draft:
         self._free: FreeBlocks | None = None
 
     def copy(self) -> Draft:
-        """A draft that changes by itself, from here on."""
+        """An independent copy."""
         other = Draft(self.layout, self.facts, self.entries, self._read)
         other._begun = self._begun
         other._images = self._images.copy()
@@ -96,7 +95,7 @@ class Draft:
         return bool(self._images) or self.facts != facts or self.entries is not entries
 
     def contents(self, version: int) -> tuple[Contents, list[Image]]:
-        """What the transaction changed, for the journal."""
+        """The changes of the transaction, for the journal."""
         blocks = sorted(self._images)
         images = [self._images[block] for block in blocks]
         spans = [image.nbytes // self.layout.block_bytes for image in images]
@@ -112,22 +111,22 @@ class Draft:
     # --- Changes --------------------------------------------------------------------------------
 
     def count_nulls(self, rows: int) -> None:
-        """Count rows that were left out."""
+        """Count rows that were skipped for NULL keys."""
         self.facts = replace(self.facts, null_keys=self.facts.null_keys + rows)
 
     def insert(self, rows: KeyedRows) -> None:
-        """Put rows in, which are in key order."""
+        """Insert rows, which are in key order."""
         self._change(rows, _NONE, None)
 
     def delete(self, keys: Array | None, doomed: Doomed) -> list[KeyedRows]:
-        """Take rows out of the leaves that can hold the keys (None: of all); gives these rows.
+        """Delete rows from the leaves that can hold the keys (None: all leaves); return them.
 
-        The keys are ascending, none twice. ``doomed`` decides about the rows of such leaves.
+        The keys ascend and are distinct. ``doomed`` selects the rows of those leaves.
         """
         return self._change(None, keys, doomed)
 
     def replace(self, keys: Array, doomed: Doomed, rows: KeyedRows) -> list[KeyedRows]:
-        """Take rows out and put others in, each leaf changed once; gives those taken out."""
+        """Delete rows and insert others, changing each leaf once; return those deleted."""
         return self._change(rows, keys, doomed)
 
     def _change(
@@ -162,7 +161,7 @@ class Draft:
         doomed: Doomed | None,
         gone: list[KeyedRows],
     ) -> dict[int, list[_Leaf]]:
-        """What becomes of some leaves without doomed rows and with fresh ones."""
+        """The leaves that replace those of a group, without doomed rows and with fresh ones."""
         stored, place = self._load(group)
         mask = np.zeros(len(stored), np.bool_) if doomed is None else doomed(stored)
         if mask.any():
@@ -191,7 +190,7 @@ class Draft:
     # --- Leaves ---------------------------------------------------------------------------------
 
     def _load(self, leaves: Array) -> tuple[KeyedRows, Array]:
-        """The rows of some leaves, at least one: as changed before, or as on disk; their leaves."""
+        """The rows of some leaves, at least one, as changed or as on disk; and their leaves."""
         size = self.layout.block_bytes
         blocks, spans = self.entries.blocks[leaves], self.entries.spans[leaves]
         dirty = np.array([block in self._images for block in blocks.tolist()], np.bool_)
@@ -201,40 +200,32 @@ class Draft:
         bases[order] = ends - spans[order] * size
         buffer = aligned(int(ends[-1]))
         if not dirty.all():
-            self._fetch(blocks[~dirty], spans[~dirty], bases[~dirty], buffer)
+            clean = ~dirty
+            part = buffer[: int(spans[clean].sum()) * size]
+            self._read(*sequences(blocks[clean], spans[clean]), part)
+            wrong = self.layout.verify(part, bases[clean], blocks[clean])
+            if wrong >= 0:
+                raise damaged(int(blocks[clean][wrong]), note="nothing was changed; ")
         for block, base in zip(blocks[dirty].tolist(), bases[dirty].tolist(), strict=True):
             image = self._images[block]
             buffer[base : base + image.nbytes] = image
         chunk = KeyedRows(*self.layout.unpack_all(buffer, bases))
         return chunk, np.repeat(leaves, self.layout.rows_of(buffer, bases))
 
-    def _fetch(self, blocks: Array, spans: Array, bases: Array, buffer: Image) -> None:
-        """Read leaves, neighbours at once, and check them."""
-        firsts = np.flatnonzero(np.append(True, blocks[1:] != blocks[:-1] + spans[:-1]))
-        counts = np.add.reduceat(spans, firsts)
-        part = buffer[: int(spans.sum()) * self.layout.block_bytes]
-        self._read(blocks[firsts], counts, part)
-        wrong = self.layout.verify(part, bases, blocks)
-        if wrong >= 0:
-            raise RelationError(
-                f"block {int(blocks[wrong])} is damaged: its checksum or its number is wrong; "
-                "nothing was changed; restore the relation from a copy, or build it again"
-            )
-
     def _restored(self, leaf: int, rows: KeyedRows | None, appended: bool = False) -> list[_Leaf]:
-        """What becomes of a leaf that has these rows now; None: no rows.
+        """The leaves that replace a leaf which has these rows now; None: no rows.
 
-        ``appended``: rows came in behind all others. In the last leaf more will follow there, so it
-        is not halved: that would leave half-empty leaves behind for ever.
+        ``appended``: rows were added after all others. More will follow in the last leaf, so it is
+        not halved: that would leave half-empty leaves for ever.
         """
         block, span = int(self.entries.blocks[leaf]), int(self.entries.spans[leaf])
         if rows is None:
-            self._give(block, span)
+            self._release(block, span)
             return []
         packed = self.layout.pack(rows.batch, rows.keys, rows.his, 1.0, block)
         if packed.spans.tolist() == [span]:
             return self._kept(packed, np.array([block]))
-        self._give(block, span)
+        self._release(block, span)
         if len(packed) == 2 and not (appended and leaf == len(self.entries) - 1):
             half = _half(rows.batch)
             parts = rows.slice(0, half), rows.slice(half, len(rows))
@@ -242,7 +233,7 @@ class Draft:
         return self._placed(rows, 1.0 if len(packed) == 1 else self.facts.fill, near=block)
 
     def _placed(self, rows: KeyedRows, fill: float, near: int) -> list[_Leaf]:
-        """New leaves for rows, on blocks of their own, each near the one before."""
+        """New leaves for rows, on newly taken blocks, each near the previous one."""
         packed = self.layout.pack(rows.batch, rows.keys, rows.his, fill, 0)
         blocks = []
         for span in packed.spans.tolist():
@@ -252,7 +243,7 @@ class Draft:
         return self._kept(packed, np.array(blocks, np.int64))
 
     def _kept(self, packed: Packed, blocks: Array) -> list[_Leaf]:
-        """Keep the images of leaves for the journal."""
+        """Store the images of leaves for the journal."""
         sizes = packed.spans * self.layout.block_bytes
         starts = zip(blocks.tolist(), packed.bases.tolist(), sizes.tolist(), strict=True)
         for block, base, size in starts:
@@ -274,18 +265,20 @@ class Draft:
         self.facts = replace(self.facts, blocks=free.end)
         return block
 
-    def _give(self, block: int, span: int) -> None:
-        self._blocks().give(block, span)
+    def _release(self, block: int, span: int) -> None:
+        self._blocks().free(block, span)
         self._images.pop(block, None)
 
     def _replace(self, edits: dict[int, list[_Leaf]]) -> None:
-        """Make the entries say what became of leaves."""
+        """Replace the entries of changed leaves."""
         entries = self.entries
         if all(self._as_before(leaf, fresh) for leaf, fresh in edits.items()):
             return
         leaves = sorted(edits)
         fresh = [leaf for at in leaves for leaf in edits[at]]
-        present = [int(at < len(entries)) for at in leaves]  # not so for the first leaves of all
+        present = [
+            int(at < len(entries)) for at in leaves
+        ]  # false only for the first leaves of an empty relation
         splices = Splices(
             np.array(leaves, np.int64),
             np.array(present, np.int64),
@@ -296,21 +289,22 @@ class Draft:
         self.entries = replace(after, continued=_continued(entries, splices, fresh, after.firsts))
 
     def _as_before(self, leaf: int, fresh: Sequence[_Leaf]) -> bool:
-        """Whether a changed leaf leaves the entries as they are, that of the next leaf included."""
+        """Whether the entries of a changed leaf and of the next one stay the same."""
         entries = self.entries
         if len(fresh) != 1 or leaf >= len(entries):
             return False
-        new = fresh[0]
-        if leaf + 1 < len(entries):
-            meets = new.last == entries.firsts[leaf + 1]
-            if meets != entries.continued[leaf + 1]:
+        new, following = fresh[0], leaf + 1
+        if following < len(entries):
+            meets = new.last == entries.firsts[following]
+            if meets != entries.continued[following]:
                 return False
-        return bool(
-            new.first == entries.firsts[leaf]
-            and new.greatest == entries.greatest[leaf]
-            and new.block == entries.blocks[leaf]
-            and new.span == entries.spans[leaf]
-        )
+        columns = entries.firsts, entries.greatest, entries.blocks, entries.spans
+        return [column[leaf] for column in columns] == [
+            new.first,
+            new.greatest,
+            new.block,
+            new.span,
+        ]
 
 
 def _entries(leaves: Sequence[_Leaf]) -> Entries:
@@ -327,10 +321,10 @@ def _entries(leaves: Sequence[_Leaf]) -> Entries:
 def _continued(
     before: Entries, splices: Splices, fresh: Sequence[_Leaf], firsts: Array
 ) -> NDArray[np.uint8]:
-    """Which leaves begin with the last key of the leaf before, after a change.
+    """Which leaves begin with the last key of the previous leaf, after a change.
 
-    The last key of an untouched leaf is known only if the leaf behind it was continued; otherwise
-    it lies below all that follow, and so it does after any change.
+    The last key of an untouched leaf is known only if the next leaf was continued; otherwise it
+    lies below all that follow, before and after any change.
     """
     known = np.append(before.continued[1:] == 1, False)[: len(before)]
     lasts = np.append(before.firsts[1:], 0)[: len(before)]
@@ -345,14 +339,14 @@ def _continued(
 
 
 def _homes(entries: Entries, keys: Array) -> Array:
-    """The leaf that each key belongs to: the last one that begins at or below it."""
+    """The leaf of each key: the last one that begins at or below it."""
     if not len(entries):
         return _NONE
     return np.maximum(np.searchsorted(entries.firsts, keys, "right") - 1, 0)
 
 
 def _parts(rows: KeyedRows, place: Array) -> list[tuple[int, KeyedRows]]:
-    """Rows by leaf; they stand together."""
+    """Rows by leaf; rows of one leaf are adjacent."""
     leaves, starts = np.unique(place, return_index=True)
     stops = np.append(starts, len(rows))[1:]
     triples = zip(leaves.tolist(), starts.tolist(), stops.tolist(), strict=True)
@@ -360,7 +354,7 @@ def _parts(rows: KeyedRows, place: Array) -> list[tuple[int, KeyedRows]]:
 
 
 def _half(batch: pa.RecordBatch) -> int:
-    """Where to cut rows so that both parts have about the same bytes: at least one row each."""
+    """Where to cut rows into two parts of about the same bytes, at least one row each."""
     total = np.zeros(len(batch) + 1)
     for column in batch.columns:
         total += _sizes_before(column)
@@ -369,7 +363,7 @@ def _half(batch: pa.RecordBatch) -> int:
 
 
 def _sizes_before(column: pa.Array) -> NDArray[np.float64]:
-    """Bytes of the values before each row, where they differ; else an even share."""
+    """Bytes of all values before each row; an even share per row for fixed-size types."""
     kind = column.type
     if pat.is_string(kind) or pat.is_binary(kind):
         offsets = np.frombuffer(column.buffers()[1], np.int32)

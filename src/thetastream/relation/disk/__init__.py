@@ -1,5 +1,5 @@
 """Blocks on a disk.
 
-``device`` reads them, ``clock`` and ``calibrate`` know what that costs, ``readplan`` finds the
-cheapest sequences, ``reader`` follows a plan, ``size`` reads amounts of memory.
+``device`` reads them, ``clock`` and ``calibrate`` hold and measure the costs, ``readplan`` finds
+the cheapest sequences, ``reader`` executes a plan, ``size`` parses amounts of memory.
 """

@@ -1,16 +1,16 @@
 """Measures seek and transfer of a real device: S and T of the read plan (SSIJ, Section IV-D).
 
-Two kinds of reads, at random places, taken in turn until the time is over:
+Two kinds of reads at random places alternate until the time is up:
 
     single blocks       S + T      seconds per sequence
     long sequences      S + L × T
 
-The medians of both give S and T; a moment in which the machine did something else does not count.
-Reads are direct, as many at a time as the join will have under way. So S is what one more sequence
-costs among others: on a solid state disk it falls with the depth, on a turning disk hardly.
+S and T follow from the medians of both, which ignore moments in which the machine was busy. Reads
+are direct, with the same concurrency as in the join. So S is the cost of one more sequence among
+others: it falls with the depth on a solid state disk, but hardly on a spinning one.
 
-What is read is the blocks of a relation that exists, if it is large enough, else a temporary file,
-which is removed again.
+The blocks of an existing relation are read if it is large enough, otherwise a temporary file, which
+is removed afterwards.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Notice = Callable[[str], None]
 _LEAST = 16 << 20  # bytes of a file that is worth reading from
 _TEMPORARY = 128 << 20
 _LONG = 4 << 20  # bytes of a long sequence
-_ROUND = 0.05  # seconds that a round should take
+_ROUND = 0.05  # target seconds of a round
 _ROUNDS = 3  # of each kind, at least
 _MOST = 1024  # sequences of a round
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was measured; ``costs`` gives it for a block size."""
+    """Measured costs; ``costs`` converts them to a block size."""
 
     seek: float
-    """Seconds to reach a sequence, with ``depth`` reads under way: S."""
+    """Seconds to reach a sequence, with ``depth`` concurrent reads: S."""
     transfer: float
     """Seconds per block of ``block_bytes``: T."""
     block_bytes: int
@@ -55,10 +55,10 @@ class Calibration:
     direct: bool
     """Whether the page cache was bypassed."""
     remark: str = ""
-    """What one should know about the numbers; empty if there is nothing."""
+    """A caveat about the numbers, or empty."""
 
     def costs(self, block_bytes: int | None = None) -> Costs:
-        """Costs of blocks of another size; of those that were measured if none is given."""
+        """Costs for a block size; by default the measured one."""
         share = 1.0 if block_bytes is None else block_bytes / self.block_bytes
         return Costs(seek=self.seek, transfer=self.transfer * share)
 
@@ -69,12 +69,13 @@ class Calibration:
 
     def __str__(self) -> str:
         way = "direct" if self.direct else "through the page cache"
+        gap = max(0, int(np.ceil(self.seek / self.transfer)) - 1)  # the widest that pays
         lines = [
             f"seek      {self.seek * 1e3:.4f} ms per sequence",
             f"transfer  {self.transfer * 1e3:.4f} ms per block of {self.block_bytes:,} bytes "
             f"({show_size(self.bandwidth)}/s)",
             f"reads     {way}, {self.depth} at a time",
-            f"plan      reads over up to {_gap(self.seek, self.transfer):,} unwanted blocks",
+            f"plan      reads over up to {gap:,} unwanted blocks",
         ]
         return "\n".join([*lines, f"remark    {self.remark}"] if self.remark else lines)
 
@@ -88,19 +89,19 @@ def calibrate(
     seconds: float = 2.0,
     progress: Notice | None = None,
 ) -> Calibration:
-    """Measure the device that a file or a folder (of a relation, or any other) lies on.
+    """Measure the device of a file or a folder (of a relation, or any other).
 
-    Takes about ``seconds``, and before that the time to write 128 MiB if there is no large file.
-    Where direct reads are refused, reads go through the page cache, and a remark says so.
+    Takes about ``seconds``, plus the time to write 128 MiB if there is no large file. If direct
+    reads are refused, reads go through the page cache, and a remark says so.
     """
-    notice = progress or _silent
+    notice = progress or (lambda text: None)
     if seconds <= 0:
-        raise RelationError(f"expected some seconds to measure in; got {seconds}")
+        raise RelationError(f"expected a positive number of seconds to measure; got {seconds}")
     with _some_file(Path(path), notice) as (file, temporary):
         device, remark = _opened(file, block_bytes, direct, depth)
         try:
             if temporary:
-                file.unlink()  # it lives as long as it is open, and is gone if we are killed
+                file.unlink()  # it exists while it is open, even if we are killed
             if device.blocks < 2:
                 raise RelationError(
                     f"expected at least 2 blocks of {block_bytes:,} bytes to measure with; "
@@ -123,7 +124,7 @@ def measure(
     now: Callable[[], float] = perf_counter,
     before: Callable[[], None] = lambda: None,
 ) -> tuple[float, float]:
-    """S and T of a device of so many blocks. ``before`` is called before every round."""
+    """S and T of a device of ``blocks`` blocks. ``before`` is called before every round."""
     rng = np.random.default_rng()
     long = min(max(2, _LONG // device.block_bytes), max(2, blocks // 4))
     buffer = aligned(max(_MOST, 4 * long) * device.block_bytes)
@@ -147,16 +148,20 @@ def measure(
         sequence.append(per_sequence(many, long))
         left = max(0.0, end - now())
         notice(f"measuring: {min(1.0, 1 - left / seconds):.0%}, {len(single)} rounds")
-    one, all_ = median(single), median(sequence)
-    # Where single blocks seem to cost more than a long sequence, seeks are not what it costs.
-    transfer = (all_ - one) / (long - 1) if all_ > one else all_ / long
+    return _solve(median(single), median(sequence), long)
+
+
+def _solve(one: float, many: float, long: int) -> tuple[float, float]:
+    """S and T from the seconds of one block and of a sequence of ``long`` blocks."""
+    # If single blocks seem to cost more than a long sequence, seeks are not the cost.
+    transfer = (many - one) / (long - 1) if many > one else many / long
     return max(0.0, one - transfer), transfer
 
 
 def at_start(device: Device, blocks: int) -> Costs:
-    """Costs of a device by a few dozen reads, for a join that begins; milliseconds on most disks.
+    """Costs of a device from a few dozen reads, at the start of a join; milliseconds on most disks.
 
-    A device whose time is accounted for, or a file of few blocks, has the costs it claims.
+    A simulated device, and a file of few blocks, has the costs it claims.
     """
     long = 64
     if not device.background or blocks < 4 * long:
@@ -172,21 +177,11 @@ def at_start(device: Device, blocks: int) -> Costs:
 
     one = median(seconds(16, 1) for _ in range(3))
     many = median(seconds(1, long) for _ in range(3))
-    transfer = (many - one) / (long - 1) if many > one else many / long
-    return Costs(max(0.0, one - transfer), transfer)
-
-
-def _silent(text: str) -> None:
-    """Nobody wants to know."""
-
-
-def _gap(seek: float, transfer: float) -> int:
-    """The widest gap that is cheaper to read over than to skip."""
-    return max(0, int(np.ceil(seek / transfer)) - 1)
+    return Costs(*_solve(one, many, long))
 
 
 def _opened(file: Path, block_bytes: int, direct: bool, depth: int) -> tuple[BlockFile, str]:
-    """The file, direct if that is possible; and a remark if it is not."""
+    """Open the file, direct if possible; return a remark if not."""
     if direct:
         device = None
         try:
@@ -204,7 +199,7 @@ def _opened(file: Path, block_bytes: int, direct: bool, depth: int) -> tuple[Blo
 
 @contextmanager
 def _some_file(path: Path, notice: Notice) -> Iterator[tuple[Path, bool]]:
-    """A large file on the device of a path, and whether it is ours to remove."""
+    """A large file on the device of a path, and whether it is temporary."""
     if path.is_file():
         files, folder = [path], path.parent
     elif path.is_dir():
@@ -215,15 +210,15 @@ def _some_file(path: Path, notice: Notice) -> Iterator[tuple[Path, bool]]:
     if largest is not None and largest.stat().st_size >= _LEAST:
         yield largest, False
         return
-    made = _written(folder, notice)
+    temporary = _written(folder, notice)
     try:
-        yield made, True
+        yield temporary, True
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _written(folder: Path, notice: Notice) -> Path:
-    """A temporary file of random bytes; not on disk any longer if it could not be written."""
+    """Write a temporary file of random bytes; remove it if that fails."""
     rng = np.random.default_rng()
     name = ""
     try:
@@ -244,7 +239,7 @@ def _written(folder: Path, notice: Notice) -> Path:
         raise RelationError(
             f"expected to write a temporary file of {show_size(_TEMPORARY)} into {folder}: "
             f"{error.strerror}; "
-            + ("make room" if full else "choose a folder that may be written to")
+            + ("free some space" if full else "choose a folder that may be written to")
             + f", or name a file of at least {show_size(_LEAST)} to read from"
         ) from error
     return Path(name)

@@ -1,8 +1,7 @@
-"""Time as a join sees it: the machine's own, or accounted for.
+"""Clocks: the machine's, or a simulated one.
 
-With a simulated clock nothing that is measured enters: every read costs ``seek + blocks ×
-transfer``, every row, pair and block a fixed share of processor time. So a figure is the same on
-any machine, at any load.
+A simulated clock measures nothing: every read costs ``seek + blocks × transfer``, every row, pair
+and block a fixed amount of processor time. So a figure is the same on any machine, at any load.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a device and a processor cost, in seconds; blocks have ``block_bytes``."""
+    """Costs of a device and a processor in seconds, for one block size."""
 
     seek: float
     """To reach the first block of a sequence: S in the paper."""
@@ -28,7 +27,7 @@ class Costs:
     """Processor time per block that is joined."""
 
 
-# Blocks of 8 KiB. Disk: 7,200 turns a minute. Object store: one GET of a range per sequence.
+# Blocks of 8 KiB. Disk: 7,200 rpm. Object store: one GET of a range per sequence.
 PROFILES = {
     "disk": Costs(seek=8.5e-3, transfer=8192 / 150e6),
     "ssd": Costs(seek=9e-5, transfer=8192 / 500e6),
@@ -37,13 +36,13 @@ PROFILES = {
 
 
 class Clock(Protocol):
-    """What time it is, in seconds; and what work is to be added to it."""
+    """The current time in seconds, which work may advance."""
 
     def now(self) -> float:
         """Seconds since some moment."""
 
     def charge(self, *, rows: int = 0, pairs: int = 0, blocks: int = 0) -> None:
-        """Account for the processor time of work that was done."""
+        """Add the processor time of finished work."""
 
 
 class RealClock:
@@ -57,7 +56,7 @@ class RealClock:
 
 
 class SimulatedClock:
-    """Time that passes only where it is accounted for."""
+    """A clock that only charges advance."""
 
     def __init__(self, costs: Costs) -> None:
         self.costs = costs
@@ -70,10 +69,6 @@ class SimulatedClock:
         costs = self.costs
         self._now += rows * costs.row + pairs * costs.pair + blocks * costs.block
 
-    def read(self, sequences: int, blocks: int) -> None:
-        """Account for a read."""
-        self._now += sequences * self.costs.seek + blocks * self.costs.transfer
-
     def wait_until(self, moment: float) -> None:
-        """Let time pass without work; a moment that is over changes nothing."""
+        """Advance to a moment, unless it has passed."""
         self._now = max(self._now, moment)

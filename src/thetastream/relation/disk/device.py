@@ -1,15 +1,15 @@
-"""Where blocks are read from: a file, or a file with costs that are accounted for.
+"""Devices that blocks are read from: a file, or a file with simulated costs.
 
-A read takes several *sequences* of consecutive blocks and puts them one behind the other:
+A read takes several *sequences* of consecutive blocks and stores them one after another:
 
     starts 4, 9   counts 2, 1   →   buffer  | block 4 | block 5 | block 9 |
 
-A file keeps up to ``depth`` reads under way, since modern disks answer many at a time; a sequence
-of more than a mebibyte is read in pieces for the same reason. With ``direct=True`` the page cache
-of the system is bypassed, so that what is measured is the disk.
+A file has up to ``depth`` concurrent reads, since modern disks serve many at a time; a sequence of
+more than a mebibyte is read in pieces for the same reason. ``direct=True`` bypasses the system's
+page cache, so that measurements show the disk.
 
-``Simulated`` reads the same data and says that it took ``S + n × T`` per sequence (SSIJ, Section
-IV-D), whatever it took: figures are the same on every machine.
+``Simulated`` reads the same data and charges ``S + n × T`` per sequence (SSIJ, Section IV-D),
+whatever it took: figures are the same on every machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from thetastream.relation.disk.kernels import blockread as kernels
 
 _PROFILE_BYTES = 8192  # of a block in PROFILES
 _PIECE = 1 << 20
-_SECTOR = 512  # direct reads are of whole sectors, at least
+_SECTOR = 512  # the smallest unit of direct reads
 
 
 class DirectRefused(RelationError):
@@ -58,37 +58,37 @@ class Device(Protocol):
     blocks_read: int
     """Blocks read so far."""
     seconds: float
-    """Time spent reading so far; reads that overlap count each."""
+    """Seconds of all reads so far, overlapping ones included."""
     background: bool
-    """Whether a read may go on in a thread beside other work."""
+    """Whether reads may run in a background thread."""
 
     def read(self, starts: Array, counts: Array, buffer: Bytes) -> None:
-        """Read ``counts[i]`` blocks from block ``starts[i]`` on, one sequence behind the other.
+        """Read ``counts[i]`` blocks from block ``starts[i]`` on, one sequence after another.
 
-        The buffer is page aligned (``aligned``) and has room for all of them.
+        The buffer is page-aligned (``aligned``) and has room for all of them.
         """
 
     def close(self) -> None:
-        """Give up the file; reads that are under way end first."""
+        """Close the file after the reads under way have ended."""
 
 
 def aligned(nbytes: int) -> Bytes:
-    """Memory for blocks: begins on a page, zeroed, and takes no memory before it is written to."""
+    """Page-aligned, zeroed memory for blocks; pages are allocated when first written."""
     pages = -(-max(nbytes, 1) // mmap.PAGESIZE)
     memory = mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(memory, np.uint8)[:nbytes]
 
 
 def release(array: Bytes, start: int, stop: int) -> None:
-    """Give the pages that lie wholly in ``[start, stop)`` back; they read as zeros from then on.
+    """Release the pages that lie entirely in ``[start, stop)``; they read as zeros afterwards.
 
-    The array comes from ``aligned``, or is a slice of such a one.
+    The array must come from ``aligned``, or be a slice of such an array.
     """
     whole: NDArray[Any] = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
-    memory = getattr(whole.base, "obj", whole.base)  # it may lie behind a view
-    assert isinstance(memory, mmap.mmap), "memory of aligned() can be released, and no other"
+    memory = getattr(whole.base, "obj", whole.base)  # it may be wrapped in a view
+    assert isinstance(memory, mmap.mmap), "only memory of aligned() can be released"
     at = array.ctypes.data - whole.ctypes.data
     first = -(-(at + start) // mmap.PAGESIZE) * mmap.PAGESIZE
     last = (at + stop) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -96,7 +96,7 @@ def release(array: Bytes, start: int, stop: int) -> None:
         memory.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
-def costs_of(profile: str, block_bytes: int) -> Costs:
+def costs_of(profile: str, block_bytes: int = _PROFILE_BYTES) -> Costs:
     """The costs of a kind of device for blocks of a size.
 
     >>> costs_of("disk", 16384).transfer / costs_of("disk", 8192).transfer
@@ -112,9 +112,9 @@ def costs_of(profile: str, block_bytes: int) -> Costs:
 
 
 class BlockFile:
-    """Blocks in a file. Threads may read at the same time, and so may processes after a fork.
+    """Blocks in a file. Threads may read concurrently, and so may forked processes.
 
-    ``costs`` are what plans reckon with, a solid state disk if nothing is said; see ``calibrate``.
+    Read plans use ``costs``, by default those of a solid state disk; see ``calibrate``.
     """
 
     background = True
@@ -150,7 +150,7 @@ class BlockFile:
 
     @property
     def blocks(self) -> int:
-        """Whole blocks in the file now."""
+        """Complete blocks in the file."""
         return os.fstat(self._file).st_size // self.block_bytes
 
     def read(self, starts: Array, counts: Array, buffer: Bytes) -> None:
@@ -166,7 +166,7 @@ class BlockFile:
             self.seconds += perf_counter() - began
 
     def forget_cached(self) -> None:
-        """Ask the system to drop what it keeps of the file in memory; direct reads pass that by."""
+        """Ask the system to drop the file from its page cache, unless reads are direct."""
         if not self.direct and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -184,7 +184,7 @@ class BlockFile:
             os.close(file)
 
     def _begin(self) -> None:
-        """What belongs to a process: a forked one has neither our threads nor their reads."""
+        """Initialise the state of this process: a forked one has no threads and no reads."""
         self._process = os.getpid()
         self._guard = threading.Condition()
         self._reading = 0  # reads under way
@@ -192,7 +192,7 @@ class BlockFile:
 
     @contextmanager
     def _under_way(self) -> Iterator[None]:
-        """A read, for which the file stays open: its number may be another file's afterwards."""
+        """Keep the file open during a read: a closed descriptor may be reused."""
         if self._process != os.getpid():
             self._begin()
         with self._guard:
@@ -207,7 +207,7 @@ class BlockFile:
                 self._guard.notify_all()
 
     def _read(self, pieces: Pieces, buffer: Bytes) -> None:
-        """Read in several lanes, of which this thread is one."""
+        """Read in several lanes; this thread is one of them."""
         targets = pieces.places + buffer.ctypes.data
         lane = partial(self._read_lane, pieces, targets, buffer.data, np.zeros(1, np.int64))
         others = min(self.depth, pieces.sizes.size) - 1
@@ -218,8 +218,8 @@ class BlockFile:
         try:
             lane()
         finally:
-            # Those that have not begun find nothing left to do. The others still write to the
-            # buffer, so that they must end before anything else is done with it.
+            # Lanes that have not started have nothing left to do. The others still write to the
+            # buffer, so they must end before it is used.
             wait([future for future in futures if not future.cancel()])
         for future in futures:
             if not future.cancelled():
@@ -235,11 +235,11 @@ class BlockFile:
                     return
                 self._read_again(*pieces.at(int(failed)), buffer)
         except BaseException:
-            turn[0] = pieces.sizes.size  # the other lanes need not go on
+            turn[0] = pieces.sizes.size  # stop the other lanes
             raise
 
     def _read_again(self, offset: int, size: int, place: int, buffer: memoryview) -> None:
-        """Read a piece that could not be read: it was interrupted, or say what is wrong with it."""
+        """Read a piece again that was interrupted, or raise an error that explains the failure."""
         done = 0
         while done < size:
             block = (offset + done) // self.block_bytes
@@ -254,16 +254,16 @@ class BlockFile:
                 ) from error
             done += got
             if done < size and (got == 0 or (self.direct and got % _SECTOR)):
-                held = os.fstat(self._file).st_size
+                present = os.fstat(self._file).st_size
                 raise RelationError(
                     f"expected block {(offset + done) // self.block_bytes} in {self.path}; the "
-                    f"file was cut short: it ends after {held:,} bytes, which is "
-                    f"{held // self.block_bytes:,} blocks: build the relation again, or restore "
+                    f"file was cut short: it ends after {present:,} bytes, which is "
+                    f"{present // self.block_bytes:,} blocks: build the relation again, or restore "
                     f"the file from a copy"
                 )
 
     def _threads(self) -> ThreadPoolExecutor:
-        """Threads for further lanes, made when first needed."""
+        """Threads for further lanes, created when first needed."""
         with self._guard:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.depth, "thetastream-read")
@@ -271,9 +271,9 @@ class BlockFile:
 
 
 class Simulated:
-    """A device whose reads take accounted time: ``S + n × T`` for each sequence of ``n`` blocks.
+    """A device whose reads take simulated time: ``S + n × T`` per sequence of ``n`` blocks.
 
-    The data comes from another device. Counters and ``seconds`` are of the simulation.
+    The data comes from another device. Counters and ``seconds`` are those of the simulation.
     """
 
     background = False
@@ -301,19 +301,19 @@ class Simulated:
 
 
 class Pieces(NamedTuple):
-    """Parts of a file, and where in a buffer they go."""
+    """Parts of a file, and their places in a buffer."""
 
     offsets: Array
     sizes: Array
     places: Array
 
     def at(self, which: int) -> tuple[int, int, int]:
-        """One of them."""
+        """Offset, size and place of a piece."""
         return int(self.offsets[which]), int(self.sizes[which]), int(self.places[which])
 
 
 def _pieces(starts: Array, counts: Array, block_bytes: int) -> Pieces:
-    """Sequences of blocks, long ones cut, in bytes."""
+    """Sequences of blocks in bytes, with long ones cut."""
     offsets, sizes = starts * block_bytes, counts * block_bytes
     places = np.cumsum(sizes) - sizes
     if sizes.max(initial=0) <= _PIECE:
@@ -337,7 +337,7 @@ def _open(path: Path, direct: bool) -> int:
             raise _refused(path) from None
         raise RelationError(f"{path} cannot be read: {error.strerror}") from error
     if not direct and hasattr(os, "posix_fadvise"):
-        # A plan says what is wanted: reading ahead of it is wasted.
+        # A plan lists what is needed: read-ahead is wasted.
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
     return file
 

@@ -1,14 +1,14 @@
-"""A plan is read group by group, the next group while the current one is worked on.
+"""Executes a read plan group by group, reading ahead while the current group is in use.
 
 Consecutive sequences of a plan form a *group* as long as their blocks fit a bound; a longer
-sequence is a group alone. Groups go into buffers in turn:
+sequence is a group of its own. Groups use the buffers in turn:
 
     this thread    │ wait for 0 │  join 0  │  join 1  │wait for 2│ join 2 │
     background     │   read 0   │  read 1  │  read 2             │
     buffer             0            1          0
 
-So a buffer is written to only after the group in it was given up, by asking for the next one. On a
-device with accounted time nothing runs beside anything else: a group is read when it is asked for.
+So a buffer is overwritten only after the caller has requested the next group. On a simulated device
+nothing runs in the background: a group is read when it is requested.
 
 Memory: ``ahead + 1`` times the largest group.
 """
@@ -19,8 +19,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from time import perf_counter
-from types import TracebackType
 from typing import Protocol, cast
 
 import numpy as np
@@ -32,7 +30,7 @@ from thetastream.relation.disk.readplan import ReadPlan
 
 
 class BlockSource(Protocol):
-    """What reads blocks of a device, such as a snapshot of a relation."""
+    """Reads blocks of a device, such as a snapshot of a relation."""
 
     @property
     def device(self) -> Device:
@@ -46,7 +44,7 @@ class BlockSource(Protocol):
 class Group:
     """Sequences that were read together, and the wanted leaves in them: ``[first, stop)``.
 
-    The buffer holds them one behind the other until the next group is asked for.
+    The buffer holds them one after another until the next group is requested.
     """
 
     buffer: Bytes
@@ -66,9 +64,9 @@ class Group:
 
 
 class Buffers:
-    """Memory for groups that can be kept from plan to plan, so that pages are not asked for anew.
+    """Memory for groups, reused from plan to plan to avoid allocating pages again.
 
-    One reader at a time uses it.
+    One reader at a time may use it.
     """
 
     def __init__(self) -> None:
@@ -80,17 +78,17 @@ class Buffers:
         return sum(array.size for array in self._arrays)
 
     def take(self, count: int, nbytes: int) -> list[Bytes]:
-        """So many buffers of at least this size; what is too small is replaced."""
+        """``count`` buffers of at least ``nbytes`` bytes; smaller ones are replaced."""
         for which in range(count):
             if which == len(self._arrays):
                 self._arrays.append(aligned(nbytes))
             elif self._arrays[which].size < nbytes:
-                self._arrays[which] = aligned(0)  # first gone, then made: never both
+                self._arrays[which] = aligned(0)  # freed before the new one is allocated
                 self._arrays[which] = aligned(nbytes)
         return self._arrays[:count]
 
     def shrink(self, nbytes: int) -> None:
-        """Give buffers up until no more than so many bytes are left."""
+        """Drop buffers until at most ``nbytes`` bytes are left."""
         while self._arrays and self.nbytes > nbytes:
             self._arrays.pop()
 
@@ -98,7 +96,7 @@ class Buffers:
 class BlockReader:
     """Iterates over the groups of a plan. Close it, or use it as a context manager.
 
-    ``ahead`` groups are read in the background while one is used; with 0 none is.
+    ``ahead`` groups are read in the background while one is in use.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ class BlockReader:
         if limit_blocks < 1:
             raise RelationError(
                 f"expected room for at least 1 block to read into; got {limit_blocks}: "
-                f"give the join more memory"
+                f"use more memory for the join"
             )
         device = cast(Device, getattr(source, "device", source))
         self._read = source.read
@@ -120,7 +118,7 @@ class BlockReader:
         self._block_bytes = device.block_bytes
         self._edges = _edges(plan.counts, limit_blocks)
         self._places = np.concatenate([[0], np.cumsum(plan.counts)])
-        # Where a leaf would lie if all groups lay one behind the other, in blocks.
+        # The place of each leaf, in blocks, if all groups were stored one after another.
         self._leaf_edges = [*plan.firsts[self._edges[:-1]].tolist(), plan.blocks.size]
         leaves = np.diff(plan.firsts, append=plan.blocks.size)
         self._leaf_places = plan.blocks + np.repeat(self._places[:-1] - plan.starts, leaves)
@@ -128,15 +126,14 @@ class BlockReader:
         lanes = min(max(ahead, 0) + 1 if device.background else 1, max(self.groups, 1))
         self._own = buffers is None
         self._buffers = Buffers() if buffers is None else buffers
-        self._memory = self._buffers.take(lanes, self._largest() * self._block_bytes)
+        largest = int(np.diff(self._places[self._edges]).max(initial=0))
+        self._memory = self._buffers.take(lanes, largest * self._block_bytes)
         self._thread = ThreadPoolExecutor(1, "thetastream-ahead") if lanes > 1 else None
         self._under_way: deque[Future[None]] = deque()
-        self.waited = 0.0
-        """Seconds in which this thread did nothing but wait for blocks, or read them itself."""
 
     @property
     def groups(self) -> int:
-        """How many groups the plan has."""
+        """Number of groups of the plan."""
         return len(self._edges) - 1
 
     @property
@@ -147,23 +144,17 @@ class BlockReader:
     def __enter__(self) -> BlockReader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[Group]:
         return self
 
     def __next__(self) -> Group:
-        """The next group; the buffer of the one before is given up."""
+        """The next group; invalidates the buffer of the previous one."""
         if self._next >= self.groups:
             self.close()
             raise StopIteration
-        began = perf_counter()
         try:
             if self._thread is None:
                 self._fetch(self._next)
@@ -175,12 +166,11 @@ class BlockReader:
         except BaseException:
             self.close()
             raise
-        self.waited += perf_counter() - began
         self._next += 1
         return self._group(self._next - 1)
 
     def close(self) -> None:
-        """Give up what was not asked for, wait for the thread, and give own buffers back."""
+        """Cancel further reads, wait for the thread, and release the reader's own buffers."""
         self._next = self.groups
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -210,10 +200,6 @@ class BlockReader:
             stop=stop,
             offsets=(self._leaf_places[first:stop] - self._places[low]) * self._block_bytes,
         )
-
-    def _largest(self) -> int:
-        """Blocks of the largest group."""
-        return int(np.diff(self._places[self._edges]).max(initial=0))
 
 
 def _edges(counts: Array, limit: int) -> list[int]:

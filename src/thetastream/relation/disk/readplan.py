@@ -1,10 +1,9 @@
 """Read plans: which blocks are read together (SSIJ, Section IV-D).
 
 A join phase knows the leaves it wants. Reading a sequence of ``n`` blocks costs ``S + n × T``, so
-that two wanted leaves that lie close together are better read by one sequence, with the unwanted
-blocks between them. ``plan`` finds the cheapest way; ``greedy_plan`` and ``single_plan`` are what
-it is compared to; ``shortest_path_plan`` and ``recurrence_plan`` find plans of the same cost as
-``plan`` in more time.
+two nearby leaves are better read as one sequence, with the unwanted blocks between them. ``plan``
+finds the cheapest plan; ``greedy_plan`` and ``single_plan`` are baselines; ``shortest_path_plan``
+and ``recurrence_plan`` find plans of the same cost as ``plan`` in more time.
 
 >>> wanted = np.array([2, 3, 5, 12, 14, 15])
 >>> chosen = plan(wanted, None, seek=3.0, transfer=1.0, max_scan=8)
@@ -33,11 +32,11 @@ _UNBOUNDED = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """Sequences of blocks, each read by one I/O, and the wanted leaves in them.
+    """Sequences of blocks, one I/O each, and the wanted leaves in them.
 
-    Sequence ``i`` is the blocks ``[starts[i], starts[i] + counts[i])`` and holds the wanted leaves
-    from ``firsts[i]`` to the first of the next sequence. Ascending, without overlap; every
-    sequence begins and ends with a wanted block.
+    Sequence ``i`` has the blocks ``[starts[i], starts[i] + counts[i])`` and the wanted leaves from
+    ``firsts[i]`` to the first of the next sequence. Sequences ascend without overlap, and begin
+    and end with a wanted block.
     """
 
     starts: Array
@@ -59,14 +58,9 @@ class ReadPlan:
 
     @property
     def wasted(self) -> int:
-        """Blocks that are read and not wanted."""
+        """Blocks read but not wanted."""
         wanted = self.blocks.size if self.spans is None else int(self.spans.sum())
         return self.blocks_read - wanted
-
-    @property
-    def longest(self) -> int:
-        """Blocks of the longest sequence."""
-        return int(self.counts.max(initial=0))
 
     def cost(self, seek: float, transfer: float) -> float:
         """Seconds to read everything: S per sequence and T per block."""
@@ -79,10 +73,10 @@ Planner = Callable[[Array, Array | None, float, float, int | None], ReadPlan]
 def plan(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
 ) -> ReadPlan:
-    """The cheapest plan. O(|P|), some 20 ns per leaf; 56 bytes per leaf while it runs at most.
+    """The cheapest plan. O(|P|), some 20 ns per leaf, and at most 56 bytes per leaf.
 
-    ``blocks`` ascend; leaf ``i`` has ``spans[i]`` blocks, all have one if that is None. No sequence
-    of several leaves is longer than ``max_scan`` blocks (None: no bound).
+    ``blocks`` ascend; leaf ``i`` has ``spans[i]`` blocks, or one if that is None. No sequence of
+    several leaves is longer than ``max_scan`` blocks (None: no bound).
     """
     return _dynamic(kernels.optimal, blocks, spans, seek, transfer, max_scan)
 
@@ -90,7 +84,7 @@ def plan(
 def recurrence_plan(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
 ) -> ReadPlan:
-    """The cheapest plan by the paper's recurrence as it stands. O(|P| × max_scan)."""
+    """The cheapest plan by the paper's recurrence, unchanged. O(|P| × max_scan)."""
     return _dynamic(kernels.recurrence, blocks, spans, seek, transfer, max_scan)
 
 
@@ -118,9 +112,9 @@ def greedy_plan(
     *,
     unwanted: int | None = None,
 ) -> ReadPlan:
-    """Sequences as long as they may be (Seeger et al.), over ``unwanted`` blocks in a row at most.
+    """The longest allowed sequences (Seeger et al.), with gaps of at most ``unwanted`` blocks.
 
-    By default as many as are cheaper to read than a seek. O(|P|); the cost is not bounded.
+    By default the longest gap that is cheaper than a seek. O(|P|); the cost is not bounded.
     """
     ends, bound = _checked(blocks, spans, seek, transfer, max_scan)
     if unwanted is None:
@@ -133,7 +127,7 @@ def greedy_plan(
 def single_plan(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
 ) -> ReadPlan:
-    """Each leaf by itself: nothing is wasted and every leaf costs a seek."""
+    """One sequence per leaf: nothing is wasted, but every leaf costs a seek."""
     ends, _ = _checked(blocks, spans, seek, transfer, max_scan)
     return _plan(blocks, spans, ends, np.arange(blocks.size))
 
@@ -167,7 +161,7 @@ def _dynamic(
 def _checked(
     blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
 ) -> tuple[Array, int]:
-    """Where each leaf ends, and the longest sequence; costs that make no sense are refused."""
+    """The end of each leaf, and the longest sequence; invalid costs are refused."""
     if not (0 <= seek < math.inf and 0 <= transfer < math.inf):
         raise RelationError(
             f"expected seek and transfer costs in seconds, 0 or more; got {seek!r} and "
@@ -185,7 +179,7 @@ def _checked(
 
 
 def _writable(blocks: Array) -> Array:
-    """The same numbers as the kernels take them: contiguous, not read-only."""
+    """The numbers as a contiguous, writable array, as kernels need."""
     return np.require(blocks, np.int64, ["C", "W"])
 
 

@@ -1,4 +1,4 @@
-"""Amounts of memory: text such as ``64 MB`` becomes bytes."""
+"""Amounts of memory: parses text such as ``64 MB``, and formats bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", re.IGNORECASE)
 
 
 def read_size(size: str | int) -> int:
-    """Bytes of a size: a number of bytes, or text; units are decimal, ``MiB`` and such binary.
+    """Parse a number of bytes or text; units are decimal, ``MiB`` and the like binary.
 
     >>> read_size("64 MB"), read_size("1.5 GiB"), read_size(4096)
     (64000000, 1610612736, 4096)
@@ -21,10 +21,10 @@ def read_size(size: str | int) -> int:
     if isinstance(size, int) and not isinstance(size, bool):
         if size > 0:
             return size
-    elif isinstance(size, str) and (found := _SIZE.fullmatch(size)):
-        unit = found.group(2).lower()
+    elif isinstance(size, str) and (match := _SIZE.fullmatch(size)):
+        unit = match.group(2).lower()
         factor = _UNITS.get(unit) or _BINARY.get(unit)
-        if factor is not None and (count := int(Fraction(found.group(1)) * factor)) > 0:
+        if factor is not None and (count := int(Fraction(match.group(1)) * factor)) > 0:
             return count
     raise RelationError(
         f"expected an amount of memory such as '64 MB', '1.5 GiB' or a number of bytes; "
@@ -33,16 +33,12 @@ def read_size(size: str | int) -> int:
 
 
 def show_size(count: float) -> str:
-    """Bytes for people to read.
+    """Bytes in readable form.
 
     >>> show_size(64_000_000), show_size(512), show_size(1_234_567)
     ('64 MB', '512 bytes', '1.23 MB')
     """
     for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= factor:
-            return (
-                f"{count / factor:.3g} {unit}"
-                if count < 10 * factor
-                else (f"{count / factor:,.0f} {unit}")
-            )
+            return f"{count / factor:{'.3g' if count < 10 * factor else ',.0f'}} {unit}"
     return f"{count:.0f} bytes"

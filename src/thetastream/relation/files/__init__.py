@@ -2,6 +2,6 @@
 
 ``folder`` (names, locks, CURRENT), ``fences`` (the index in memory), ``generation``, ``journal``,
 ``splices`` and ``overlay`` (changes), ``snapshot`` and ``opened`` (a pinned state). ``sources``,
-``sorting`` and ``build`` make a generation of rows of any origin; ``scan`` reads one whole.
+``sorting`` and ``build`` write a generation from rows of any origin; ``scan`` reads all of one.
 Imports ``disk`` and ``image``.
 """

@@ -1,9 +1,9 @@
 """Building a relation: rows of any source, sorted by key, packed into leaves, in a new generation.
 
-The steps: read → leave out rows without a key → sort within the budget → pack leaves and write them
-behind each other → write the index → replace CURRENT → remove the generation before. Until CURRENT
-is replaced a reader sees the old relation, and a build that fails, is interrupted or killed has
-changed nothing; what it wrote is removed by itself or by the next writer.
+The steps: read → skip rows without a key → sort within the budget → pack leaves and write them one
+after another → write the index → replace CURRENT → remove the previous generation. Until CURRENT is
+replaced, readers see the old relation. A build that fails or is killed has changed nothing; its
+files are removed by the build or by the next writer.
 
 Leaves are filled to ``fill`` of their bytes, so that rows can be inserted without a split (SSIJ,
 Section III: rows lie in the leaves of the index).
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array, Mask
 from thetastream.data.batch import to_keys
-from thetastream.errors import RelationError, SchemaError, suggest
+from thetastream.errors import RelationError, SchemaError
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.files.folder import DamagedCurrent, Folder, disk_errors
 from thetastream.relation.files.generation import stored_layout, write_generation
@@ -42,7 +42,7 @@ _READ_ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a build is, in rows; ``total`` is None when the source does not say."""
+    """Rows processed so far; ``total`` is None if the source does not know its size."""
 
     read: int = 0
     sorted: int = 0
@@ -52,7 +52,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What was asked for, checked."""
+    """The options of a build, validated."""
 
     key: tuple[str, ...]
     block_bytes: int
@@ -63,17 +63,17 @@ class BuildOptions:
     def checked(
         cls, key: str | Sequence[str], block_bytes: int, fill: float, memory: str | int
     ) -> BuildOptions:
-        """Refuse what makes no sense before anything is touched."""
+        """Validate options before anything is written."""
         names = tuple(key) if isinstance(key, (tuple, list)) else (key,)
         if not 1 <= len(names) <= 2 or not all(isinstance(name, str) for name in names):
             raise RelationError(
-                "key is the name of a column, or a pair of names ('lo', 'hi') for intervals; got "
+                "key must be a column name, or a pair of names ('lo', 'hi') for intervals; got "
                 f"{key!r}"
             )
         if len(set(names)) < len(names):
             raise RelationError(f"an interval needs two columns; got {names[0]!r} twice")
         if isinstance(block_bytes, bool) or not isinstance(block_bytes, int):
-            raise RelationError(f"block_bytes is a number of bytes; got {block_bytes!r}")
+            raise RelationError(f"block_bytes must be a number of bytes; got {block_bytes!r}")
         if block_bytes % _PAGE or not _PAGE <= block_bytes <= _MOST_BLOCK:
             raise RelationError(
                 f"block_bytes must be a multiple of {_PAGE} from {_PAGE} to {_MOST_BLOCK}, so that "
@@ -81,7 +81,7 @@ class BuildOptions:
             )
         if not isinstance(fill, (int, float)) or not 0 < fill <= 1:
             raise RelationError(
-                f"fill is the share of a block that is filled, above 0 and at most 1; got {fill!r}"
+                f"fill, the share of a block to fill, must be above 0 and at most 1; got {fill!r}"
             )
         budget = read_size(memory)
         if budget < _LEAST_MEMORY:
@@ -90,10 +90,11 @@ class BuildOptions:
 
 
 class _Reporter:
-    """Calls back with what has been done; nothing without a callback."""
+    """Counts skipped rows, and reports progress to the callback, if there is one."""
 
     def __init__(self, progress: Callable[[Progress], None] | None, total: int | None) -> None:
         self._call, self.now = progress, Progress(total=total)
+        self.null_keys = self.empty_intervals = 0
 
     def add(self, read: int = 0, in_order: int = 0, written: int = 0) -> None:
         now = self.now
@@ -110,12 +111,12 @@ def build(
     options: BuildOptions,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Build a relation at ``path``, in the place of one that is there. See the module."""
+    """Build a relation at ``path``, replacing an existing one. See the module."""
     folder = Folder(path)
     created = _prepare(folder)
     with folder.writing("build"):
         try:
-            with suppress(DamagedCurrent):  # keep everything until there is something better
+            with suppress(DamagedCurrent):  # keep all files until the new relation is complete
                 folder.remove_leftovers()
             _build_generation(folder, source, options, progress)
         except BaseException:
@@ -125,7 +126,7 @@ def build(
 
 
 def next_version(folder: Folder) -> int:
-    """The version of a new generation: above all that the one before has had."""
+    """The version of a new generation: above every version of the previous one."""
     if not folder.exists():
         return 1
     try:
@@ -137,13 +138,13 @@ def next_version(folder: Folder) -> int:
 
 
 def _prepare(folder: Folder) -> bool:
-    """Make the folder if there is none; whether it was made. Refuse one that is not ours."""
+    """Create the folder if needed; return whether it was created. Refuse foreign files."""
     if folder.path.is_dir():
         foreign = folder.foreign()
         if foreign and not folder.exists():
             raise RelationError(
                 f"the folder {str(folder.path)!r} holds other files, such as {foreign[0]!r}; "
-                "choose a path of its own for the relation"
+                "choose a separate path for the relation"
             )
         return False
     if folder.path.exists():
@@ -162,25 +163,21 @@ def _build_generation(
     progress: Callable[[Progress], None] | None,
 ) -> None:
     generation = folder.new_generation()
-    temporary = folder.build_folder(generation)
+    temporary = folder / f"build-{generation}"
 
     def place() -> Path:
         temporary.mkdir(exist_ok=True)
         return temporary
 
-    after = (
-        "The relation that was there is unchanged."
-        if folder.exists()
-        else "Nothing was left behind."
-    )
+    kept = "The existing relation is unchanged."
+    after = kept if folder.exists() else "Nothing was left behind."
     try:
         with disk_errors(folder.path, "building the relation", after):
             rows = open_source(source, place)
             layout = make_layout(rows.schema, options)
             report = _Reporter(progress, rows.rows)
-            counts = _Counts()
             sorter = Sorter(options.memory, place, lambda n: report.add(in_order=n))
-            for chunk in _with_keys(rows, layout, counts, report):
+            for chunk in _with_keys(rows, layout, report):
                 sorter.add(chunk)
             write_generation(
                 folder,
@@ -189,8 +186,8 @@ def _build_generation(
                 sorter.sorted(),
                 options.fill,
                 version=next_version(folder),
-                null_keys=counts.null_keys,
-                empty_intervals=counts.empty_intervals,
+                null_keys=report.null_keys,
+                empty_intervals=report.empty_intervals,
                 memory=options.memory,
                 written=lambda n: report.add(written=n),
             )
@@ -198,57 +195,40 @@ def _build_generation(
         folder.remove(temporary.name)
 
 
-@dataclass(slots=True)
-class _Counts:
-    null_keys: int = 0
-    empty_intervals: int = 0
-
-
 def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
-    """The layout of the leaves; errors that name the key column that cannot be one."""
-    for name in options.key:
-        if name not in schema.names:
-            raise SchemaError(
-                f"there is no column {name!r} to be the key; the source has "
-                f"{', '.join(schema.names)}.{suggest(name, schema.names)}"
-            )
-        kind = schema.field(name).type
-        common_domain(kind, kind, f"key column {name!r}")
+    """The layout of the leaves; an error names a column that cannot be the key."""
+    layout = LeafLayout(schema, options.key, options.block_bytes)
     if len(options.key) == 2:
         low, high = options.key
         both = f"interval from {low!r} to {high!r}"
         domain = common_domain(schema.field(low).type, schema.field(high).type, both)
         if not domain.kind.is_ordered:
             raise SchemaError(
-                f"{both}: values of type {schema.field(low).type} are kept by hash, without order, "
-                "so there is nothing between them; use numbers or times"
+                f"{both}: values of type {schema.field(low).type} are stored by hash, without "
+                "order, so nothing lies between two of them; use numbers or times"
             )
-    layout = LeafLayout(schema, options.key, options.block_bytes)
     room = options.block_bytes * options.fill
     if layout.keys_at + 8 > room:
         raise RelationError(
             f"block_bytes={options.block_bytes} is too small: the head of a leaf of {len(schema)} "
-            f"columns takes {layout.keys_at} bytes, and {room:.0f} are to be filled; use larger "
-            "blocks"
+            f"columns takes {layout.keys_at} of the {room:.0f} bytes to fill; use larger blocks"
         )
     return layout
 
 
-def _with_keys(
-    source: Source, layout: LeafLayout, counts: _Counts, report: _Reporter
-) -> Iterator[KeyedRows]:
-    """Rows that have keys, with their keys, in the types in which they are stored."""
+def _with_keys(source: Source, layout: LeafLayout, report: _Reporter) -> Iterator[KeyedRows]:
+    """The rows whose keys are not NULL, with their keys, in their stored types."""
     codecs = [codec_of(field.type, field.name) for field in layout.schema]
     stored = stored_layout(layout).schema
     for batch in source.batches:
         for start in range(0, batch.num_rows, _READ_ROWS):
             piece = batch.slice(start, _READ_ROWS)
             keys, his, valid = layout.keys_of(piece)
-            counts.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
+            report.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
             arrays = [c.decode(a) for c, a in zip(codecs, piece.columns, strict=True)]
             chunk = KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
             if valid is not None:
-                counts.null_keys += len(valid) - int(np.count_nonzero(valid))
+                report.null_keys += len(valid) - int(np.count_nonzero(valid))
                 chunk = chunk.take(np.flatnonzero(valid))
             if len(chunk):
                 yield chunk
@@ -258,10 +238,10 @@ def _with_keys(
 def empty_intervals(
     batch: pa.RecordBatch, layout: LeafLayout, keys: Array, his: Array | None, valid: Mask | None
 ) -> int:
-    """How many rows have ``lo`` above ``hi``."""
+    """The number of rows whose ``lo`` is above their ``hi``."""
     if his is None:
         return 0
-    if layout.domain != layout.high_domain:  # other types: seconds and days, say
+    if layout.domain != layout.high_domain:  # different types, such as seconds and days
         low, high = (batch.column(name) for name in layout.key)
         domain = common_domain(low.type, high.type, "interval")
         keys, his = to_keys(low, domain)[0], to_keys(high, domain)[0]

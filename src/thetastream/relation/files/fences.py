@@ -7,17 +7,17 @@
     firsts    3        5        8        12
     continued 0        1        1        0        begins with the key that ends the leaf before
 
-A question for keys in ``[low, high]`` becomes an interval of leaves by two binary searches. Where
-``low`` equals the first key of a leaf, ``continued`` says whether the leaf before can hold it too:
-without it, every look-up of a first key would read a leaf in vain.
+Two binary searches turn a question for keys in ``[low, high]`` into an interval of leaves. Where
+``low`` equals the first key of a leaf, ``continued`` says whether the previous leaf can hold it
+too: without it, every look-up of a first key would read one leaf in vain.
 
-Leaves stand in key order. On a relation as it was built leaf i lies behind leaf i - 1, and nothing
-says so; after splits ``blocks`` says where each one lies. ``spans`` is there when a leaf with a
-very large row takes several blocks.
+Leaves are in key order. In a freshly built relation leaf i follows leaf i - 1 on disk, and
+``blocks`` is not stored; after splits it holds the position of each leaf. ``spans`` is stored only
+if a leaf with a very large row takes several blocks.
 
 Memory: 8 bytes and 1 bit per leaf, 9.9 MB for 10 GB in blocks of 8 KiB (the paper's B⁺-tree:
 13 MB; SSIJ, Section III); 8 bytes more in an interval relation, and 8 for each of ``blocks`` and
-``spans``. Fences are immutable: an update makes new ones, so a snapshot needs no copy.
+``spans``. Fences are immutable: an update creates new ones, so a snapshot needs no copy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError
-from thetastream.relation.files.folder import digest
+from thetastream.relation.files.folder import AGAIN, digest
 
 Bits = NDArray[np.uint8]
 _MAGIC = b"TSINDEX1"
@@ -40,7 +40,7 @@ _MAGIC = b"TSINDEX1"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a relation beside its schema and its fences."""
+    """Everything about a relation except its schema and fences."""
 
     key: tuple[str, ...]
     block_bytes: int
@@ -49,9 +49,9 @@ class Facts:
     null_keys: int
     """Rows that were left out because a key was NULL."""
     empty_intervals: int
-    """Rows whose ``lo`` lies above ``hi``: they are kept, and no point lies in them."""
+    """Rows whose ``lo`` lies above ``hi``: they are stored but contain no point."""
     blocks: int
-    """Of the block file; some may be free after splits."""
+    """Blocks of the block file; some may be free after splits."""
 
 
 class Fences:
@@ -67,10 +67,9 @@ class Fences:
         blocks: Array | None = None,
         spans: Array | None = None,
     ) -> None:
-        """``continued``: one byte per leaf, or eight leaves in a byte as on disk.
+        """``continued`` has one byte per leaf, or one bit per leaf as on disk.
 
-        ``blocks`` and ``spans`` that say nothing new (each leaf behind the one before, of one
-        block) are not kept.
+        Redundant ``blocks`` and ``spans`` (leaves in a row, of one block each) are dropped.
         """
         leaves = len(firsts)
         self._bits = np.packbits(continued) if len(continued) == leaves else continued
@@ -89,37 +88,35 @@ class Fences:
 
     @property
     def continued(self) -> Bits:
-        """Per leaf 1 if it begins with the key that ends the leaf before; O(n), made anew."""
+        """1 per leaf that begins with the last key of the previous leaf; O(n), a new array."""
         return np.unpackbits(self._bits, count=len(self))
 
     @property
     def blocks(self) -> Array:
-        """First block of each leaf; made anew, O(n), where no leaf has moved."""
+        """First block of each leaf; O(n), a new array, if no leaf has moved."""
         return _in_a_row(len(self), self.spans) if self._blocks is None else self._blocks
 
     @property
+    def all_spans(self) -> Array:
+        """Number of blocks of each leaf; O(n), a new array, if each has one."""
+        return np.ones(len(self), np.int64) if self.spans is None else self.spans
+
+    @property
     def moved(self) -> bool:
-        """Whether a leaf lies elsewhere than behind the leaf before it."""
+        """Whether any leaf does not directly follow the previous one on disk."""
         return self._blocks is not None
 
     @property
     def end(self) -> int:
-        """The block behind the last one that a leaf takes."""
-        if not len(self):
-            return 0
-        if self._blocks is None:
-            return len(self) if self.spans is None else int(self.spans.sum())
-        return int((self._blocks + (1 if self.spans is None else self.spans)).max())
+        """The block after the last one that a leaf takes."""
+        return int((self.blocks + self.all_spans).max(initial=0))
 
     def blocks_of(self, leaves: Array) -> Array:
-        """First blocks of some leaves; without making those of all."""
-        if self._blocks is None and self.spans is None:
-            return leaves
-        found: Array = self.blocks[leaves]
-        return found
+        """First blocks of some leaves; computes those of all only if needed."""
+        return leaves if self._blocks is None and self.spans is None else self.blocks[leaves]
 
     def ranges(self, lows: Array, highs: Array) -> tuple[Array, Array]:
-        """Leaves ``[first, stop)`` that can hold a key in ``[low, high]``; none if low > high.
+        """Leaves ``[first, stop)`` that can hold a key in ``[low, high]``; empty if low > high.
 
         Cost: two binary searches per question, fastest when the questions are sorted.
         """
@@ -140,15 +137,15 @@ class Fences:
         return sum(a.nbytes for _, a in self.arrays())
 
     def arrays(self) -> list[tuple[str, NDArray[Any]]]:
-        """The arrays that are kept, with their names."""
-        found: dict[str, NDArray[Any] | None] = {
+        """The stored arrays, with their names."""
+        arrays: dict[str, NDArray[Any] | None] = {
             "firsts": self.firsts,
             "continued": self._bits,
             "greatest": self.greatest,
             "blocks": self._blocks,
             "spans": self.spans,
         }
-        return [(name, array) for name, array in found.items() if array is not None]
+        return [(name, array) for name, array in arrays.items() if array is not None]
 
 
 def _in_a_row(leaves: int, spans: Array | None) -> Array:
@@ -163,9 +160,7 @@ def _in_a_row(leaves: int, spans: Array | None) -> Array:
 def write_index(schema: pa.Schema, facts: Facts, fences: Fences) -> bytes:
     """An index file: magic, length of the head, head (JSON), schema, arrays; 8-byte aligned."""
     described = schema.serialize().to_pybytes()
-    arrays = [
-        (name, array.astype(array.dtype.newbyteorder("<"))) for name, array in fences.arrays()
-    ]
+    arrays = [(name, a.astype(a.dtype.newbyteorder("<"))) for name, a in fences.arrays()]
     head = {
         "facts": asdict(facts),
         "schema": len(described),
@@ -183,17 +178,16 @@ def _padded(data: bytes) -> bytes:
 def read_index(
     data: bytes, size: int, checksum: str, where: str
 ) -> tuple[pa.Schema, Facts, Fences]:
-    """Read an index file; RelationError when it is not the one that CURRENT names."""
-    again = "restore the folder from a copy, or build the relation again"
+    """Read an index file; RelationError if it is not the one that CURRENT names."""
     if len(data) != size:
         raise RelationError(
             f"the index file {where!r} is cut short: expected {size} bytes, found {len(data)}; "
-            f"{again}"
+            f"{AGAIN}"
         )
     if digest(data) != checksum or data[:8] != _MAGIC:
         raise RelationError(
             f"the index file {where!r} is damaged: expected checksum {checksum}, found "
-            f"{digest(data)}; {again}"
+            f"{digest(data)}; {AGAIN}"
         )
     length = int.from_bytes(data[8:16], "little")
     head = json.loads(data[16 : 16 + length])

@@ -7,15 +7,15 @@
       blocks-<generation>      the leaves
       index-<generation>-<n>   schema, facts and fences
       journal-<generation>     updates that are not yet in the blocks
-      LOCK                     held by whoever writes
-      READERS                  held, shared, by whoever reads blocks
-      build-<generation>/      runs of a sort, rows staged by Spark: gone when a build ends
+      LOCK                     held by the writer
+      READERS                  held, shared, by readers of blocks
+      build-<generation>/      runs of a sort, rows staged by Spark: removed when a build ends
 
-Invariant: what CURRENT names is whole and on the disk before CURRENT names it. CURRENT is written
-beside itself, synced, renamed over the old one, and the folder is synced: after a crash at any
-moment there is the old relation or the new one, or none if there was none. Files that CURRENT does
-not name are leftovers of writers that were killed; the next writer, who holds LOCK and so knows
-that nobody else writes, removes them. Readers keep files open, so removal does not disturb them.
+Invariant: files are complete and on disk before CURRENT names them. CURRENT is written under
+another name, synced and renamed over the old one, and the folder is synced: a crash at any moment
+leaves the old relation or the new one, or none if there was none. Files that CURRENT does not name
+were left by killed writers. The next writer removes them: it holds LOCK, so no other writer uses
+them. Readers keep their files open, so removal does not disturb them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ from typing import Any
 from thetastream.errors import RelationError
 
 FORMAT = 1
-"""Number of the format on disk. A reader takes this one and refuses later ones."""
+"""Version of the format on disk. Readers refuse any other."""
+
+AGAIN = "restore the folder from a copy, or build the relation again"
+"""What to do about damaged files."""
 
 CURRENT = "CURRENT"
 _OURS = re.compile(r"(blocks|journal|build)-[0-9a-f]{12}|index-[0-9a-f]{12}-\d+|CURRENT\.new")
@@ -50,14 +53,14 @@ _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What CURRENT says."""
+    """The contents of CURRENT."""
 
     format: int
     generation: str
     number: int
     """Of the index file within its generation."""
     version: int
-    """Grows with every change of the relation; records of the journal go on from it."""
+    """Grows with every change of the relation; the journal's records continue from it."""
     index_bytes: int
     index_checksum: str
 
@@ -92,11 +95,11 @@ def digest(data: bytes | memoryview) -> str:
 
 
 class DamagedCurrent(RelationError):
-    """CURRENT cannot be read; whatever it named may be whole."""
+    """CURRENT cannot be read; the files it named may be intact."""
 
 
 class Folder:
-    """A relation's folder: reads and replaces CURRENT, names files, gives out locks."""
+    """A relation's folder: reads and replaces CURRENT, names files, takes locks."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -116,11 +119,11 @@ class Folder:
             return False
 
     def current(self) -> Current:
-        """What CURRENT says; RelationError when there is none, or it is damaged or too new."""
+        """The contents of CURRENT; RelationError if it is missing, damaged or too new."""
         return self.parse(self.current_bytes())
 
     def current_bytes(self) -> bytes:
-        """CURRENT as it lies there; cheap, to see whether it changed."""
+        """The raw bytes of CURRENT: a cheap way to detect a change."""
         try:
             return (self.path / CURRENT).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -132,7 +135,7 @@ class Folder:
         elif not self.path.is_dir():
             what = "it is not a folder"
         elif any(_OURS.fullmatch(name) for name in os.listdir(self.path)):
-            what = "a build was begun there but did not end"
+            what = "a build was started there but did not finish"
         else:
             what = "the folder has no file CURRENT"
         return (
@@ -144,26 +147,26 @@ class Folder:
         """Read CURRENT's bytes."""
         damaged = (
             f"the file CURRENT of the relation {str(self.path)!r} is damaged (its checksum is "
-            "wrong); restore the folder from a copy, or build the relation again"
+            f"wrong); {AGAIN}"
         )
         try:
             facts = json.loads(data)
-            found, checksum = facts["format"], facts.pop("checksum")
+            version, checksum = facts["format"], facts.pop("checksum")
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DamagedCurrent(damaged) from None
         if checksum != _checksum(facts):
             raise DamagedCurrent(damaged)
-        if found != FORMAT:
-            age = "newer" if found > FORMAT else "older"
+        if version != FORMAT:
+            age = "newer" if version > FORMAT else "older"
             raise RelationError(
-                f"the relation {str(self.path)!r} has format {found}, {age} than format {FORMAT}, "
-                f"which this version of thetastream reads and writes; "
+                f"the relation {str(self.path)!r} has format {version}, {age} than format "
+                f"{FORMAT}, which this version of thetastream reads and writes; "
                 + ("update thetastream" if age == "newer" else "build the relation again")
             )
         return Current(**{field.name: facts[field.name] for field in fields(Current)})
 
     def replace(self, current: Current) -> None:
-        """Make ``current`` the relation, all at once and durably.
+        """Make ``current`` the relation, atomically and durably.
 
         The files it names must have been synced. Cost: two syncs.
         """
@@ -172,7 +175,7 @@ class Folder:
         self.sync()
 
     def write(self, name: str, data: bytes | memoryview) -> None:
-        """Write a small file and wait until it is on the disk."""
+        """Write a small file and sync it."""
         file = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
             write_all(file, data)
@@ -181,7 +184,7 @@ class Folder:
             os.close(file)
 
     def sync(self) -> None:
-        """Wait until names that were made, changed or removed are on the disk."""
+        """Sync the folder: names that were created, changed or removed are on disk afterwards."""
         handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)
@@ -189,17 +192,13 @@ class Folder:
             os.close(handle)
 
     def new_generation(self) -> str:
-        """A name for files that no earlier writer has used."""
+        """A name for files, never used before."""
         return secrets.token_hex(6)
 
-    def build_folder(self, generation: str) -> Path:
-        """Where a build keeps what it needs only while it runs."""
-        return self.path / f"build-{generation}"
-
     def remove_leftovers(self) -> list[str]:
-        """Remove everything of ours that CURRENT does not name; call with LOCK held.
+        """Remove all files of ours that CURRENT does not name; call with LOCK held.
 
-        A CURRENT that cannot be read is an error, and nothing is removed.
+        If CURRENT cannot be read, this raises and removes nothing.
         """
         kept: set[str] = set()
         if self.exists():
@@ -211,7 +210,7 @@ class Folder:
         return left
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder of ours, if it is there."""
+        """Remove a file or a folder of ours, if it exists."""
         path = self.path / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -219,21 +218,21 @@ class Folder:
             path.unlink(missing_ok=True)
 
     def foreign(self) -> list[str]:
-        """Names in the folder that no relation has."""
+        """Names in the folder that do not belong to a relation."""
         known = {CURRENT, "LOCK", "READERS"}
         return sorted(n for n in os.listdir(self.path) if n not in known and not _OURS.fullmatch(n))
 
     @contextlib.contextmanager
     def writing(self, what: str) -> Iterator[None]:
-        """Hold LOCK, alone among all processes and all relations of this one.
+        """Hold LOCK exclusively, among all processes and all relations of this one.
 
-        A second writer gets an error that says who writes. The system takes the lock away from a
-        process that ends, however it ends.
+        A second writer gets an error that names the first. The system releases the lock when the
+        process ends, however it ends.
         """
         file = self._locked()
         try:
             moment = time.strftime("%Y-%m-%d %H:%M:%S")
-            with contextlib.suppress(OSError):  # a full disk: nobody learns who writes
+            with contextlib.suppress(OSError):  # a full disk: the lock then has no name in it
                 os.ftruncate(file, 0)
                 os.pwrite(file, f"process {os.getpid()}, {what}, since {moment}\n".encode(), 0)
             yield
@@ -241,7 +240,7 @@ class Folder:
             os.close(file)
 
     def _locked(self) -> int:
-        """LOCK, opened and locked; anew when its last holder removed it meanwhile."""
+        """LOCK, opened and locked; retries if its last holder removed it meanwhile."""
         while True:
             file = os.open(self.path / "LOCK", os.O_RDWR | os.O_CREAT, 0o666)
             try:
@@ -258,7 +257,7 @@ class Folder:
                 if error.errno in _NO_LOCKS:
                     raise RelationError(
                         f"the file system of {str(self.path)!r} has no locks, without which two "
-                        "writers could destroy the relation; write it on another disk, and copy "
+                        "writers could destroy the relation; write it on another disk and copy "
                         "the folder"
                     ) from error
                 raise
@@ -266,8 +265,8 @@ class Folder:
     def _taken(self, owner: str) -> RelationError:
         return RelationError(
             f"the relation {str(self.path)!r} is being written by another writer"
-            f"{f' ({owner})' if owner else ''}: there may be one at a time. Wait until it has "
-            "finished, and try again; if it hangs, end that process: the lock goes with it"
+            f"{f' ({owner})' if owner else ''}: only one may write at a time. Wait until it has "
+            "finished and try again; if it hangs, end that process: this releases the lock"
         )
 
     def remove_if_empty(self) -> None:
@@ -281,7 +280,7 @@ class Folder:
 class SharedLock:
     """READERS: shared while blocks are read; exclusive, for a moment, to change blocks in place.
 
-    On a folder that may only be read there is nothing to lock, and nobody to lock out.
+    A read-only folder has no lock and needs none: it has no writers.
     """
 
     def __init__(self, path: Path) -> None:
@@ -295,15 +294,15 @@ class SharedLock:
                 self._file = os.open(path, os.O_RDONLY)
 
     def share(self) -> None:
-        """Wait until nobody changes blocks, and keep it so."""
+        """Wait until no writer changes blocks, and keep writers out."""
         self._lock(fcntl.LOCK_SH)
 
     def try_exclusive(self) -> bool:
-        """Whether nobody else reads; if so, nobody will until ``release``."""
+        """Return whether there are no readers; if so, keep them out until ``release``."""
         return self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _lock(self, how: int) -> bool:
-        """Whether there is a lock now. Where there cannot be one, nobody is ever alone."""
+        """Return whether the lock is held; always False where locking is unsupported."""
         if self._file is None:
             return False
         try:
@@ -315,26 +314,34 @@ class SharedLock:
         return True
 
     def release(self) -> None:
-        """Let others go on."""
+        """Unlock the file."""
         self._lock(fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Release for good."""
+        """Unlock and close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 def write_all(file: int, data: bytes | memoryview) -> None:
-    """Write all bytes at the file's place; one call may write only some of them."""
+    """Write all bytes at the file's position; a single ``os.write`` may write only some."""
     rest = memoryview(data).cast("B")
     while rest:
         rest = rest[os.write(file, rest) :]
 
 
+def write_at(file: int, data: memoryview, position: int) -> int:
+    """Write all bytes at a position; return the position after them."""
+    while data:
+        count = os.pwrite(file, data, position)
+        data, position = data[count:], position + count
+    return position
+
+
 @contextlib.contextmanager
 def disk_errors(path: Path, what: str, after: str) -> Iterator[None]:
-    """Say in our own words that a disk is full: what was done, and what is left of it."""
+    """Turn a full disk into a RelationError that says what was being done, and what is left."""
     try:
         yield
     except OSError as error:
@@ -342,10 +349,10 @@ def disk_errors(path: Path, what: str, after: str) -> Iterator[None]:
             raise
         reason = {
             errno.ENOSPC: "the disk is full",
-            errno.EDQUOT: "the quota of this user is used up",
-            errno.EFBIG: "a file would become larger than is allowed",
+            errno.EDQUOT: "the quota of this user is exhausted",
+            errno.EFBIG: "a file would exceed the largest size allowed",
         }[error.errno or 0]
         raise RelationError(
-            f"{what} {str(path)!r} failed: {reason}. {after} Make room, or choose another disk, "
-            "and try again"
+            f"{what} {str(path)!r} failed: {reason}. {after} Free some space, or choose another "
+            "disk, and try again"
         ) from error

@@ -1,8 +1,8 @@
-"""A new generation of files: leaves, fences, and CURRENT that names them.
+"""Writing a new generation of files: leaves, fences, and the CURRENT that names them.
 
-Rows come in key order. They are packed into leaves, some megabytes at a time, and written behind
-each other, by a thread beside the packing. Then the index is written, and when all of that is on
-the disk CURRENT is replaced: from then on it is the relation, and what was before is removed.
+Rows arrive in key order. They are packed into leaves, some megabytes at a time, while a thread
+writes the previous ones. Then the index is written. Once everything is on disk, CURRENT is
+replaced, which makes the new generation the relation, and the old files are removed.
 """
 
 from __future__ import annotations
@@ -29,21 +29,18 @@ _PACK_BYTES = 8 << 20
 
 
 def stored_layout(layout: LeafLayout) -> LeafLayout:
-    """The layout for rows in the types in which they are stored: its images are the same.
+    """The layout for rows in their stored types: its images are the same.
 
-    Arrow can put those types in order, and not all others.
+    Arrow can reorder rows of those types, but not of all others.
     """
-    fields = [f.with_type(codec_of(f.type, f.name).stored) for f in layout.schema]
-    schema = pa.schema(fields)
-    return (
-        layout
-        if schema.equals(layout.schema)
-        else LeafLayout(schema, layout.key, layout.block_bytes)
-    )
+    schema = pa.schema([f.with_type(codec_of(f.type, f.name).stored) for f in layout.schema])
+    if schema.equals(layout.schema):
+        return layout
+    return LeafLayout(schema, layout.key, layout.block_bytes)
 
 
 class _Leaves:
-    """What is remembered of leaves as they are written: the fences to be."""
+    """Collects the fences of leaves as they are written."""
 
     def __init__(self, layout: LeafLayout) -> None:
         self._parts: list[tuple[Array, Array, Array | None, Array]] = []
@@ -51,7 +48,7 @@ class _Leaves:
         self.rows = self.blocks = 0
 
     def add(self, packed: Packed, all_of_them: bool) -> tuple[int, int]:
-        """Remember leaves, without the last one unless wanted; how many rows and blocks."""
+        """Record leaves, except the last one unless wanted; return their rows and blocks."""
         keep = len(packed)
         keep -= keep > 1 and not all_of_them
         high = None if packed.greatest is None else packed.greatest[:keep]
@@ -90,8 +87,8 @@ def write_generation(
 ) -> Current:
     """Write chunks in key order as a new generation and make it the relation; LOCK is held.
 
-    Packs in pieces of a sixteenth of ``memory``, at most 8 MiB. On failure its files are removed,
-    and CURRENT is as before.
+    Packs pieces of a sixteenth of ``memory``, at most 8 MiB. On failure the new files are removed
+    and CURRENT is unchanged.
     """
     try:
         piece = max(min(_PACK_BYTES, memory // 16), 16 * layout.block_bytes)
@@ -131,7 +128,7 @@ def _write_blocks(
 ) -> _Leaves:
     """Write the block file.
 
-    The last leaf of a packed piece is rarely full, so its rows go with the next piece.
+    The last leaf of a packed piece is rarely full, so its rows move to the next piece.
     """
     leaves, stored = _Leaves(layout), stored_layout(layout)
     rest: list[KeyedRows] = []
@@ -152,7 +149,7 @@ def _write_blocks(
 
 
 class _Behind:
-    """Writes in a thread while the next leaves are packed; one piece at a time, in order."""
+    """Writes pieces in order in a thread while the next leaves are packed."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -160,7 +157,7 @@ class _Behind:
         self._last: Future[None] | None = None
 
     def write(self, data: memoryview) -> None:
-        """Wait for the piece before, which may have failed, and begin with this one."""
+        """Wait for the previous piece, which may have failed, and start this one."""
         if self._last is not None:
             self._last.result()
         self._last = self._pool.submit(write_all, self._file, data)
@@ -175,7 +172,7 @@ class _Behind:
 
 
 def _grouped(chunks: Iterable[KeyedRows], nbytes: int) -> Iterator[tuple[list[KeyedRows], bool]]:
-    """Chunks together of about so many bytes, and whether they are the last."""
+    """Groups of chunks of about ``nbytes`` bytes, and whether a group is the last."""
     group: list[KeyedRows] = []
     size = 0
     for chunk in chunks:

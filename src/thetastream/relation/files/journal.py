@@ -1,7 +1,7 @@
-"""The journal of a relation: what transactions changed since its index was written.
+"""The journal of a relation: the changes since its index was written.
 
 A transaction is one record, appended and synced before it is acknowledged (SSIJ, Section IV-E,
-leaves open how; this is a write-ahead log of block images)::
+leaves the method open; this is a write-ahead log of block images)::
 
     record   header | facts | images
     header   magic, salt, sequence, version, bytes of facts, bytes of images, checksum of both,
@@ -12,14 +12,14 @@ leaves open how; this is a write-ahead log of block images)::
     images   leaves as they are after the transaction, whole blocks
 
 Invariants: sequence numbers count from 1 without a gap; versions grow; an image never changes
-once its record is whole, so a snapshot is a length of the journal. Records up to the version of
-the index say nothing new: they were folded, and the crash came before the journal was emptied.
+once its record is complete, so a snapshot is a length of the journal. Records up to the version of
+the index are obsolete: they were folded, and a crash came before the journal was emptied.
 
-Who appends, cuts or empties holds the exclusive lock of the journal, who reads new records the
-shared one: no reader sees a record that is whole but not yet safe, and may be taken back.
+Appending, truncating and emptying take the journal's exclusive lock, reading new records the shared
+one: no reader sees a complete record that is not yet synced and may be withdrawn.
 
-A record that is not whole at the end was never acknowledged: it is passed over, and cut off by
-the next writer. One that is not whole *before* others is damage, an error that names it.
+An incomplete record at the end was never acknowledged: readers ignore it, and the next writer
+truncates it. An incomplete record *before* others is damage, and raises an error that names it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError
+from thetastream.relation.files.folder import AGAIN, Folder, write_at
 from thetastream.relation.files.splices import Entries, Splices
 
 Image = NDArray[np.uint8]
@@ -52,14 +53,14 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a transaction has changed: the facts of a record."""
+    """The changes of a transaction: the facts of a record."""
 
     version: int
     rows: int
     null_keys: int
     empty_intervals: int
     blocks: int
-    """How many blocks the block file has now, free ones too."""
+    """Blocks of the block file after the change, free ones included."""
     splices: Splices
     image_blocks: Array
     """First block of each image."""
@@ -69,20 +70,20 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A whole record, and where it lies."""
+    """A complete record, and its place."""
 
     sequence: int
     contents: Contents
     images_at: int
-    """Where its first image begins, in the file."""
+    """Where its first image begins in the file."""
     stop: int
     """Where the next record begins."""
 
 
 class Journal:
-    """One journal file. Keeps no state but the open file: positions belong to the caller.
+    """One journal file. Its only state is the open file: callers keep positions.
 
-    Reading costs one pass over the new records; appending one write and one sync.
+    Reading costs one pass over the new records, appending one write and one sync.
     """
 
     def __init__(self, path: Path, generation: str) -> None:
@@ -92,45 +93,44 @@ class Journal:
         self._writer = -1
 
     def _keep(self, file: int) -> int:
-        """Close a file when nobody has the journal any more: no snapshot and no relation."""
+        """Close a file once no snapshot and no relation refers to the journal."""
         weakref.finalize(self, os.close, file)
         return file
 
     # --- Reading --------------------------------------------------------------------------------
 
     def read(self, position: int = 0, sequence: int = 0) -> list[Record]:
-        """The whole records behind a position; ``sequence`` is that of the record before it."""
+        """The complete records after a position; ``sequence`` is that of the record before it."""
         if self.size() <= position:
             return []
         with self._locked(self._reader, fcntl.LOCK_SH):
             records = list(self._records(position, sequence))
-            if records:  # of a writer that was killed before its sync: no longer in doubt
-                with suppress(OSError):  # a file system that may only be read
+            if records:  # the writer may have been killed before its sync
+                with suppress(OSError):  # a read-only file system
                     os.fsync(self._reader)
         return records
 
     def last_version(self) -> int:
-        """The newest version that a record may have made, even if the journal is damaged."""
+        """The newest version of any record, even if the journal is damaged."""
         try:
             records = self.read()
         except RelationError:
-            return self._greatest_version()
+            return max((version for _, version in self._headers(0, self.size())), default=0)
         return records[-1].contents.version if records else 0
 
     def size(self) -> int:
-        """Bytes of the file; 0 when there is none."""
+        """Bytes of the file; 0 if it does not exist."""
         return os.fstat(self._reader).st_size if self._open() else 0
 
     def read_image(self, offset: int, target: memoryview) -> None:
-        """Fill a part of a buffer from a position of the file."""
+        """Fill a buffer from a position of the file."""
         assert self._reader >= 0
         while target:
             count = os.preadv(self._reader, [target], offset)
             if not count:
                 raise RelationError(
                     f"{self.path.name} ends at byte {offset}, where blocks were expected: it was "
-                    "cut short while in use; restore the folder from a copy, or build the relation "
-                    "again"
+                    f"cut short while in use; {AGAIN}"
                 )
             target, offset = target[count:], offset + count
 
@@ -153,7 +153,7 @@ class Journal:
             position, sequence = record.stop, record.sequence
 
     def _record(self, at: int, sequence: int, size: int) -> Record | None:
-        """The record at a position, or None when it is not whole."""
+        """The record at a position, or None if it is incomplete."""
         header = self._header(os.pread(self._reader, _HEADER.size, at))
         if header is None or header[0] != sequence:
             return None
@@ -169,8 +169,8 @@ class Journal:
     def _header(self, data: bytes) -> tuple[int, int, int, int, int] | None:
         if len(data) < _HEADER.size:
             return None
-        magic, salt, *fields, own = _HEADER.unpack(data)
-        if magic != _MAGIC or salt != self._salt or own != _checksum([data[:-8]]):
+        magic, salt, *fields, checksum = _HEADER.unpack(data)
+        if magic != _MAGIC or salt != self._salt or checksum != _checksum([data[:-8]]):
             return None
         return tuple(fields)
 
@@ -181,37 +181,33 @@ class Journal:
         return int.from_bytes(digest.digest(), "little")
 
     def _refuse_damage(self, at: int, sequence: int, size: int) -> None:
-        """Raise when a whole header follows: then this record was acknowledged once."""
-        for found, _ in self._headers(at, size):
-            if found > sequence:
+        """Raise if a complete header follows: this record was acknowledged then."""
+        for later, _ in self._headers(at, size):
+            if later > sequence:
                 raise RelationError(
                     f"record {sequence} of {self.path.name}, at byte {at}, is damaged, and record "
-                    f"{found} follows it: acknowledged changes are lost; restore the folder from "
-                    "a copy, or build the relation again"
+                    f"{later} follows it: acknowledged changes are lost; {AGAIN}"
                 )
 
     def _headers(self, at: int, size: int) -> Iterator[tuple[int, int]]:
-        """Sequence and version of every whole header from a position on, wherever it lies."""
+        """Sequence and version of every complete header after a position."""
         overlap = _HEADER.size - 8  # a header may lie across two pieces
         for start in range(at, size, _PIECE):
             data = os.pread(self._reader, _PIECE + overlap, start)
             words = np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
             for word in np.flatnonzero(words == np.frombuffer(_MAGIC, np.uint64)[0]):
-                found = self._header(data[word * 8 : word * 8 + _HEADER.size])
-                if found is not None:
-                    yield found[0], found[1]
-
-    def _greatest_version(self) -> int:
-        return max((version for _, version in self._headers(0, self.size())), default=0)
+                header = self._header(data[word * 8 : word * 8 + _HEADER.size])
+                if header is not None:
+                    yield header[0], header[1]
 
     # --- Writing --------------------------------------------------------------------------------
 
     def append(
         self, position: int, sequence: int, contents: Contents, images: Sequence[Image]
     ) -> Record:
-        """Write a record at a position, where the whole ones end, and make it safe.
+        """Write a record at a position, after the last complete one, and sync it.
 
-        When that fails, such as on a full disk, what was written is cut off again.
+        If that fails, for example on a full disk, the file is truncated again.
         """
         facts = _to_facts(contents)
         image_bytes = sum(image.nbytes for image in images)
@@ -224,42 +220,36 @@ class Journal:
         with self._written() as file:
             try:
                 os.ftruncate(file, position)
-                _write_all(file, [memoryview(head), *parts], position)
+                at = position
+                for part in [memoryview(head), *parts]:
+                    at = write_at(file, part, at)
                 os.fsync(file)
             except BaseException as error:
-                self._cut(file, position)
+                with suppress(OSError):  # otherwise the record is incomplete, and ignored
+                    os.ftruncate(file, position)
+                    os.fsync(file)
                 if not isinstance(error, OSError):
                     raise
                 raise RelationError(
                     f"{self.path.name}: a transaction of {image_bytes:,} bytes could not be "
-                    f"written ({error.strerror or error}); nothing was changed; make room and try "
-                    "again"
+                    f"written ({error.strerror or error}); nothing was changed; free some space "
+                    "and try again"
                 ) from error
-        images_at = position + _HEADER.size + facts.nbytes
-        return Record(sequence, contents, images_at, images_at + image_bytes)
+        return Record(sequence, contents, at - image_bytes, at)
 
     def empty(self) -> None:
-        """Forget all records: they are in the block file and in the index now."""
+        """Remove all records, once they are in the block file and in the index."""
         with self._written() as file:
             os.ftruncate(file, 0)
             os.fsync(file)
-
-    @staticmethod
-    def _cut(file: int, position: int) -> None:
-        """Take back what was written; if not even that works, it is not whole and passed over."""
-        try:
-            os.ftruncate(file, position)
-            os.fsync(file)
-        except OSError:
-            return
 
     @contextmanager
     def _written(self) -> Iterator[int]:
         if self._writer < 0:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._writer = self._keep(os.open(self.path, flags, 0o666))
-            if not os.fstat(self._writer).st_size:  # its name may not be safe yet
-                _sync_folder(self.path.parent)
+            if not os.fstat(self._writer).st_size:  # its name may not be on disk yet
+                Folder(self.path.parent).sync()
         self._open()
         with self._locked(self._writer, fcntl.LOCK_EX):
             yield self._writer
@@ -279,21 +269,6 @@ def _checksum(parts: Sequence[bytes | memoryview]) -> int:
     for part in parts:
         digest.update(part)
     return int.from_bytes(digest.digest(), "little")
-
-
-def _write_all(file: int, parts: Sequence[memoryview], position: int) -> None:
-    for part in parts:
-        while part:
-            count = os.pwrite(file, part, position)
-            part, position = part[count:], position + count
-
-
-def _sync_folder(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _to_facts(contents: Contents) -> Array:

@@ -1,11 +1,12 @@
-"""Blocks that lie in the journal, put over what is read from the block file.
+"""Blocks in the journal, which replace those read from the block file.
 
-An overlay belongs to one version: it says for each block that a transaction has written since the
-last fold where its newest image lies. Overlays never change; a transaction makes a new one, so
-every open snapshot keeps its own (SSIJ, Section IV-E: before or after an update, never half).
+An overlay belongs to one version. For each block that a transaction has written since the last
+fold, it holds the place of the newest image. Overlays are immutable: a transaction creates a new
+one, so every open snapshot keeps its own (SSIJ, Section IV-E: before or after an update, never
+half).
 
 Cost: 24 bytes per block in the journal; a search per sequence that is read, and one read of the
-journal per run of blocks found.
+journal per run of blocks in it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from thetastream.relation.files.splices import runs
 class Overlay:
     """Where the newest images lie: arrays with one entry per block, ascending.
 
-    ``position`` and ``sequence`` say how far the journal has been read.
+    The journal has been read up to ``position`` and record ``sequence``.
     """
 
     journal: Journal
@@ -40,12 +41,9 @@ class Overlay:
 
     @staticmethod
     def empty(journal: Journal, block_bytes: int) -> Overlay:
-        """An overlay of no blocks: nothing of the journal has been read."""
+        """An overlay without blocks: nothing of the journal has been read."""
         none = np.empty(0, np.int64)
         return Overlay(journal, block_bytes, 0, 0, none, none, none)
-
-    def __len__(self) -> int:
-        return len(self.blocks)
 
     @property
     def nbytes(self) -> int:
@@ -53,11 +51,11 @@ class Overlay:
         return self.blocks.nbytes * 3
 
     def passed(self, record: Record) -> Overlay:
-        """The overlay after a record that says nothing new."""
+        """The overlay after an obsolete record."""
         return replace(self, position=record.stop, sequence=record.sequence)
 
     def followed(self, record: Record) -> Overlay:
-        """The overlay after a transaction: its images hide older ones."""
+        """The overlay after a transaction, whose images replace older ones."""
         contents = record.contents
         blocks = runs(contents.image_blocks, contents.image_spans)
         offsets = record.images_at + np.arange(len(blocks)) * self.block_bytes
@@ -72,23 +70,23 @@ class Overlay:
         )
 
     def changed_since(self, version: int) -> Array:
-        """Blocks that were written by a later version than the given one."""
+        """Blocks written by later versions than the given one."""
         return self.blocks[self.versions > version]
 
     def cover(self, starts: Array, counts: Array, buffer: NDArray[np.uint8]) -> None:
-        """Put images over blocks that were read: sequences, one behind the other in the buffer."""
+        """Overwrite blocks that were read, sequence after sequence in the buffer, with images."""
         if not len(self.blocks):
             return
         first = np.searchsorted(self.blocks, starts)
         stop = np.searchsorted(self.blocks, starts + counts)
         places = np.cumsum(counts) - counts
         for i in np.flatnonzero(first < stop).tolist():
-            found = slice(int(first[i]), int(stop[i]))
-            targets = self.blocks[found] - starts[i] + places[i]
-            self._copy(targets, self.offsets[found], buffer.data)
+            newer = slice(int(first[i]), int(stop[i]))
+            targets = self.blocks[newer] - starts[i] + places[i]
+            self._copy(targets, self.offsets[newer], buffer.data)
 
     def _copy(self, targets: Array, offsets: Array, buffer: memoryview) -> None:
-        """Copy blocks, those that lie together in both places by one read."""
+        """Copy blocks; one read for those that are adjacent in both places."""
         size = self.block_bytes
         apart = (np.diff(targets) != 1) | (np.diff(offsets) != size)
         cuts = [0, *(np.flatnonzero(apart) + 1).tolist(), len(targets)]

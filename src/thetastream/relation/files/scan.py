@@ -1,7 +1,7 @@
-"""Reading a whole relation: its rows in key order, or everything that must hold of it.
+"""Reading a whole relation: to return its rows in key order, or to check its invariants.
 
-Leaves are read in key order, in groups of some megabytes; leaves that lie behind each other on disk
-are one sequence. A relation that has not been changed is read from front to back.
+Leaves are read in key order, in groups of some megabytes; adjacent leaves form one sequence. An
+unchanged relation is read from front to back.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import RelationError
 from thetastream.relation.disk.device import aligned
+from thetastream.relation.files.folder import AGAIN
 from thetastream.relation.files.snapshot import Snapshot
 
 _GROUP_BYTES = 8 << 20
@@ -29,21 +30,19 @@ class _Group:
     stop: int
     buffer: Bytes
     bases: Array
-    blocks: Array
 
 
 def scan(snapshot: Snapshot, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Rows in key order, of all columns or some; checksums are verified."""
+    """Rows in key order, of all columns or of ``names``; verifies checksums."""
     for group in groups(snapshot):
         batch, _, _ = snapshot.layout.unpack_all(group.buffer, group.bases, names)
         yield batch
 
 
 def groups(snapshot: Snapshot) -> Iterator[_Group]:
-    """The leaves in key order; each group lies in the same memory as the one before."""
+    """The leaves in key order; each group reuses the memory of the previous one."""
     fences, size = snapshot.fences, snapshot.layout.block_bytes
-    blocks = fences.blocks
-    spans = np.ones(len(fences), np.int64) if fences.spans is None else fences.spans
+    blocks, spans = fences.blocks, fences.all_spans
     ends = np.cumsum(spans)
     buffer = aligned(0)
     first, most = 0, max(1, _GROUP_BYTES // size)
@@ -54,35 +53,31 @@ def groups(snapshot: Snapshot) -> Iterator[_Group]:
         if buffer.size < needed:
             buffer = aligned(needed)
         part = slice(first, stop)
-        snapshot.read(*_sequences(blocks[part], spans[part]), buffer)
+        snapshot.read(*sequences(blocks[part], spans[part]), buffer)
         bases = (ends[part] - spans[part] - before) * size
-        group = _Group(first, stop, buffer[:needed], bases, blocks[part].copy())
-        _verify(snapshot, group)
-        yield group
+        wrong = snapshot.layout.verify(buffer[:needed], bases, blocks[part].copy())
+        if wrong >= 0:
+            raise damaged(int(blocks[first + wrong]), f" (leaf {first + wrong})")
+        yield _Group(first, stop, buffer[:needed], bases)
         first = stop
 
 
-def _sequences(blocks: Array, spans: Array) -> tuple[Array, Array]:
-    """Leaves that lie behind each other, as one sequence."""
+def sequences(blocks: Array, spans: Array) -> tuple[Array, Array]:
+    """Starts and lengths of runs of adjacent leaves."""
     begins = np.flatnonzero(np.r_[True, blocks[1:] != blocks[:-1] + spans[:-1]])
     return blocks[begins], np.add.reduceat(spans, begins)
 
 
-def _verify(snapshot: Snapshot, group: _Group) -> None:
-    wrong = snapshot.layout.verify(group.buffer, group.bases, group.blocks)
-    if wrong >= 0:
-        raise RelationError(
-            f"block {int(group.blocks[wrong])} of the relation (leaf {group.first + wrong}) is "
-            "damaged: its checksum or its number is wrong; restore the folder from a copy, or "
-            "build the relation again"
-        )
-
-
-# --- Everything that must hold ------------------------------------------------------------------
+def damaged(block: int, where: str = "", note: str = "") -> RelationError:
+    """The error for a block whose image is not what it should be."""
+    return RelationError(
+        f"block {block} of the relation{where} is damaged: its checksum or its number is wrong; "
+        f"{note}{AGAIN}"
+    )
 
 
 def check_leaves(snapshot: Snapshot, where: str) -> None:
-    """RelationError that names the first thing that is wrong. Reads every leaf."""
+    """Read every leaf; RelationError names the first violated invariant."""
     check = _Check(snapshot, where)
     check.places()
     for group in groups(snapshot):
@@ -91,7 +86,7 @@ def check_leaves(snapshot: Snapshot, where: str) -> None:
 
 
 class _Check:
-    """What has been seen so far of a relation that is checked."""
+    """A check under way, with what it has seen so far."""
 
     def __init__(self, snapshot: Snapshot, where: str) -> None:
         self._snapshot, self._where = snapshot, where
@@ -103,15 +98,12 @@ class _Check:
     def _fail(self, leaf: int, what: str) -> RelationError:
         block = int(self._fences.blocks[leaf])
         return RelationError(
-            f"the relation {self._where!r} is damaged: leaf {leaf} (block {block}) {what}; "
-            "restore the folder from a copy, or build the relation again"
+            f"the relation {self._where!r} is damaged: leaf {leaf} (block {block}) {what}; {AGAIN}"
         )
 
     def places(self) -> None:
         """No two leaves share a block, and all lie in the block file."""
-        fences = self._fences
-        blocks = fences.blocks
-        spans = np.ones(len(fences), np.int64) if fences.spans is None else fences.spans
+        blocks, spans = self._fences.blocks, self._fences.all_spans
         order = np.argsort(blocks, kind="stable")
         ends = blocks[order] + spans[order]
         shared = np.flatnonzero(ends[:-1] > blocks[order][1:])
@@ -123,10 +115,13 @@ class _Check:
             raise self._fail(leaf, "lies outside the block file")
 
     def group(self, group: _Group) -> None:
-        """Leaves against themselves, the leaf before, and the fences."""
+        """Each leaf in itself, against the previous leaf, and against the fences."""
         layout, fences = self._layout, self._fences
+        part = slice(group.first, group.stop)
         rows = layout.rows_of(group.buffer, group.bases)
-        self._spans(group, layout.spans_of(group.buffer, group.bases))
+        spans = layout.spans_of(group.buffer, group.bases)
+        expected = 1 if fences.spans is None else fences.spans[part]
+        self._require(group, spans == expected, "has another number of blocks than its fence")
         self._require(group, rows > 0, "has no rows")
         starts = np.cumsum(rows) - rows
         bases = np.repeat(group.bases, rows)
@@ -137,31 +132,25 @@ class _Check:
         falls = np.flatnonzero((keys[1:] < keys[:-1]) & (leaf[1:] == leaf[:-1]))
         if falls.size:
             raise self._fail(group.first + int(leaf[falls[0]]), "has keys out of order")
-        part = slice(group.first, group.stop)
         self._require(
             group, firsts == fences.firsts[part], "begins with another key than its fence"
         )
         before = np.r_[firsts[0] if self._last is None else self._last, lasts[:-1]]
-        self._require(group, firsts >= before, "begins below the end of the leaf before it")
+        self._require(group, firsts >= before, "begins below the end of the previous leaf")
         same = firsts == before
         if self._last is None:
             same[0] = False
         self._require(
-            group, same == (self._continued[part] == 1), "is marked wrongly as (not) continued"
+            group, same == (self._continued[part] == 1), "is wrongly marked as (not) continued"
         )
         if fences.greatest is not None:
             his = layout.take_keys(group.buffer, bases, slots, 1)
-            found = np.maximum.reduceat(his, starts)
+            greatest = np.maximum.reduceat(his, starts)
             self._require(
-                group, found == fences.greatest[part], "has another greatest hi than its fence"
+                group, greatest == fences.greatest[part], "has another greatest hi than its fence"
             )
         self._rows += int(rows.sum())
         self._last = int(lasts[-1])
-
-    def _spans(self, group: _Group, found: Array) -> None:
-        spans = self._fences.spans
-        expected = 1 if spans is None else spans[group.first : group.stop]
-        self._require(group, found == expected, "has another number of blocks than its fence")
 
     def _require(self, group: _Group, holds: NDArray[np.bool_], what: str) -> None:
         wrong = np.flatnonzero(~holds)
@@ -174,5 +163,5 @@ class _Check:
         if self._rows != expected:
             raise RelationError(
                 f"the relation {self._where!r} is damaged: expected {expected} rows, found "
-                f"{self._rows}; restore the folder from a copy, or build the relation again"
+                f"{self._rows}; {AGAIN}"
             )

@@ -1,17 +1,17 @@
-"""External sort: rows in key order, within a budget of memory.
+"""External sort: rows in key order, within a memory budget.
 
 Rows are collected until they take two fifths of the budget, sorted, and written as a *run*, an
-Arrow IPC stream. Then all runs are merged: of each run one chunk is in memory. The *bound* is the
-least last key of the chunks that have others behind them; rows up to it can be given away, because
-what is not in memory lies at or above it. They are put in order by one stable sort of the pieces,
-which for sorted pieces is a merge. So the work in Python is per chunk, not per row.
+Arrow IPC stream. Then all runs are merged, with one chunk of each run in memory. The *bound* is the
+least last key of the chunks that have others after them; rows up to it can be output, because all
+rows not in memory lie at or above it. One stable sort of the pieces puts them in order, which for
+sorted pieces is a merge. So the work in Python is per chunk, not per row.
 
-Rows of equal keys stay in the order in which they came: pieces are put together in the order of the
-runs, and at the bound only runs up to the one that set it give their rows (a later run's rows of
-that key must wait, for the run may have more of them).
+Rows of equal keys keep their order: pieces are concatenated in the order of the runs, and at the
+bound only runs up to the one that set it output their rows (a later run's rows of that key must
+wait, since the earlier run may have more of them).
 
-Where everything fits in memory, nothing is written. With more runs than the budget has room for
-chunks, neighbouring runs are merged into longer ones first.
+If everything fits in memory, nothing is written. If there are more runs than chunks fit in the
+budget, neighbouring runs are first merged into longer ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import pyarrow as pa
 from thetastream._jit.arrays import Array
 
 _RUN_LIMIT = 1 << 30
-"""No run is larger: 32-bit offsets of strings must do."""
+"""Largest run: the 32-bit offsets of strings must suffice."""
 _FAN_IN = 128
 _LEAST_CHUNK, _MOST_CHUNK = 1 << 16, 1 << 22
 
@@ -56,14 +56,14 @@ class KeyedRows:
         return KeyedRows(self.batch.slice(start, stop - start), self.keys[start:stop], his)
 
     def take(self, order: Array) -> KeyedRows:
-        """Rows in another order."""
+        """The rows at some positions."""
         places = pa.array(order)
         arrays = [column.take(places) for column in self.batch.columns]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.batch.schema)
         return KeyedRows(batch, self.keys[order], None if self.his is None else self.his[order])
 
     def pieces(self, nbytes: int) -> Iterator[KeyedRows]:
-        """The rows in pieces of about so many bytes."""
+        """The rows in pieces of about ``nbytes`` bytes."""
         rows = len(self)
         count = max(1, min(rows, -(-self.nbytes // nbytes)))
         step = max(1, -(-rows // count))
@@ -72,7 +72,7 @@ class KeyedRows:
 
 
 def joined_chunks(chunks: Sequence[KeyedRows]) -> KeyedRows:
-    """One chunk of several, at least one."""
+    """Concatenate chunks, at least one."""
     if len(chunks) == 1:
         return chunks[0]
     schema = chunks[0].batch.schema
@@ -84,11 +84,11 @@ def joined_chunks(chunks: Sequence[KeyedRows]) -> KeyedRows:
 
 
 def stable_order(keys: Array) -> Array | None:
-    """Places of the keys in order, equal ones as they stand; None if they are in order.
+    """Positions of the keys in a stable order; None if they are already in order.
 
-    As much of a key as leaves room for its place is sorted together with it, as one number, which
-    processors do with vector instructions; then what is left of the keys is put right, which costs
-    little where few keys agree in their upper bits: 30 ns per key (wide keys 75) against 150.
+    The upper bits of each key and its position are sorted as one number, which processors do with
+    vector instructions. A second sort by the remaining bits costs little if few keys agree in their
+    upper bits: 30 ns per key (wide keys 75) instead of 150.
     """
     count = len(keys)
     if count < 2 or not (keys[1:] < keys[:-1]).any():
@@ -109,7 +109,7 @@ def stable_order(keys: Array) -> Array | None:
 
 
 def _in_order(chunks: Sequence[KeyedRows]) -> KeyedRows:
-    """The rows of the chunks in key order; one column at a time is there three times."""
+    """The rows of the chunks in key order; at most one column is in memory three times."""
     if len(chunks) == 1:
         order = stable_order(chunks[0].keys)
         return chunks[0] if order is None else chunks[0].take(order)
@@ -126,9 +126,9 @@ def _in_order(chunks: Sequence[KeyedRows]) -> KeyedRows:
 
 
 class Sorter:
-    """Takes chunks in any order, gives them in key order; see the module.
+    """Takes chunks in any order and returns them in key order; see the module.
 
-    ``folder`` is called for a place for runs when the first one is written.
+    ``folder`` is called for the folder of the runs when the first one is written.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Sorter:
         self._made = 0
 
     def add(self, chunk: KeyedRows) -> None:
-        """Take rows; writes a run when there are enough of them."""
+        """Add rows; writes a run once there are enough of them."""
         for piece in chunk.pieces(max(self._limit // 4, 1)):
             self._waiting.append(piece)
             self._bytes += piece.nbytes
@@ -165,11 +165,11 @@ class Sorter:
         most = max(2, min(_FAN_IN, self._budget // (4 * _LEAST_CHUNK)))
         while len(self._runs) > most:
             groups = [self._runs[at : at + most] for at in range(0, len(self._runs), most)]
-            self._runs = [self._merged_run(group) for group in groups]
+            self._runs = [g[0] if len(g) == 1 else self._write(self._merged(g)) for g in groups]
         yield from self._merged(self._runs)
 
     def _sorted_waiting(self) -> KeyedRows:
-        """The rows that wait, in order; column by column, which caches like (1.4 times as fast)."""
+        """Sort the collected rows column by column, which suits caches (1.4 times as fast)."""
         chunk = _in_order(self._waiting)
         self._waiting, self._bytes = [], 0
         self._progress(len(chunk))
@@ -178,20 +178,17 @@ class Sorter:
     def _spill(self) -> None:
         self._runs.append(self._write(iter([self._sorted_waiting()])))
 
-    def _merged_run(self, group: list[_File]) -> _File:
-        return group[0] if len(group) == 1 else self._write(self._merged(group))
-
     def _merged(self, files: list[_File]) -> Iterator[KeyedRows]:
         """Merge runs.
 
-        A sixth of the budget is for their chunks. Most rows of these may be given at once, and the
-        next ones are read while those are put in order: then there is as much four times.
+        Their chunks take a sixth of the budget. Most of their rows may be output at once, while the
+        next chunks are read and sorted: memory then holds four times as much.
         """
         room = min(self._budget // (6 * len(files)), _MOST_CHUNK)
         return _merge([_Run(file, max(1, room // self._chunk_bytes)) for file in files])
 
     def _write(self, chunks: Iterator[KeyedRows]) -> _File:
-        """A run; its chunks are so small that one of each run fits in memory."""
+        """Write a run, in chunks small enough that one of each run fits in memory."""
         path, rows = self._folder() / f"run-{self._made}", 0
         self._made += 1
         first = next(chunks)
@@ -222,21 +219,21 @@ def _with_keys(chunk: KeyedRows) -> pa.RecordBatch:
 
 
 def _chunks(path: Path) -> Iterator[KeyedRows]:
-    """The chunks of a run, one after the other; the file is removed behind the last."""
+    """The chunks of a run; the file is removed after the last."""
     with pa.OSFile(os.fspath(path)) as file, pa.ipc.open_stream(file) as reader:
         keys = int(reader.schema.metadata[b"keys"])
         columns = len(reader.schema) - keys
         schema = pa.schema(list(reader.schema)[:columns])
         for batch in reader:
             rows = pa.RecordBatch.from_arrays(batch.columns[:columns], schema=schema)
-            # Copied: compiled loops take no array that may not be written to.
-            found = [batch.column(columns + at).to_numpy().copy() for at in range(keys)]
-            yield KeyedRows(rows, found[0], found[1] if keys > 1 else None)
+            # Copied: compiled loops do not take read-only arrays.
+            keyed = [batch.column(columns + at).to_numpy().copy() for at in range(keys)]
+            yield KeyedRows(rows, *keyed)
     path.unlink()
 
 
 class _Run:
-    """What is in memory of a run that is merged: so many chunks of the file at a time."""
+    """The part of a run that is in memory during a merge: ``together`` chunks at a time."""
 
     def __init__(self, file: _File, together: int) -> None:
         self._rest, self._together = _chunks(file.path), together
@@ -262,8 +259,8 @@ class _Run:
     def has_more(self) -> bool:
         return self._left > 0
 
-    def give(self, bound: int, included: bool) -> KeyedRows | None:
-        """Take the rows below the bound, or up to it, away."""
+    def take(self, bound: int, included: bool) -> KeyedRows | None:
+        """Remove and return the rows below the bound, or up to it."""
         side: Literal["left", "right"] = "right" if included else "left"
         start, stop = self._at, int(np.searchsorted(self.chunk.keys, bound, side=side))
         if stop <= start:
@@ -276,15 +273,15 @@ class _Run:
 
 
 def _merge(runs: list[_Run]) -> Iterator[KeyedRows]:
-    """Rows of the runs in order; of equal keys those of earlier runs first. See the module."""
+    """Rows of the runs in order; for equal keys, earlier runs come first. See the module."""
     while runs:
         bounds = [(run.last, at) for at, run in enumerate(runs) if run.has_more]
         if bounds:
             bound, setter = min(bounds)
         else:
             bound, setter = max(run.last for run in runs), len(runs)
-        given = (run.give(bound, at <= setter) for at, run in enumerate(runs))
-        pieces = [piece for piece in given if piece is not None]
+        taken = (run.take(bound, at <= setter) for at, run in enumerate(runs))
+        pieces = [piece for piece in taken if piece is not None]
         if pieces:
             yield _in_order(pieces)
         runs = [run for run in runs if not run.ended]

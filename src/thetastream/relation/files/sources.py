@@ -1,7 +1,7 @@
-"""Where the rows of a relation come from: anything that holds Arrow, or becomes it.
+"""Sources of a relation's rows: anything that holds Arrow data or converts to it.
 
 Every kind becomes a ``Source``: a schema, batches of exactly that schema, and the number of rows if
-it is known before they are read. Rows are read once, in order, in pieces of bounded size.
+it is known in advance. Rows are read once, in order, in pieces of bounded size.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Source:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     rows: int | None
-    """How many there are, if that is known."""
+    """How many there are, if known."""
 
 
 def open_source(source: Any, staging: Callable[[], Path]) -> Source:
-    """The rows of a source of any kind; ``staging`` gives an empty folder where one is needed."""
-    found = _open(source, staging)
-    names = found.schema.names
+    """The rows of a source of any kind; ``staging`` returns an empty folder if one is needed."""
+    opened = _open(source, staging)
+    names = opened.schema.names
     if not names:
         raise SchemaError("the source has no columns; a relation needs at least its key")
     if len(set(names)) < len(names):
@@ -51,7 +51,7 @@ def open_source(source: Any, staging: Callable[[], Path]) -> Source:
         raise SchemaError(
             f"the source has columns of the same name: {', '.join(twice)}; rename or drop them"
         )
-    return found
+    return opened
 
 
 def _open(source: Any, staging: Callable[[], Path]) -> Source:
@@ -94,7 +94,7 @@ def _from_iterable(source: Iterable[Any]) -> Source:
     first = next(items, None)
     if first is None:
         raise RelationError(
-            "the source gave no batches, so its columns are unknown; give an empty pyarrow table "
+            "the source has no batches, so its columns are unknown; pass an empty pyarrow table "
             "to build a relation without rows"
         )
     if isinstance(first, (str, os.PathLike)):
@@ -116,13 +116,13 @@ def _batches_of(item: Any) -> list[pa.RecordBatch]:
         batches: list[pa.RecordBatch] = item.to_batches()
         return batches
     raise RelationError(
-        "an iterable source gives pyarrow record batches or tables, or is a list of paths; it gave "
-        f"{type(item).__name__}"
+        "an iterable source must yield pyarrow record batches or tables, or be a list of paths; it "
+        f"yielded {type(item).__name__}"
     )
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns of the first one; SchemaError that names what differs."""
+    """The batch with the columns of the first one; SchemaError names what differs."""
     if batch.schema.equals(schema):
         return batch
     differ = set(batch.schema.names) ^ set(schema.names)
@@ -136,7 +136,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if not array.type.equals(field.type):
             raise SchemaError(
                 f"column {field.name!r} of the source changed its type from {field.type} to "
-                f"{array.type}; cast it before"
+                f"{array.type}; cast it first"
             )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -147,7 +147,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _from_paths(paths: Sequence[Any]) -> Source:
     """Files, or folders of files, all of one format, which their names tell.
 
-    Folders called ``column=value`` give a column, as Hive and Spark write it.
+    Folders named ``column=value`` become a column, as Hive and Spark write them.
     """
     places = [_place(path) for path in paths]
     files = [file for place in places for file in _files(place)]
@@ -162,36 +162,32 @@ def _from_paths(paths: Sequence[Any]) -> Source:
         return _from_streams(files)
     options: dict[str, Any] = {"format": kind}
     if kind == "tsv":
-        options["format"] = ds.CsvFileFormat(parse_options=_tabs())
+        from pyarrow import csv
+
+        options["format"] = ds.CsvFileFormat(parse_options=csv.ParseOptions(delimiter="\t"))
     if len(places) == 1 and places[0].is_dir():
         options |= {"partitioning": "hive", "partition_base_dir": str(places[0])}
     try:
-        found = ds.dataset(files, **options)
+        dataset = ds.dataset(files, **options)
         if len(files) > 1:
-            schemas = [fragment.physical_schema for fragment in found.get_fragments()]
-            found = found.replace_schema(pa.unify_schemas([found.schema, *schemas]))
+            schemas = [fragment.physical_schema for fragment in dataset.get_fragments()]
+            dataset = dataset.replace_schema(pa.unify_schemas([dataset.schema, *schemas]))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         shown = repr(files[0]) if len(files) == 1 else f"{len(files)} files such as {files[0]!r}"
         raise RelationError(f"cannot read {shown} as {kind}: {error}") from error
-    return _from_dataset(found)
+    return _from_dataset(dataset)
 
 
 def _place(path: Any) -> Path:
-    """A path on this machine; addresses of other places are read through a dataset."""
+    """A local path; other addresses must be read through a dataset."""
     if not isinstance(path, str) or "://" not in path:
         return Path(path)
     if path.startswith("file://"):
         return Path(url2pathname(urlparse(path).path))
     raise RelationError(
-        f"{path!r} does not lie on this machine; give "
-        f"pyarrow.dataset.dataset({path!r}, format=…) as source"
+        f"{path!r} is not on this machine; pass "
+        f"pyarrow.dataset.dataset({path!r}, format=…) as the source"
     )
-
-
-def _tabs() -> Any:
-    from pyarrow import csv
-
-    return csv.ParseOptions(delimiter="\t")
 
 
 def _files(place: Path) -> list[str]:
@@ -199,29 +195,27 @@ def _files(place: Path) -> list[str]:
         raise RelationError(f"there is no file or folder {str(place)!r} to build a relation from")
     if not place.is_dir():
         return [str(place)]
-    below = (
-        file
+    files = sorted(
+        str(file)
         for file in place.rglob("*")
         if file.is_file()
         and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
+        and file.name.lower().endswith(tuple(_FORMATS))
     )
-    found = sorted(str(file) for file in below if _format(str(file), known=False))
-    if not found:
+    if not files:
         raise RelationError(
             f"the folder {str(place)!r} holds no files whose names end in {', '.join(_FORMATS)}"
         )
-    return found
+    return files
 
 
-def _format(path: str, known: bool = True) -> str:
+def _format(path: str) -> str:
     for ending, kind in _FORMATS.items():
         if path.lower().endswith(ending):
             return kind
-    if not known:
-        return ""
     raise RelationError(
         f"cannot tell the format of {path!r} from its name, which should end in "
-        f"{', '.join(_FORMATS)}; rename it, or give a pyarrow dataset"
+        f"{', '.join(_FORMATS)}; rename it, or pass a pyarrow dataset"
     )
 
 
@@ -238,7 +232,7 @@ def _from_streams(files: Sequence[str]) -> Source:
 
 
 def _from_dataset(dataset: ds.Dataset) -> Source:
-    """A dataset's rows, with little read ahead: decoded pages count against no budget."""
+    """A dataset's rows, with little read-ahead: decoded pages are not in the budget."""
     rows = None
     if isinstance(getattr(dataset, "format", None), (ds.ParquetFileFormat, ds.IpcFileFormat)):
         rows = dataset.count_rows()
@@ -247,7 +241,7 @@ def _from_dataset(dataset: ds.Dataset) -> Source:
 
 
 def _refined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; a row that cannot be read is told in our own words."""
+    """The batches; RelationError for a row that cannot be read."""
     while True:
         try:
             batch = next(batches, None)
@@ -262,19 +256,19 @@ def _refined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _is_spark(source: Any) -> bool:
-    """A DataFrame of Spark, told by its methods: pyspark is not imported here."""
+    """Whether this is a Spark DataFrame, judged by its methods: pyspark is not imported."""
     methods = ("mapInArrow", "toDF", "isStreaming")
     return all(hasattr(type(source), name) for name in methods)
 
 
 def _from_spark(source: Any, staging: Path) -> Source:
-    """Have Spark write Parquet into a folder beside the relation, and read that.
+    """Have Spark write Parquet files beside the relation, and read those.
 
-    All executors must reach the folder, as they must reach the relation when it is joined.
+    All executors must be able to reach the folder, as they must for a join with the relation.
     """
     if source.isStreaming:
         raise RelationError(
-            "a relation is built from rows that are there, and the DataFrame is a stream; build it "
+            "a relation cannot be built from a streaming DataFrame; build it "
             "from a static DataFrame, and insert the stream's rows with foreachBatch"
         )
     target = staging / "rows"
@@ -285,7 +279,7 @@ def _from_spark(source: Any, staging: Path) -> Source:
 
 @contextmanager
 def _exact_times(source: Any) -> Iterator[None]:
-    """Timestamps as microseconds with their zone; Spark's default loses the zone."""
+    """Write timestamps as microseconds with their zone; Spark's default loses the zone."""
     session = getattr(source, "sparkSession", None)
     if session is None:
         yield

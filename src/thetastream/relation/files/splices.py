@@ -1,15 +1,15 @@
-"""How the fences of a relation change: runs of leaves replaced by others.
+"""Changes of a relation's fences: runs of leaves replaced by others.
 
 ::
 
     before   a  b  c  d  e          splice (at 1, removed 2, added 3): b and c became p, q, r
     after    a  p  q  r  d  e
 
-A record of the journal holds such splices instead of all fences, so that a small transaction of a
-large relation is a small record, and a reader in another process follows by applying them.
+A journal record holds splices instead of all fences, so that a small transaction on a large
+relation is a small record. A reader in another process applies them to follow.
 
 Invariant: ``apply(before, difference(before, after))`` is ``after``. Cost: O(leaves), in a few
-passes of NumPy; nothing when the fences did not change.
+passes of NumPy; nothing if the fences did not change.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from thetastream.relation.files.fences import Fences
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What the fences say of each leaf, in key order, as plain arrays that nobody changes."""
+    """The fences as plain, immutable arrays with one value per leaf, in key order."""
 
     firsts: Array
     """First key."""
     continued: NDArray[np.uint8]
-    """1: begins with the key that ends the leaf before."""
+    """1: begins with the last key of the previous leaf."""
     greatest: Array
     """Greatest key of ``hi``; 0 in relations without intervals."""
     blocks: Array
@@ -47,16 +47,9 @@ class Entries:
 
     @staticmethod
     def of(fences: Fences) -> Entries:
-        """What fences say; O(leaves)."""
-        firsts = fences.firsts
-        zeros = np.zeros(len(firsts), np.int64)
-        return Entries(
-            firsts,
-            fences.continued,
-            zeros if fences.greatest is None else fences.greatest,
-            fences.blocks,
-            np.ones(len(firsts), np.int64) if fences.spans is None else fences.spans,
-        )
+        """The entries of fences; O(leaves)."""
+        greatest = np.zeros(len(fences), np.int64) if fences.greatest is None else fences.greatest
+        return Entries(fences.firsts, fences.continued, greatest, fences.blocks, fences.all_spans)
 
     def __len__(self) -> int:
         return len(self.firsts)
@@ -66,11 +59,11 @@ class Entries:
         return self.firsts, self.continued, self.greatest, self.blocks, self.spans
 
     def where(self, chosen: NDArray[np.bool_] | Array | slice) -> Entries:
-        """Some of the leaves: those of a mask, of positions, or of a slice."""
+        """The leaves chosen by a mask, positions or a slice."""
         return Entries(*(column[chosen] for column in self.columns()))  # type: ignore[arg-type]
 
     def same(self, other: Entries) -> NDArray[np.bool_]:
-        """Where both, of the same length, say the same."""
+        """Where two entries of the same length agree."""
         equal = np.ones(len(self), np.bool_)
         for mine, theirs in zip(self.columns(), other.columns(), strict=True):
             equal &= mine == theirs
@@ -79,16 +72,16 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Splices:
-    """Runs of leaves that were replaced: ascending, none overlaps another."""
+    """Runs of leaves that were replaced: ascending, without overlap."""
 
     at: Array
-    """First leaf of the run, counted before the change."""
+    """First leaf of each run, numbered as before the change."""
     removed: Array
-    """How many leaves it had."""
+    """Leaves of each run before the change."""
     added: Array
-    """How many it has now."""
+    """Leaves of each run after the change."""
     entries: Entries
-    """Those it has now, run after run."""
+    """The new leaves, run after run."""
 
     @staticmethod
     def none() -> Splices:
@@ -101,9 +94,9 @@ class Splices:
 
 
 def difference(before: Entries, after: Entries) -> Splices:
-    """The splices that lead from one to the other.
+    """The splices that turn ``before`` into ``after``.
 
-    Leaves are recognised by their block. One that moved behind another counts as removed and added.
+    Leaves are identified by their block. A leaf that moved counts as removed and added.
     """
     if before is after:
         return Splices.none()
@@ -115,7 +108,7 @@ def difference(before: Entries, after: Entries) -> Splices:
 
 
 def _common(before: Entries, after: Entries) -> tuple[int, int]:
-    """How many leaves are the same at the front and, of the others, at the back: often most."""
+    """Equal leaves at the front and, among the others, at the back: often most of them."""
     count = min(len(before), len(after))
     differ = ~before.where(slice(count)).same(after.where(slice(count)))
     front = int(np.argmax(differ)) if differ.any() else count
@@ -154,7 +147,7 @@ def apply(before: Entries, splices: Splices) -> Entries:
 def spliced(
     splices: Splices, columns: Iterable[tuple[NDArray[np.generic], NDArray[np.generic]]]
 ) -> list[NDArray[np.generic]]:
-    """Arrays with one value per leaf after a change, of those before and the values added."""
+    """Per-leaf arrays after a change, from pairs of the old array and the values added."""
     stops = splices.at.tolist()
     starts = [0, *(splices.at + splices.removed).tolist()]
     cuts = [0, *np.cumsum(splices.added).tolist()]
@@ -168,14 +161,14 @@ def spliced(
 
 
 def runs(starts: Array, counts: Array) -> Array:
-    """The numbers of all runs ``starts[i] … starts[i] + counts[i] - 1``."""
+    """All numbers of the runs ``starts[i] … starts[i] + counts[i] - 1``."""
     total = int(counts.sum())
     offsets = np.repeat(starts - (np.cumsum(counts) - counts), counts)
     return offsets + np.arange(total, dtype=np.int64)
 
 
 def leaves_with(entries: Entries, keys: Array) -> Array:
-    """Leaves that can hold one of the keys (ascending, no key twice), ascending.
+    """Leaves that can hold one of the keys (ascending, distinct), ascending.
 
     A key can lie in the leaf that begins below it, and in all that begin with it.
     """

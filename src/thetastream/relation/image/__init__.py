@@ -1,6 +1,6 @@
-"""How rows lie in a leaf.
+"""The layout of rows in a leaf.
 
-``layout`` is the whole, ``directory`` its table of columns, ``packing`` and ``gathering`` the ways
-in and out; ``columns``, ``nesting`` and ``codec`` say how each Arrow type is stored, ``domains``
-how intervals of keys meet stored ones.
+``layout`` is the format, ``directory`` its table of columns; ``packing`` writes rows and
+``gathering`` reads them; ``columns``, ``nesting`` and ``codec`` define how each Arrow type is
+stored, ``domains`` converts intervals of keys to stored keys.
 """

@@ -1,4 +1,4 @@
-"""How one column goes into leaves and comes out: its stored type, its form there, both ways."""
+"""Codecs: the stored type and form of a column, and the conversions to and from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Convert = Callable[[pa.Array], pa.Array]
 
 
 class Form(Enum):
-    """How the values of a stored type lie in a leaf."""
+    """The layout of a stored type's values in a leaf."""
 
     NOTHING = "all NULL"
     FIXED = "fixed width"
@@ -23,9 +23,9 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How a column goes into leaves and comes out: ``decode`` gives ``stored``, ``restore`` back.
+    """Conversions of a column: ``decode`` to the stored type, ``restore`` to the declared one.
 
-    ``width``: bytes per value of a fixed form; per offset of strings as they come out.
+    ``width`` is bytes per value of a fixed form, or per offset of restored strings.
     """
 
     declared: pa.DataType
@@ -37,5 +37,5 @@ class Codec:
 
 
 def same(array: pa.Array) -> pa.Array:
-    """The array itself: what is stored is what was declared."""
+    """The array itself: stored and declared type are the same."""
     return array

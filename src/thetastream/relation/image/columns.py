@@ -1,9 +1,10 @@
-"""Columns as they lie in a leaf: plain values, and the declared type again on the way out.
+"""The codec of every Arrow type: plain values in a leaf, the declared type when read.
 
-Every Arrow type has a *stored* type: dictionaries and runs are written out, views of strings become
-strings, an extension type becomes its storage; inside nested types too. What is stored follows from
-the type alone (where an extension type is not registered a column has its storage type, which is
-stored alike), so that every machine reads every relation. A stored type is stored as itself.
+Every Arrow type has a *stored* type: dictionaries and runs are expanded, views of strings become
+strings, an extension type becomes its storage; inside nested types too. The stored type depends on
+the declared type alone (if an extension type is not registered, a column has its storage type,
+which is stored in the same way), so that every machine can read every relation. A stored type is
+its own stored type.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FAILURES = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError)
 
 
 def codec_of(kind: pa.DataType, name: str) -> Codec:
-    """The codec of a type; SchemaError that names the column when it cannot be stored."""
+    """The codec of a type; SchemaError names the column if it cannot be stored."""
     if isinstance(kind, pa.BaseExtensionType):
         inner = codec_of(kind.storage_type, name)
         return _other(
@@ -42,7 +43,7 @@ def codec_of(kind: pa.DataType, name: str) -> Codec:
         return _nested(kind, name)
     form, width = _shape(kind)
     if form is None:
-        raise _refused(kind, name, "nothing is known of it")
+        raise _refused(kind, name, "an unknown type")
     return Codec(kind, kind, form, width, same, same)
 
 
@@ -54,7 +55,7 @@ def _refused(kind: pa.DataType, name: str, why: object) -> SchemaError:
 
 
 def _shape(kind: pa.DataType) -> tuple[Form | None, int]:
-    """How a plain type lies in a leaf, and its width."""
+    """The form of a plain type in a leaf, and its width."""
     if pat.is_null(kind):
         return Form.NOTHING, 0
     if pat.is_boolean(kind):
@@ -70,15 +71,12 @@ def _shape(kind: pa.DataType) -> tuple[Form | None, int]:
 
 
 def _other(kind: pa.DataType, inner: Codec, decode: Convert, restore: Convert) -> Codec:
-    """The codec of a type that is stored as another one is."""
+    """The codec of a type that is stored like another one."""
     return Codec(kind, inner.stored, inner.form, inner.width, decode, restore)
 
 
-# --- Dictionaries and runs -----------------------------------------------------------------------
-
-
 def _dictionary(kind: pa.DataType, inner: Codec, name: str) -> Codec:
-    """Words are written out. A new dictionary has the words that occur, in that order."""
+    """Words are expanded. A restored dictionary has the words in order of occurrence."""
 
     def decode(array: pa.Array) -> pa.Array:
         return inner.decode(array.dictionary).take(array.indices)
@@ -100,7 +98,7 @@ def _dictionary(kind: pa.DataType, inner: Codec, name: str) -> Codec:
 
 
 def _encoded(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Indices and words; where Arrow cannot tell equal values, each is a word."""
+    """Indices and words; if Arrow cannot compare values, each is a word."""
     bits = _as_bits(values)
     try:
         encoded = bits.dictionary_encode()
@@ -112,7 +110,7 @@ def _encoded(values: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _as_bits(values: pa.Array) -> pa.Array:
-    """Floats as integers, so that 0.0 and -0.0, and NaNs, stay what they are."""
+    """Floats as integers, which preserves -0.0 and NaNs."""
     if pat.is_floating(values.type):
         return values.view(f"uint{values.type.bit_width}")
     return values
@@ -123,7 +121,7 @@ def _from_bits(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _runs(kind: pa.DataType, inner: Codec, name: str) -> Codec:
-    """Runs are written out, and found again."""
+    """Runs are expanded, and detected again."""
 
     def decode(array: pa.Array) -> pa.Array:
         run, runs = array.find_physical_offset(), array.find_physical_length()
@@ -147,7 +145,7 @@ def _runs(kind: pa.DataType, inner: Codec, name: str) -> Codec:
 
 
 def _run_ends(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Ends of runs and their values; where Arrow cannot tell equal values, each is a run."""
+    """Ends of runs and their values; if Arrow cannot compare values, each is a run."""
     try:
         runs = pc.run_end_encode(_as_bits(values), run_end_type=pa.int64())
     except pa.ArrowNotImplementedError:
@@ -155,13 +153,10 @@ def _run_ends(values: pa.Array) -> tuple[pa.Array, pa.Array]:
     return runs.run_ends, _from_bits(runs.values, values.type)
 
 
-# --- Nested types --------------------------------------------------------------------------------
-
-
 def _nested(kind: pa.DataType, name: str) -> Codec:
-    """A type that Arrow serialises, and gathers from."""
+    """A type that Arrow can serialise and gather from."""
     if pat.is_union(kind) and not kind.num_fields:
-        raise _refused(kind, name, "it is a union of nothing")
+        raise _refused(kind, name, "a union without fields")
     codec = nested_codec(kind, lambda inner: codec_of(inner, name))
     try:
         stored = codec.decode(pa.nulls(0, kind))

@@ -1,12 +1,12 @@
-"""What lies where in the leaves of a relation: buffers of columns, in the directory's order.
+"""The directory of a leaf: its buffers, in order.
 
     0          keys
     1          keys of ``hi``, in relations of intervals
     next two   validity and data of a simple column, and so on
     last       nested columns together, as one serialised record batch, if there are any
 
-A key column that follows exactly from its int64 keys has no buffers, nor has a column whose type
-allows NULL only.
+A key column that can be derived exactly from its int64 keys has no buffers, nor has a column of
+type null.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from thetastream.relation.image.kernels.blocks import HEADER
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlace:
-    """A column of the schema, and where it is found in a leaf."""
+    """A column of the schema, and its place in a leaf."""
 
     name: str
     at: int
     """Its place in the schema."""
     codec: Codec
     entry: int
-    """The directory's entry of its validity; the next one is that of its data."""
+    """The directory entry of its validity; the next one is that of its data."""
     derived: int
-    """0 or 1: it follows from the key of that number; -1: it does not."""
+    """The number of the key, 0 or 1, that it is derived from; -1: none."""
 
     @property
     def simple(self) -> bool:
-        """Whether it has entries of its own in the directory."""
+        """Whether it has its own entries in the directory."""
         return self.derived < 0 and self.codec.form not in (Form.NOTHING, Form.NESTED)
 
 
 class Directory:
-    """The buffers of a leaf; follows from schema and key alone."""
+    """The buffers of a leaf; depends on schema and key alone."""
 
     def __init__(self, schema: pa.Schema, key: Sequence[str]) -> None:
         self.keys = len(key)
@@ -60,12 +60,12 @@ class Directory:
         self.nested = [c for c in self.columns.values() if c.codec.form is Form.NESTED]
         self.nested_schema = pa.schema([(c.name, c.codec.stored) for c in self.nested])
         self.buffers = entries + bool(self.nested)
-        """How many entries there are."""
+        """Number of entries."""
         self.keys_at = (HEADER + 4 * self.buffers + 7) // 8 * 8
         """Where the keys begin in every leaf."""
 
 
 def follows(kind: pa.DataType) -> bool:
-    """Whether values of a key column follow exactly from their int64 keys."""
+    """Whether values of a key column can be derived exactly from their int64 keys."""
     exact = pat.is_integer(kind) or pat.is_date32(kind) or pat.is_time(kind)
     return bool(exact or pat.is_timestamp(kind) or pat.is_duration(kind))

@@ -1,9 +1,8 @@
-"""Intervals of keys, moved from the domain of a comparison to that of the stored keys.
+"""Converts intervals of keys from the domain of a comparison to that of the stored keys.
 
 A relation is sorted by keys of its own type. A predicate may compare them with values of another
-type, in a domain common to both: whole numbers with floats, days with seconds. The way from stored
-keys to the common domain never turns the order around, so what an interval there means is an
-interval here; keys on disk stay as they are.
+type, in a common domain: whole numbers with floats, days with seconds. The conversion from stored
+keys to the common domain preserves the order, so an interval there is an interval of stored keys.
 
     stored dates (days), stream timestamps (seconds)      [86400, 200000] seconds  =  [1, 2] days
 """
@@ -41,7 +40,7 @@ def stored_interval(
 
 
 def _factor(stored: Domain, compared: Domain) -> int:
-    """How many units of the compared domain one stored unit is."""
+    """Units of the compared domain per stored unit."""
     if compared.kind.is_temporal:
         return stored.tick // compared.tick
     return int(10 ** (compared.scale - stored.scale))
@@ -57,14 +56,14 @@ def _divided(lows: Array, highs: Array, factor: int) -> tuple[Array, Array]:
 
 
 def _unsigned(lows: Array, highs: Array) -> tuple[Array, Array]:
-    """Keys of unsigned numbers from bounds that are signed."""
+    """Keys of unsigned numbers from signed bounds."""
     empty = highs < np.maximum(lows, 0)
     low, high = np.maximum(lows, 0) ^ _BIAS, np.maximum(highs, 0) ^ _BIAS
     return np.where(empty, np.int64(1), low), np.where(empty, np.int64(0), high)
 
 
 def _float_interval(stored: Domain, lows: Array, highs: Array) -> tuple[Array, Array]:
-    """Stored keys whose float lies between bounds that are keys of floats."""
+    """Stored keys whose float lies between bounds, which are keys of floats."""
     low, none = _first(stored, lows, np.greater_equal)
     after, all_below = _first(stored, highs, np.greater)
     empty = none | (~all_below & (after == LEAST)) | (lows > highs)
@@ -75,10 +74,10 @@ def _float_interval(stored: Domain, lows: Array, highs: Array) -> tuple[Array, A
 def _first(stored: Domain, bounds: Array, passes: np.ufunc) -> tuple[Array, NDArray[np.bool_]]:
     """The first stored key whose float key passes the bound, and where there is none.
 
-    By bisection around the value itself: rounding to a float keeps the order, but moves values by
-    up to 2^12.
+    By bisection around the value: rounding to a float keeps the order, but moves values by up to
+    2^12.
     """
-    with np.errstate(over="ignore"):  # infinite is as good as beyond all keys
+    with np.errstate(over="ignore"):  # infinity lies beyond all keys
         values = keys_to_floats(np.clip(bounds, _INFINITE[0], _INFINITE[1])) * 10.0**stored.scale
     if stored.kind is KeyKind.UNSIGNED:
         values = values - 2.0**63
@@ -86,7 +85,7 @@ def _first(stored: Domain, bounds: Array, passes: np.ufunc) -> tuple[Array, NDAr
     low = np.maximum(centre, LEAST + _REACH) - _REACH
     high = np.minimum(centre, MOST - _REACH) + _REACH
     while (open_ends := low < high).any():
-        # The middle, rounded down; the halves are added apart so that nothing overflows.
+        # The middle, rounded down; halves are added so that nothing overflows.
         middle = (low >> 1) + (high >> 1) + (low & high & 1)
         above = passes(_as_float_keys(stored, middle), bounds)
         high = np.where(open_ends & above, middle, high)

@@ -1,7 +1,7 @@
-"""Values on their way out of leaves: any rows of any images in a buffer, column by column.
+"""Gathers values from leaves: any rows of any images in a buffer, column by column.
 
-Cost per value: the leaf's directory, and the value; strings are found first and copied then. The
-serialised batches of nested columns are read once per leaf and gather.
+Cost per value: one access to the leaf's directory and one to the value; strings are located first
+and then copied. The serialised batches of nested columns are read once per leaf and gather.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BIAS = np.int64(-(2**63))
 
 
 class Gather:
-    """Values on their way out of leaves: rows ``slots`` of the images at bytes ``bases``."""
+    """A gather of rows ``slots`` of the images at bytes ``bases``."""
 
     def __init__(self, directory: Directory, buffer: Bytes, bases: Array, slots: Array) -> None:
         self.directory = directory
@@ -56,7 +56,7 @@ class Gather:
         return taken
 
     def _wide(self, entry: int, width: int) -> Bytes:
-        """Values of any number of bytes, as words where it is a multiple of 8."""
+        """Values of any number of bytes, copied as words if it is a multiple of 8."""
         power = 3 if width % 8 == 0 else 0
         kind = np.dtype(f"u{1 << power}")
         taken = np.empty((width >> power) * len(self.slots), kind)
@@ -109,7 +109,7 @@ class Gather:
         return pa.Array.from_buffers(column.codec.stored, rows, parts)
 
     def _nested(self, column: ColumnPlace) -> pa.Array:
-        """From the serialised batches of all leaves that are asked; these are read once."""
+        """Gather from the serialised batches of the leaves, which are read once."""
         if self._leaves is None:
             self._leaves = self._read_leaves()
         batches, rows = self._leaves
@@ -132,7 +132,7 @@ class Gather:
 
 
 def writable(buffer: Bytes) -> Bytes:
-    """An array that compiled loops take: of whole words, not read-only (a copy where it is)."""
+    """The whole words of a buffer as a writable array; a copy if it is read-only."""
     whole = buffer.size & ~7
     if not buffer.flags.writeable or buffer.ctypes.data % 8:
         return buffer[:whole].copy()

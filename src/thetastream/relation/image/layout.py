@@ -1,14 +1,13 @@
-"""How rows lie in blocks: rows in key order become images of leaves, and rows again.
+"""The layout of rows in blocks: packs rows in key order into images of leaves, and unpacks them.
 
     header │ directory │ keys │ validity, data │ validity, data │ … │ serialised record batch │ 0 …
      32 B     u32 each   int64   one pair per simple column            nested columns together
 
-Invariants: a leaf has as many rows as fit into its share of a block, or one; a row that is larger
-than a block lies alone, in a leaf of several blocks; keys lie at the same place in every leaf;
-bytes that are not used are 0. A layout follows from schema, key and block size alone, so what one
-machine writes another one reads. Rows lie in the leaves themselves (SSIJ, Section III). The key of
-a row is stored as the int64 it is compared by; a column that follows exactly from it is not stored
-again.
+Invariants: a leaf has as many rows as fit into its share of a block, or one; a row larger than a
+block has a leaf of several blocks to itself; keys are at the same place in every leaf; unused bytes
+are 0. A layout depends on schema, key and block size alone, so machines can exchange relations.
+Rows lie in the leaves themselves (SSIJ, Section III). The key of a row is stored as the int64 it is
+compared by; a column that can be derived from it exactly is not stored again.
 
 Cost: packing copies each column once; a gather reads the directory of a leaf and the value.
 """
@@ -37,7 +36,7 @@ _GRAIN = 64
 class LeafLayout:
     """The format of the leaves of one relation.
 
-    >>> layout = Layout(pa.schema({"id": pa.int64(), "name": pa.string()}), "id", 8192)
+    >>> layout = LeafLayout(pa.schema({"id": pa.int64(), "name": pa.string()}), "id", 8192)
     >>> batch = pa.record_batch({"id": [1, 2], "name": ["a", None]})
     >>> keys, his, valid = layout.keys_of(batch)
     >>> packed = layout.pack(batch, keys, his, 0.8, 0)
@@ -64,7 +63,7 @@ class LeafLayout:
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
             raise SchemaError(
-                f"a relation needs columns of different names; twice there: {', '.join(twice)}"
+                f"a relation needs distinct column names; repeated: {', '.join(twice)}"
             )
         if len(self.key) not in (1, 2) or len(set(self.key)) < len(self.key):
             raise SchemaError(
@@ -74,7 +73,7 @@ class LeafLayout:
         for name in self.key:
             if name not in names:
                 raise SchemaError(
-                    f"there is no column {name!r} to be the key; there are {', '.join(names)}."
+                    f"there is no column {name!r} for the key; the schema has {', '.join(names)}."
                     f"{suggest(name, names)}"
                 )
         if self.block_bytes < 2 * _GRAIN or self.block_bytes % _GRAIN:
@@ -87,10 +86,8 @@ class LeafLayout:
         kind = self.schema.field(name).type
         return common_domain(kind, kind, f"key column {name!r}")
 
-    # --- Keys -----------------------------------------------------------------------------------
-
     def keys_of(self, batch: pa.RecordBatch) -> tuple[Array, Array | None, Mask | None]:
-        """Keys, keys of ``hi`` if there are, and the rows whose keys are not NULL (None: all)."""
+        """Keys, keys of ``hi`` if any, and which rows have no NULL key (None: all)."""
         keys, valid = _keys(batch, self.key[0], self.domain)
         if self.high_domain is None:
             return keys, None, valid
@@ -99,14 +96,12 @@ class LeafLayout:
             return keys, his, valid_his if valid is None else valid
         return keys, his, valid & valid_his
 
-    # --- Packing --------------------------------------------------------------------------------
-
     def pack(
         self, batch: pa.RecordBatch, keys: Array, his: Array | None, fill: float, first_block: int
     ) -> Packed:
-        """Images of the leaves of rows in key order, for the blocks from ``first_block`` on.
+        """Pack rows in key order into images of leaves, for the blocks from ``first_block`` on.
 
-        A leaf gets rows as long as they take no more than ``fill`` of a block, and at least one.
+        A leaf gets as many rows as fit into ``fill`` of a block, and at least one.
         """
         self._check_rows(batch, keys, his, fill)
         return Packing(self._directory, self.block_bytes, batch, keys, his).images(
@@ -126,26 +121,19 @@ class LeafLayout:
         assert his is None or len(his) == len(keys)
         assert not any(batch.column(name).null_count for name in self.key), "NULL keys stay out"
 
-    # --- Reading --------------------------------------------------------------------------------
-
     def _facts(self, buffer: Bytes, bases: Array, place: int) -> Array:
-        """Numbers of the headers of images."""
-        found: Array = (
-            buffer[: buffer.size & ~7].view(np.uint32)[(bases >> 2) + place].astype(np.int64)
-        )
-        return found
+        """One number of each image's header."""
+        halves = buffer[: buffer.size & ~7].view(np.uint32)
+        facts: Array = halves[(bases >> 2) + place].astype(np.int64)
+        return facts
 
     def rows_of(self, buffer: Bytes, bases: Array) -> Array:
-        """How many rows the images that begin at bytes ``bases`` have."""
+        """Number of rows of the images that begin at bytes ``bases``."""
         return self._facts(buffer, bases, kernels.ROWS)
 
     def spans_of(self, buffer: Bytes, bases: Array) -> Array:
-        """How many blocks the images that begin at bytes ``bases`` have."""
+        """Number of blocks of the images that begin at bytes ``bases``."""
         return self._facts(buffer, bases, kernels.SPAN)
-
-    def used_of(self, buffer: Bytes, bases: Array) -> Array:
-        """How many bytes of the images that begin at bytes ``bases`` are used."""
-        return self._facts(buffer, bases, kernels.USED)
 
     def unpack(self, images: Bytes, base: int) -> tuple[pa.RecordBatch, Array, Array | None]:
         """All rows of the image that begins at byte ``base``, with their keys."""
@@ -154,7 +142,7 @@ class LeafLayout:
     def unpack_all(
         self, images: Bytes, bases: Array, names: Sequence[str] | None = None
     ) -> tuple[pa.RecordBatch, Array, Array | None]:
-        """All rows of several images, in their order; ``names``: of these columns."""
+        """All rows of several images, in order, with their keys; or only some columns."""
         images = writable(images)
         rows = self.rows_of(images, bases)
         ends = np.cumsum(rows)
@@ -168,7 +156,7 @@ class LeafLayout:
         return batch, keys, self.take_keys(images, each, slots, 1) if len(self.key) > 1 else None
 
     def take_keys(self, buffer: Bytes, bases: Array, slots: Array, which: int = 0) -> Array:
-        """Keys of row ``slots[i]`` of the image at byte ``bases[i]``; ``which`` 1: those of hi."""
+        """Keys of row ``slots[i]`` of the image at byte ``bases[i]``; ``which=1``: those of hi."""
         return Gather(self._directory, buffer, bases, slots).numbers(which, 8).view(np.int64)
 
     def take(
@@ -187,10 +175,8 @@ class LeafLayout:
             )
         return column
 
-    # --- Checksums ------------------------------------------------------------------------------
-
     def verify(self, buffer: Bytes, bases: Array, blocks: Array) -> int:
-        """The first image with a wrong checksum or block number: its place in ``bases``, or -1."""
+        """The position in ``bases`` of the first image with a wrong checksum or number, or -1."""
         buffer = writable(buffer)
         return int(
             kernels.find_wrong(
@@ -199,7 +185,7 @@ class LeafLayout:
         )
 
     def renumber(self, images: Bytes, bases: Array, blocks: Array) -> None:
-        """Give images other block numbers, in place, and their checksums."""
+        """Change the block numbers and checksums of images in place."""
         images.view(np.int64)[(bases >> 3) + kernels.BLOCK] = blocks
         sizes = self.spans_of(images, bases) * self.block_bytes
         kernels.seal(images.view(np.uint64), np.ascontiguousarray(bases), sizes)
@@ -210,7 +196,7 @@ def _shown(schema: pa.Schema) -> str:
 
 
 def _keys(batch: pa.RecordBatch, name: str, domain: Domain) -> tuple[Array, Mask | None]:
-    """Keys of a column; a slice of strings is cut out, as their bytes are copied whole."""
+    """Keys of a column; a slice of strings is copied first, since hashing copies all bytes."""
     column = batch.column(name)
     if domain.kind is KeyKind.BYTES and column.nbytes < column.get_total_buffer_size():
         column = pa.concat_arrays([column])

@@ -1,9 +1,9 @@
-"""Nested columns with plain types inside: what Arrow can serialise, slice and gather.
+"""Nested columns with plain types inside, which Arrow can serialise, slice and gather.
 
-Arrow writes dictionaries apart, and views and dense unions whole although a slice was asked for. So
+Arrow serialises dictionaries separately, and views and dense unions as a whole even for a slice. So
 dictionaries, views and runs inside lists, structs, maps and unions are replaced by plain values,
-views of lists by lists, and dense unions by sparse ones; and all of it back on the way out. Where
-there is nothing to replace an array is not touched.
+views of lists by lists, and dense unions by sparse ones; reading reverses this. An array without
+such types is not touched.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CodecOf = Callable[[pa.DataType], Codec]
 
 
 def nested_codec(kind: pa.DataType, codec_of: CodecOf) -> Codec:
-    """The codec of a nested type, over those of the types inside it, which ``codec_of`` gives."""
+    """The codec of a nested type; ``codec_of`` returns those of the types inside it."""
     if pat.is_union(kind):
         return _union(kind, codec_of)
     if pat.is_list_view(kind) or pat.is_large_list_view(kind):
         return _list_view(kind, codec_of)
-    inner = [codec_of(kind.field(i).type) for i in range(_children(kind))]
+    inner = [codec_of(kind.field(i).type) for i in range(kind.num_fields)]
     if all(codec.declared.equals(codec.stored) for codec in inner):
         return _codec(kind, kind, same, same)
     fields = [kind.field(i).with_type(codec.stored) for i, codec in enumerate(inner)]
@@ -45,10 +45,6 @@ def _codec(kind: pa.DataType, stored: pa.DataType, decode: Convert, restore: Con
     return Codec(kind, stored, Form.NESTED, 0, decode, restore)
 
 
-def _children(kind: pa.DataType) -> int:
-    return int(kind.num_fields)
-
-
 def _rebuilt(kind: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
     """The same kind of nesting over other fields."""
     if pat.is_struct(kind):
@@ -63,24 +59,24 @@ def _rebuilt(kind: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
 
 
 def _over_children(target: pa.DataType, converts: list[Convert]) -> Convert:
-    """Convert the children of an array, as far as its rows reach; gives one of type ``target``."""
+    """Convert the children of an array, within its slice; returns an array of type ``target``."""
 
     def struct(array: pa.Array) -> pa.Array:
         parts = [convert(array.field(i)) for i, convert in enumerate(converts)]
         mask = array.is_null() if array.null_count else None
-        fields = [target.field(i) for i in range(_children(target))]
+        fields = [target.field(i) for i in range(target.num_fields)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
     def fixed(array: pa.Array) -> pa.Array:
         size = target.list_size
         values = array.values.slice(size * array.offset, size * len(array))
-        return _made(target, len(array), [_bitmap(array)], [converts[0](values)])
+        return _array(target, len(array), [_bitmap(array)], [converts[0](values)])
 
     def lists(array: pa.Array) -> pa.Array:
         ends = _ends(array)
         values = array.values.slice(ends[0], ends[-1] - ends[0])
         parts = [_bitmap(array), pa.py_buffer(ends - ends[0])]
-        return _made(target, len(array), parts, [converts[0](values)])
+        return _array(target, len(array), parts, [converts[0](values)])
 
     if pat.is_struct(target):
         return struct
@@ -88,7 +84,7 @@ def _over_children(target: pa.DataType, converts: list[Convert]) -> Convert:
 
 
 def _ends(array: pa.Array) -> NDArray[Any]:
-    """Where lists begin and end in the child; an array of no rows may have no memory for it."""
+    """Offsets of lists in the child; an empty array may have no buffer for them."""
     if len(array):
         ends: NDArray[Any] = array.offsets.to_numpy()
         return ends
@@ -96,24 +92,21 @@ def _ends(array: pa.Array) -> NDArray[Any]:
 
 
 def _bitmap(array: pa.Array) -> pa.Buffer | None:
-    """Validity of an array that may begin anywhere, as one that begins at its first bit."""
+    """The validity of an array as a bitmap that begins at bit 0."""
     if not array.null_count:
         return None
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def _made(
+def _array(
     kind: pa.DataType, rows: int, parts: list[pa.Buffer | None], children: list[pa.Array]
 ) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, parts, children=children)
 
 
-# --- Views of lists ------------------------------------------------------------------------------
-
-
 def _list_view(kind: pa.DataType, codec_of: CodecOf) -> Codec:
-    """Views of lists are stored as lists: their parts in order, each once per row."""
+    """Views of lists are stored as lists, with a copy of its values per row."""
     large = pat.is_large_list_view(kind)
     inner = codec_of(kind.value_type)
     make = pa.large_list if large else pa.list_
@@ -124,22 +117,19 @@ def _list_view(kind: pa.DataType, codec_of: CodecOf) -> Codec:
         sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
         ends = np.concatenate([[0], np.cumsum(sizes)]).astype(width)
         values = inner.decode(array.flatten())
-        return _made(stored, len(array), [_bitmap(array), pa.py_buffer(ends)], [values])
+        return _array(stored, len(array), [_bitmap(array), pa.py_buffer(ends)], [values])
 
     def restore(array: pa.Array) -> pa.Array:
         ends = _ends(array)
         parts = [_bitmap(array), pa.py_buffer(ends[:-1].copy()), pa.py_buffer(np.diff(ends))]
-        return _made(kind, len(array), parts, [inner.restore(array.values)])
+        return _array(kind, len(array), parts, [inner.restore(array.values)])
 
     return _codec(kind, stored, decode, restore)
 
 
-# --- Unions --------------------------------------------------------------------------------------
-
-
 def _union(kind: pa.DataType, codec_of: CodecOf) -> Codec:
-    """Unions are stored sparse: a dense one would be written whole with every slice."""
-    inner = [codec_of(kind.field(i).type) for i in range(_children(kind))]
+    """Unions are stored sparse: every slice of a dense one would be serialised as a whole."""
+    inner = [codec_of(kind.field(i).type) for i in range(kind.num_fields)]
     codes = list(kind.type_codes)
     fields = [kind.field(i).with_type(codec.stored) for i, codec in enumerate(inner)]
     stored = pa.sparse_union(fields, codes)
@@ -158,7 +148,7 @@ def _union(kind: pa.DataType, codec_of: CodecOf) -> Codec:
             ]
         else:
             parts = [codec.decode(c) for codec, c in zip(inner, children, strict=True)]
-        return _made(stored, len(array), [None, pa.py_buffer(which.copy())], parts)
+        return _array(stored, len(array), [None, pa.py_buffer(which.copy())], parts)
 
     def restore(array: pa.Array) -> pa.Array:
         which, parts = _numbers(array, 1, np.int8), []
@@ -171,7 +161,7 @@ def _union(kind: pa.DataType, codec_of: CodecOf) -> Codec:
                 child = child.take(pa.array(chosen))
             parts.append(codec.restore(child))
         buffers = [None, *map(pa.py_buffer, (which.copy(), rows)[: 1 + dense])]
-        return _made(kind, len(array), buffers, parts)
+        return _array(kind, len(array), buffers, parts)
 
     return _codec(kind, stored, decode, restore)
 
@@ -179,7 +169,7 @@ def _union(kind: pa.DataType, codec_of: CodecOf) -> Codec:
 def _spread(
     child: pa.Array, decode: Convert, rows: NDArray[np.int32], chosen: NDArray[np.bool_]
 ) -> pa.Array:
-    """The child of a dense union as that of a sparse one: NULL where another child is chosen."""
+    """The child of a dense union as a sparse child: NULL where another child is chosen."""
     used = rows[chosen]
     first, end = (int(used.min()), int(used.max()) + 1) if len(used) else (0, 0)
     values = decode(child.slice(first, end - first))
@@ -187,7 +177,7 @@ def _spread(
 
 
 def _numbers(array: pa.Array, buffer: int, kind: type[np.integer[Any]]) -> NDArray[Any]:
-    """Type codes or offsets of the rows of a union; Arrow's own properties forget slices."""
+    """Type codes or offsets of a union's rows; Arrow's properties ignore slices."""
     if not len(array):
         return np.empty(0, kind)
     first = array.offset * np.dtype(kind).itemsize

@@ -1,11 +1,11 @@
-"""Rows on their way into leaves: where leaves end, and columns copied into their images.
+"""Packs rows into leaves: finds where leaves end, and copies columns into their images.
 
-A leaf is filled as long as its rows take no more than its share of a block; what rows take is known
-exactly, with the bitmaps of columns that have a NULL among them, and every buffer a multiple of 8.
-Nested columns are measured by Arrow: how many rows fit is found by bisection, near the last answer.
-Equal rows give equal images, but for nested columns: bytes under NULLs and behind the rows are 0.
+A leaf is filled up to its share of a block. The size of rows is known exactly, including bitmaps of
+columns with a NULL among them, and every buffer rounded up to 8 bytes. Arrow measures nested
+columns: bisection near the last answer finds how many rows fit. Equal rows have equal images,
+except for nested columns: bytes under NULLs and after the rows are 0.
 
-Cost: every column is copied once; reading the rows' sizes is a few operations per row and column.
+Cost: every column is copied once; computing the sizes takes a few operations per row and column.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LARGEST = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Images of consecutive leaves, and what the index must know of them."""
+    """Images of consecutive leaves, and the facts that the index needs."""
 
     images: Bytes
-    """The images, one behind the other; begins at a page of memory."""
+    """The images, one after another; page-aligned."""
     firsts: Array
     """The first key of every leaf."""
     lasts: Array
@@ -53,7 +53,7 @@ class Packed:
 
 
 class Packing:
-    """Rows on their way into leaves: their columns as arrays of plain values."""
+    """Rows to pack, with their columns as arrays of plain values."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Packing:
     def _add(
         self, column: ColumnPlace, array: pa.Array, offsets: list[Array], nulls: list[Bytes]
     ) -> None:
-        """Note what a simple column takes per row."""
+        """Record the size per row of a simple column."""
         entry, codec = column.entry, column.codec
         flags = null_flags(array)
         self.kinds[entry] = kernels.BITS
@@ -108,8 +108,6 @@ class Packing:
             self.details[entry + 1] = len(offsets)
             offsets.append(ends)
         self.arrays[entry] = array
-
-    # --- Where leaves end -----------------------------------------------------------------------
 
     def images(self, fill: float, first_block: int) -> Packed:
         """Pack all rows."""
@@ -136,7 +134,7 @@ class Packing:
         return np.maximum.reduceat(self.keys[1], starts[:-1])
 
     def _placed(self, starts: Array, parts: list[pa.Buffer]) -> tuple[Array, Array]:
-        """Where buffers begin in their leaves, and how many bytes of each leaf are used."""
+        """Where buffers begin in their leaves, and the bytes used of each leaf."""
         leaves = len(starts) - 1
         others = np.array([part.size for part in parts], np.int64)
         places = np.empty((leaves, self.directory.buffers), np.int64)
@@ -147,12 +145,12 @@ class Packing:
         if leaves and int(used.max()) > _LARGEST:
             raise DataError(
                 f"a row takes {int(used.max())} bytes: a row of a relation may have {_LARGEST}; "
-                "store its large values elsewhere and keep where they are"
+                "store its large values elsewhere and keep references to them"
             )
         return places, used
 
     def _cut(self, limit: int) -> tuple[Array, list[pa.Buffer]]:
-        """The first rows of all leaves, and what is serialised for each."""
+        """The first rows of all leaves, and the serialised batch of each."""
         if self.directory.nested:
             return self._cut_nested(limit)
         starts = np.empty(self.rows + 1, np.int64)
@@ -164,7 +162,7 @@ class Packing:
         return head, self.widths, self.counts, self.offsets, self.nulls, limit, self.seen
 
     def _cut_nested(self, limit: int) -> tuple[Array, list[pa.Buffer]]:
-        """The same with nested columns, whose size Arrow must be asked for: by bisection."""
+        """The same with nested columns, whose size only Arrow knows: by bisection."""
         starts, parts, rows = [0], [], 1
         while starts[-1] < self.rows:
             rows = self._most(starts[-1], rows, limit)
@@ -173,7 +171,7 @@ class Packing:
         return np.array(starts, np.int64), parts
 
     def _most(self, first: int, guess: int, limit: int) -> int:
-        """How many rows fit into a leaf, at least one; ``guess`` may be near."""
+        """How many rows fit into a leaf, at least one; ``guess`` should be near."""
 
         def fits(rows: int) -> bool:
             size = pa.ipc.get_record_batch_size(self.nested.slice(first, rows))
@@ -194,8 +192,6 @@ class Packing:
             good, bad = (middle, bad) if fits(middle) else (good, middle)
         return good
 
-    # --- Writing --------------------------------------------------------------------------------
-
     def _fill(
         self,
         images: Bytes,
@@ -204,7 +200,7 @@ class Packing:
         starts: Array,
         parts: list[pa.Buffer],
     ) -> None:
-        """Put all buffers at their targets, one column after the other."""
+        """Copy all buffers to their targets, column by column."""
         for which, keys in enumerate(self.keys):
             kernels.copy_bytes(keys.view(np.uint8), starts * 8, targets[:, which].copy(), images)
         for column in self.directory.simple:
@@ -233,13 +229,10 @@ class Packing:
         kernels.copy_bytes(data, offsets[starts], behind, images)
 
 
-# --- Arrow's memory as arrays --------------------------------------------------------------------
-
-
 def alias(buffer: pa.Buffer | None, size: int) -> Bytes:
     """The first bytes of Arrow's memory, not copied; the caller keeps the buffer and only reads.
 
-    Compiled loops take arrays that may be written to, as which NumPy does not hand out Arrow's.
+    Compiled loops take writable arrays, and NumPy's views of Arrow's memory are read-only.
     """
     if buffer is None or not size:
         return np.zeros(size, np.uint8)
@@ -262,14 +255,14 @@ def _bits(buffer: pa.Buffer | None, first: int, rows: int) -> Bytes:
 
 
 def null_flags(array: pa.Array) -> Bytes | None:
-    """1 for every NULL, or None when there is none."""
+    """1 for every NULL, or None if there is none."""
     if not array.null_count:
         return None
     return _bits(array.buffers()[0], array.offset, len(array)) ^ np.uint8(1)
 
 
 def string_offsets(array: pa.Array, column: ColumnPlace) -> Array:
-    """Where strings begin and end in the data buffer; DataError when one is too long."""
+    """Offsets of strings in the data buffer; DataError if one is too long."""
     width, first, rows = column.codec.width, array.offset, len(array)
     data = alias(array.buffers()[1], width * (first + rows + 1))
     offsets = data.view(f"i{width}")[first:].astype(np.int64)
@@ -277,13 +270,13 @@ def string_offsets(array: pa.Array, column: ColumnPlace) -> Array:
     if longest > _LONGEST:
         raise DataError(
             f"column {column.name!r}: a value of {longest} bytes is too long: a value in a "
-            f"relation may have {_LONGEST}; store it elsewhere and keep where it is"
+            f"relation may have {_LONGEST}; store it elsewhere and keep a reference to it"
         )
     return offsets
 
 
 def zeros(size: int) -> Bytes:
-    """Bytes that are 0 and begin at a page of memory."""
+    """Page-aligned zero bytes."""
     memory = np.zeros(size + _PAGE, np.uint8)
     first = -memory.ctypes.data % _PAGE
     return memory[first : first + size]

@@ -1,9 +1,9 @@
-"""From questions to rows of the answer: the pairs that images give, checked, gathered, bounded.
+"""From questions to rows of the answer: pairs are found in images, checked, and gathered.
 
     questions ─ join_images ─► candidates ─ other conditions ─► matches ─ gather ─► record batches
 
-A stream row of a semi join is given at its first match; rows of left and anti joins that have met
-everything they asked for and matched nothing are given by ``alone``.
+A semi join outputs a stream row at its first match. ``alone`` outputs the rows of left and anti
+joins that have matched nothing after all their questions were answered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Gatherable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
-    """Stream rows, what they ask, and which of them have matched (written to)."""
+    """Stream rows, their boxes, and which of them have matched (updated in place)."""
 
     values: Gatherable
     boxes: RelationBoxes
@@ -43,10 +43,10 @@ class StreamRows:
 
 
 class Answers:
-    """Makes record batches of at most ``limit`` rows.
+    """Builds record batches of bounded size.
 
-    A piece of the answer is the caller's once it is given, and does not count as held by the join.
-    It has ``batch_rows`` rows at most, and no more bytes than a 32nd of the budget, or 1,024 rows.
+    A batch belongs to the caller and does not count against the budget. It has at most
+    ``batch_rows`` rows, and at most a 32nd of the budget in bytes, or 1,024 rows.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Answers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the room in which pairs are found."""
+        """Bytes of the arrays that pairs are written to."""
         return sum(room.nbytes for room in self._room)
 
     def pairs(
         self, stream: StreamRows, questions: Array, bases: Array, buffer: Bytes
     ) -> Iterator[pa.RecordBatch]:
-        """The answer to questions; ``bases[i]`` is the byte at which the image of each begins."""
+        """Answer questions; ``bases[i]`` is the byte at which the image of question i begins."""
         boxes = stream.boxes
         words = buffer.view(np.int64)
         at = bases >> 3
@@ -103,16 +103,16 @@ class Answers:
                 *self._room,
             )
             if count:
-                found, places, slots = (array[:count] for array in self._room)
-                batch = self._answer(stream, found // boxes.pieces, places << 3, slots, buffer)
+                matched, places, slots = (array[:count] for array in self._room)
+                batch = self._answer(stream, matched // boxes.pieces, places << 3, slots, buffer)
                 if batch is not None:
                     yield batch
-                del batch  # it is the caller's: its memory may serve the next one
+                del batch  # its memory may serve the next one
 
     def _answer(
         self, stream: StreamRows, rows: Array, places: Array, slots: Array, buffer: Bytes
     ) -> pa.RecordBatch | None:
-        """Check candidates and gather what is left of them."""
+        """Check candidates and gather those that match."""
         matching, counters = self._matching, self._counters
         counters.candidates += rows.size
         if not matching.is_settled:
@@ -134,7 +134,7 @@ class Answers:
 
     @staticmethod
     def _newly_matched(matched: NDArray[np.bool_], rows: Array) -> Array:
-        """Rows that had not matched before; notes that they have."""
+        """The rows that had not matched before; marks them as matched."""
         fresh = rows[~matched[rows]]
         if fresh.size:
             fresh = np.unique(fresh)
@@ -142,15 +142,15 @@ class Answers:
         return fresh
 
     def undecided(self, stream: StreamRows, questions: Array) -> Array:
-        """Questions that must still be answered: one match decides a semi or anti join."""
+        """The questions still open: one match decides a semi or anti join."""
         if self._pairs:
             return questions
         rows = (questions & 0xFFFFFFFF) // stream.boxes.pieces
-        left: Array = questions[~stream.matched[rows]]
-        return left
+        open_ones: Array = questions[~stream.matched[rows]]
+        return open_ones
 
     def alone(self, stream: StreamRows, rows: Array) -> Iterator[pa.RecordBatch]:
-        """Of rows that have met all they asked for, those that are given for matching nothing."""
+        """Output the unmatched rows of left and anti joins, once their questions are answered."""
         if not self._keeps:
             return
         rows = rows[~stream.matched[rows]]
@@ -184,7 +184,7 @@ class Answers:
 
 
 def value_bytes(kind: pa.DataType) -> int:
-    """Bytes of a value, about."""
+    """Approximate bytes of a value."""
     try:
         return max(1, int(kind.bit_width) // 8)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The input buffer: rows that have arrived and were not looked up yet (SSIJ, Section IV-A)."""
+"""The input buffer: rows that have arrived but not been looked up (SSIJ, Section IV-A)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from thetastream.relation.join.waiting import Segment
 
 @dataclass(frozen=True, slots=True)
 class ArrivedRows:
-    """Rows taken from the input buffer, and when they came."""
+    """Rows taken from the input buffer, and when they arrived."""
 
     batch: pa.RecordBatch
     segments: list[Segment]
 
     def segments_of(self, rows: Array) -> list[Segment]:
-        """When some of the rows came."""
+        """When some of the rows arrived."""
         if len(self.segments) == 1:
             return [Segment(rows.size, self.segments[0].arrived)]
         ends = np.cumsum([segment.rows for segment in self.segments])
@@ -37,7 +37,7 @@ class ArrivedRows:
 
 
 class Arrivals:
-    """Batches in the order in which they came, with the moment of each; counted in ``memory``."""
+    """Batches in order of arrival, with their times; counted in ``memory``."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -45,14 +45,14 @@ class Arrivals:
         self.rows = 0
 
     def append(self, batch: pa.RecordBatch, arrived: float) -> None:
-        """Take rows in."""
+        """Add rows."""
         self._batches.append((batch, arrived))
         self.rows += batch.num_rows
         self._memory.arrived += batch.nbytes
         self._memory.note()
 
     def take(self, wanted: int) -> ArrivedRows:
-        """Take the first rows out, at most ``wanted``; there is one at least."""
+        """Remove and return the first rows, at most ``wanted``; there must be one."""
         batches: list[pa.RecordBatch] = []
         segments: list[Segment] = []
         while self._batches and wanted > 0:
@@ -71,15 +71,15 @@ class Arrivals:
 
     @property
     def oldest(self) -> float:
-        """When the first of the rows came."""
+        """When the first of the rows arrived."""
         return self._batches[0][1]
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Drop all rows."""
         self._batches.clear()
         self.rows = self._memory.arrived = 0
 
     def check(self) -> None:
-        """Assert that rows and bytes are counted right."""
+        """Assert that rows and bytes are counted correctly."""
         assert self._memory.arrived == sum(batch.nbytes for batch, _ in self._batches)
         assert self.rows == sum(batch.num_rows for batch, _ in self._batches)

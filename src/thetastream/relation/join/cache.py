@@ -1,12 +1,12 @@
-"""Blocks of a relation kept in memory, and which of them stay (SSIJ, Section IV-C).
+"""The cache of blocks, and its eviction policies (SSIJ, Section IV-C).
 
 Blocks lie in slots of one arena, so that a kernel joins stream rows with all of them in one call.
-``slots[leaf]`` is where a leaf lies, or -1. A slot's *uses* are the questions it answered since the
-last join phase, and a quarter of those before: where few rows wait, few uses say little.
+``slots[leaf]`` is the slot of a leaf, or -1. A slot's *uses* are the questions it answered since
+the last join phase, plus a quarter of its earlier uses: if few rows wait, few uses mean little.
 
-What a join phase will read is known before it is read, and so are its uses: the inverted index
-holds them. So a limit is found, above which blocks, cached or to be read, will be in the cache when
-the phase is over; whatever is below it is evicted at once, or not kept at all.
+The inverted index holds the leaves that a join phase will read, and their uses. So a limit is
+computed in advance: blocks with more uses, cached or to be read, will be in the cache after the
+phase; those with fewer are evicted at once, or not cached at all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PER_SLOT = 8 + 8 + 8 + 8  # leaf, uses, last use, place in the list of free slo
 
 
 class Policy(Enum):
-    """Which blocks stay.
+    """The eviction policy.
 
     >>> Policy.of("lru")
     <Policy.LRU: 'lru'>
@@ -41,7 +41,7 @@ class Policy(Enum):
 
     @classmethod
     def of(cls, name: str | Policy) -> Policy:
-        """Read it from its name."""
+        """The policy of a name."""
         if isinstance(name, Policy):
             return name
         try:
@@ -54,17 +54,17 @@ class Policy(Enum):
 
 
 class Keeping:
-    """Which of the leaves that a join phase reads will stay, decided before the first is read."""
+    """Which leaves that a join phase reads are cached, decided before the first is read."""
 
     __slots__ = ("_limit", "_skip", "_ties")
 
     def __init__(self, limit: int, ties: int, skip: int) -> None:
-        self._limit = limit  # asked more often: stays
-        self._ties = ties  # asked exactly so often: so many of them stay
-        self._skip = skip  # of the order of reading, so many do not stay
+        self._limit = limit  # leaves with more uses are cached
+        self._ties = ties  # number of leaves with exactly this many uses that are cached
+        self._skip = skip  # number of leaves, in reading order, that are not cached
 
     def chosen(self, counts: Array) -> NDArray[np.bool_]:
-        """Which of the next leaves stay, by how often they are asked for."""
+        """Which of the next leaves are cached, by their uses."""
         keep = np.minimum(counts, _TALLY - 1) > self._limit
         even = np.flatnonzero(np.minimum(counts, _TALLY - 1) == self._limit)[: self._ties]
         keep[even] = True
@@ -77,7 +77,7 @@ class Keeping:
 class BlockCache:
     """Slots for as many blocks of ``leaves`` leaves as the budget could hold.
 
-    What it holds is noted as ``memory.cached``; the other parts of the budget come first.
+    Its bytes are recorded as ``memory.cached``; the other parts of the budget come first.
     """
 
     def __init__(
@@ -103,29 +103,29 @@ class BlockCache:
         self._stamps = np.zeros(self.most, np.int64)
         self._free = np.arange(self.most - 1, -1, -1)
         self._resident = np.zeros(self.most, np.bool_)
-        self._dirty = 0  # free slots whose memory was not given back
+        self._dirty = 0  # free slots whose memory was not released
         self._clock = 0
         self.count = 0
         self._note()
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes that one block takes."""
+        """Bytes per block."""
         return self.block_bytes + _PER_SLOT
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the blocks held; those of the table of leaves are in ``fixed_bytes``."""
+        """Bytes of the cached blocks, without ``fixed_bytes``."""
         return self.count * self.slot_bytes
 
     @property
     def fixed_bytes(self) -> int:
-        """Bytes that do not depend on what is held."""
+        """Bytes of the table of leaves."""
         return self.slots.nbytes
 
     @property
     def room(self) -> int:
-        """Blocks that may be here now, as far as the other parts of the budget leave room."""
+        """Blocks that may be cached now, given the other parts of the budget."""
         return min(self.most, self._memory.for_cache // self.slot_bytes)
 
     def used(self) -> Array:
@@ -133,26 +133,22 @@ class BlockCache:
         return np.flatnonzero(self._leaves >= 0)
 
     def split(self, questions: Array) -> tuple[Array, Array, Array]:
-        """Questions to leaves that are here, where the images of these begin, and the others.
+        """Questions to cached leaves, where the images of those begin, and the other questions.
 
-        Every question that is answered is a use of its slot. ``questions`` is overwritten.
+        Every hit counts as a use of its slot. ``questions`` is overwritten.
         """
         slots, missing = np.empty_like(questions), np.empty_like(questions)
         hits = split_by_cache(questions, questions.size, self.slots, self.uses, slots, missing)
         misses = questions.size - hits
         self._counters.hits += hits
         self._counters.misses += misses
-        self._touch(slots[:hits])
-        return questions[:hits], slots[:hits] * self.block_bytes, missing[:misses]
-
-    def _touch(self, places: Array) -> None:
-        """Note that slots were used now."""
         self._clock += 1
         if self.policy is Policy.LRU:
-            self._stamps[places] = self._clock
+            self._stamps[slots[:hits]] = self._clock
+        return questions[:hits], slots[:hits] * self.block_bytes, missing[:misses]
 
     def put(self, leaves: Array, buffer: NDArray[np.uint8], offsets: Array, uses: Array) -> None:
-        """Copy images of leaves that are not here, the first ones, as long as there is room."""
+        """Cache images of leaves, the first ones, as long as there is room."""
         count = min(leaves.size, self.room - self.count)
         if count <= 0:
             return
@@ -173,16 +169,16 @@ class BlockCache:
         self._note()
 
     def make_room(self, needed: int) -> bool:
-        """Evict blocks until rows may take ``needed`` bytes more; whether they then fit."""
+        """Evict blocks to make room for ``needed`` bytes of rows; return whether they fit."""
         memory = self._memory
         over = memory.cached + needed - memory.for_cache
         if over > 0 and self.count:
-            # A little more than is needed, so that it is not done for every batch.
+            # Slightly more than needed, so that not every batch evicts.
             self.evict(max(-(-over // self.slot_bytes), self.count >> 6))
         return memory.fits(needed)
 
     def evict(self, count: int) -> int:
-        """Take out the least useful blocks; gives how many went."""
+        """Evict the least useful blocks; return how many were evicted."""
         used = self.used()
         count = min(count, used.size)
         if count <= 0:
@@ -194,7 +190,7 @@ class BlockCache:
         return count
 
     def _drop(self, slots: Array) -> None:
-        """Empty slots; their memory is given back once it is much."""
+        """Empty slots; their memory is released once it amounts to much."""
         self.slots[self._leaves[slots]] = -1
         self._leaves[slots] = -1
         self.uses[slots] = 0
@@ -205,9 +201,9 @@ class BlockCache:
         self._note()
         self._dirty += slots.size
         if self._dirty * 32 > self.most:
-            self._give_back()
+            self._release_idle()
 
-    def _give_back(self) -> None:
+    def _release_idle(self) -> None:
         idle = np.flatnonzero(self._resident & (self._leaves < 0))
         if idle.size:
             cuts = np.flatnonzero(np.diff(idle) > 1) + 1
@@ -218,9 +214,9 @@ class BlockCache:
         self._dirty = 0
 
     def plan_phase(self, questions: Array) -> Keeping:
-        """Decide which blocks stay in a join phase with these sorted questions.
+        """Decide which blocks are cached during a join phase with these sorted questions.
 
-        Blocks that are here and will not stay are evicted now.
+        Cached blocks that are not kept are evicted now.
         """
         with self._counters.timed("plan"):
             return self._planned(questions, self.room)
@@ -232,42 +228,38 @@ class BlockCache:
             self.evict(self.count)
             return Keeping(_TALLY, 0, wanted)
         if self.policy is Policy.LRU:
-            # What is read is newer than what was here, and what is read last is newest.
+            # Blocks that are read are newer than cached ones, and the last is the newest.
             self.evict(self.count - max(0, room - wanted))
             return Keeping(-1, 0, max(0, wanted - room))
         used = self.used()
-        own = np.minimum(self.uses[used], _TALLY - 1)
-        both = tally + np.bincount(own, minlength=_TALLY)
-        above = np.cumsum(both[::-1])[::-1] - both  # blocks that are asked for more often
-        limit = int(np.argmax(above <= room))  # those asked for exactly so often stay in part
+        uses = np.minimum(self.uses[used], _TALLY - 1)
+        both = tally + np.bincount(uses, minlength=_TALLY)
+        above = np.cumsum(both[::-1])[::-1] - both  # blocks with more uses
+        limit = int(np.argmax(above <= room))  # blocks with exactly this many uses stay in part
         ties = min(int(room - above[limit]), int(both[limit]))
-        staying = min(int(np.count_nonzero(own == limit)), ties)
-        leaving = np.concatenate([used[own < limit], used[own == limit][staying:]])
+        staying = min(int(np.count_nonzero(uses == limit)), ties)
+        leaving = np.concatenate([used[uses < limit], used[uses == limit][staying:]])
         if leaving.size:
             self._drop(leaving)
         return Keeping(limit, ties - staying, 0)
 
     def age(self) -> None:
-        """End of a join phase: older uses count half."""
+        """End of a join phase: earlier uses count a quarter."""
         self.uses >>= 2
 
     @property
     def leaves_held(self) -> Array:
-        """The leaf in each slot that is used, in the order of the slots."""
+        """The leaves of the used slots, in the order of the slots."""
         return self._leaves[self.used()]
 
     def rename(self, leaves: Array, count: int) -> None:
-        """Leaves have other numbers now: those of ``leaves_held``, -1 where one is gone."""
+        """Renumber the leaves of ``leaves_held`` to ``leaves``; drop those that are -1."""
         used = self.used()
         self._drop(used[leaves < 0])
         kept, leaves = used[leaves >= 0], leaves[leaves >= 0]
         self.slots = np.full(count, -1, self._kind)
         self._leaves[kept] = leaves
         self.slots[leaves] = kept
-
-    def clear(self) -> None:
-        """Take everything out."""
-        self.evict(self.count)
 
     def _note(self) -> None:
         self._memory.cached = self.nbytes

@@ -5,9 +5,9 @@
                         answer ◄─ join ◄─ read by the best plan ◄─┘  when enough rows wait
                                            (joining.py)
 
-The engine decides which phase is due (``pace``), hands it the parts it needs, and takes its answer
-piece by piece, so a long one is never held. Each part keeps its own state and notes in ``memory``
-what it holds; the phases know no engine.
+The engine decides which phase is due (``pace``), passes it the parts it needs, and takes its answer
+piece by piece, so that a long answer is never in memory. Each part keeps its own state and records
+its bytes in ``memory``; the phases do not know the engine.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Steps = Generator[pa.RecordBatch | None, None, None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user of a join has chosen."""
+    """The options of a join."""
 
     policy: Policy
     plan: Planner
     deadline: float | None
     """Seconds."""
     thresholds: Mapping[str, int]
-    """Those that are fixed."""
+    """The thresholds that the user has fixed."""
     batch_rows: int
 
 
@@ -62,7 +62,7 @@ class _Phase:
 
 
 class RelationEngine:
-    """A join of a stream whose columns are known with a relation; the snapshot is its own."""
+    """A join of a relation with a stream of known columns; it owns the snapshot."""
 
     def __init__(
         self,
@@ -103,32 +103,32 @@ class RelationEngine:
         )
         self.pace = Pace(tuner, settings.thresholds, settings.deadline, costs, clock, counters)
         self._reading = Reading(settings.plan, costs, self.work, clock, counters)
-        self._running: list[_Phase] = []  # the last one works; one before it waits for it
-        self._pressed = False  # there was no room for rows that came
+        self._running: list[_Phase] = []  # the last one is active; an earlier one waits for it
+        self._pressed = False  # there was no room for arriving rows
         self.has_failed = False
-        """Whether rows that were looked up have been answered in part, and are gone."""
+        """Whether a look-up failed after it had answered some of its rows, which are lost."""
         self._tune()
 
     # --- The stream -----------------------------------------------------------------------------
 
     @property
     def has_enough(self) -> bool:
-        """Whether an online phase is due: more rows would only take room from the cache."""
+        """Whether an online phase is due: more rows would only shrink the cache."""
         return self.arrivals.rows >= self.pace.thresholds.input_rows
 
     @property
     def rows(self) -> int:
-        """Rows that have arrived or wait."""
+        """Rows in the input buffer and waiting rows."""
         return self.arrivals.rows + self.waiting.rows
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
-        """Rows that are taken in at a time: those of an online phase, if they are not too large."""
+        """Rows to accept at a time: those of an online phase, or fewer if they are large."""
         width: int = max(1, batch.nbytes // max(1, batch.num_rows))
         most = self.memory.for_rows // 8 // width
         return max(1, min(most, self.pace.thresholds.input_rows))
 
     def offer(self, batch: pa.RecordBatch, arrived: float) -> bool:
-        """Take rows into the input buffer; False if there is no room, not even the cache's."""
+        """Add rows to the input buffer; False if there is no room, even without the cache."""
         if not batch.num_rows:
             return True
         self._pressed = not self.cache.make_room(batch.nbytes)
@@ -137,9 +137,9 @@ class RelationEngine:
         return not self._pressed
 
     def step(self, flushing: bool) -> list[pa.RecordBatch] | None:
-        """Do one piece of work that is due and give its part of the answer; None: nothing is due.
+        """Do one piece of due work and return its part of the answer; None: nothing is due.
 
-        ``flushing``: rows are joined although more could be waited for.
+        ``flushing`` joins rows without waiting for more.
         """
         phase = self._under_way(flushing)
         if phase is None:
@@ -157,7 +157,7 @@ class RelationEngine:
         return [] if piece is None else [piece]
 
     def clear(self) -> None:
-        """Forget all rows that have arrived or wait, and what is left of their answer."""
+        """Drop all rows and the rest of their answer."""
         while self._running:
             self._running.pop().steps.close()
         self.arrivals.clear()
@@ -167,7 +167,7 @@ class RelationEngine:
     # --- Phases ---------------------------------------------------------------------------------
 
     def _under_way(self, flushing: bool) -> _Phase | None:
-        """The phase that works now; begun, if one is due."""
+        """The active phase; started, if one is due."""
         if not self._running:
             due = self._next_phase(flushing)
             if due is None:
@@ -178,7 +178,7 @@ class RelationEngine:
         return self._running[-1]
 
     def _next_phase(self, flushing: bool) -> _Phase | None:
-        """What is due, if anything (SSIJ, Sections IV-B and IV-F)."""
+        """The phase that is due, if any (SSIJ, Sections IV-B and IV-F)."""
         arrivals, waiting, leaves = self.arrivals, self.waiting, self.index.leaves
         if self._relation.has_changed_since(self.snapshot):
             if waiting.rows:
@@ -231,13 +231,13 @@ class RelationEngine:
         self._tune()
 
     def _tune(self) -> None:
-        """Choose thresholds for the next cycle, from what the last ones have shown."""
+        """Choose thresholds for the next cycle, based on the previous ones."""
         self.pace.tune(self.work, self.memory.index, self.waiting.row_bytes)
         self.cache.make_room(0)
 
     @property
     def due(self) -> float | None:
-        """Seconds until work must begin; None when no row is under a deadline."""
+        """Seconds until work must start; None if no row is under a deadline."""
         moment = self.pace.begin(self.arrivals, self.waiting, self.index.leaves)
         return None if moment is None else max(0.0, moment - self._clock.now())
 
@@ -245,20 +245,20 @@ class RelationEngine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state of the relation that the join works with."""
+        """The state of the relation in use."""
         return self.index.snapshot
 
     def _attach(self, snapshot: Snapshot) -> None:
-        """Work with this state of the relation from now on, nothing of which is cached."""
+        """Use this state of the relation from now on, with an empty cache."""
         self.index = LeafIndex(snapshot, self.matching.ranged)
         block_bytes, leaves = snapshot.layout.block_bytes, self.index.leaves
         self.cache = BlockCache(block_bytes, leaves, self._policy, self.memory, self._counters)
         self.memory.index = self.index.nbytes + self.cache.fixed_bytes
 
     def _renew(self) -> None:
-        """Go over to the relation as it is now; blocks that are still the same stay cached.
+        """Switch to the current state of the relation; unchanged blocks stay cached.
 
-        The snapshot before is open meanwhile: so the journal between both is there.
+        The old snapshot is still open meanwhile, so the journal between both exists.
         """
         assert not self.waiting.rows
         before, snapshot = self.index, self._relation.snapshot()

@@ -1,4 +1,4 @@
-"""What a join with a relation says about itself."""
+"""The explanation of a join with a relation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.plan.choice import Explanation
 from thetastream.relation.disk.size import show_size
 from thetastream.relation.join.engine import RelationEngine
+from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.store import Relation
 from thetastream.side import How
@@ -16,7 +17,7 @@ from thetastream.side import How
 def explained(
     engine: RelationEngine | None, memory: Memory, relation: Relation, on: Predicate, how: How
 ) -> Explanation:
-    """Readable facts: what is asked, which thresholds and why, who holds which memory."""
+    """Readable facts: the question, the thresholds and why, the use of memory."""
     facts: dict[str, Any] = {
         "join": f"{how.value} on {on}",
         "relation": {
@@ -27,12 +28,12 @@ def explained(
         },
     }
     if engine is None:
-        facts["stream"] = "not known yet: push rows, or give schema="
+        facts["stream"] = "not known yet: push rows, or pass schema="
         return Explanation.of(facts)
     matching, thresholds, cache = engine.matching, engine.pace.thresholds, engine.cache
     costs = engine.costs
     facts["look-up"] = {
-        "a row asks for": _asked(engine),
+        "a row asks for": _question(matching),
         "checked on candidates": "nothing" if matching.is_settled else "other conditions",
     }
     facts["thresholds"] = {
@@ -59,8 +60,7 @@ def explained(
     return Explanation.of(facts)
 
 
-def _asked(engine: RelationEngine) -> str:
-    matching = engine.matching
+def _question(matching: Matching) -> str:
     if matching.ranged:
         return "the intervals that hold its value"
     return "one key" if matching.is_point else "an interval of keys"

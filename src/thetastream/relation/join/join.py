@@ -1,11 +1,11 @@
-"""``RelationJoin``: every stream row enriched from a table on disk, within a budget and a deadline.
+"""``RelationJoin``: enriches stream rows from a table on disk, within a budget and a deadline.
 
-    pending     rows arrive in the input buffer until there are enough, or one must hurry
-    online      they are looked up; what cached blocks answer is given, the others wait (online.py)
-    join        enough rows wait, or one must hurry: their blocks are read and joined (joining.py)
+    pending     rows collect in the input buffer until there are enough, or a deadline is near
+    online      they are looked up; cached blocks answer some, the others wait (online.py)
+    join        enough rows wait, or a deadline is near: read and join their blocks (joining.py)
 
-Rows that were pushed are never lost: what is due is done when an iterator of ``push``, ``poll`` or
-``flush`` is read, and an iterator that is not read to its end leaves the rest to the next one.
+Pushed rows are never lost: reading an iterator of ``push``, ``poll`` or ``flush`` does the work
+that is due, and an iterator that is not read to its end leaves the rest to the next one.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from thetastream.side import How
 class RelationJoin:
     """Join a stream with a relation.
 
-    ``on`` compares the stream (``l``) with the relation (``r``), its key among others. ``memory``
+    ``on`` compares the stream (``l``) with the relation (``r``), including its key. ``memory``
     bounds everything the join holds. ``deadline`` is how long a row may wait for its answer: call
-    ``poll()`` when ``due`` says so. ``how`` is inner, left, semi or anti.
+    ``poll()`` within ``due`` seconds. ``how`` is inner, left, semi or anti.
 
-    Thresholds choose themselves; ``input_rows``, ``stream_rows`` and ``max_scan`` fix them.
-    ``costs`` are those of the device; without them it is measured for a moment.
+    Thresholds are chosen automatically; ``input_rows``, ``stream_rows`` and ``max_scan`` fix them.
+    ``costs`` are those of the device; without them it is measured briefly.
     ``cache`` (utility, lru, none), ``split`` (a fixed share of the memory for cached blocks) and
     ``plan`` (optimal, greedy, single, …) are for comparisons.
     """
@@ -127,9 +127,9 @@ class RelationJoin:
     # --- The stream -----------------------------------------------------------------------------
 
     def push(self, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
-        """Take stream rows in, and give the rows of the answer that are due.
+        """Add stream rows, and return the rows of the answer that are due.
 
-        Rows are taken in at once, and checked; the work is done as the iterator is read.
+        Rows are checked and accepted at once; reading the iterator does the work.
         """
         engine, batch = self._taken(rows)
         self._counters.rows += batch.num_rows
@@ -140,14 +140,14 @@ class RelationJoin:
         return self._work()
 
     def offer(self, rows: pa.RecordBatch | pa.Table) -> bool:
-        """Take stream rows into the input buffer, without any work; False if there is no room."""
+        """Add stream rows to the input buffer, without any work; False if there is no room."""
         engine, batch = self._taken(rows)
         taken = engine.offer(batch, self._clock.now())
         self._counters.rows += batch.num_rows if taken else 0
         return taken
 
     def step(self) -> list[pa.RecordBatch] | None:
-        """Do one piece of work that is due and give its part of the answer; None: nothing is due.
+        """Do one piece of due work and return its part of the answer; None: nothing is due.
 
         A piece is one online phase's part of the answer, or one group of reads.
         """
@@ -162,25 +162,25 @@ class RelationJoin:
                 raise
 
     def poll(self) -> Iterator[pa.RecordBatch]:
-        """Do what is due now, deadlines above all."""
+        """Do the work that is due now, deadlines first."""
         self._refuse_if_closed()
         return self._work()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Join everything that waits. More rows may be pushed afterwards."""
+        """Join all waiting rows. More rows may be pushed afterwards."""
         self._refuse_if_closed()
         self._flushing = True
         return self._work()
 
     def reset(self) -> None:
-        """Forget all rows that have arrived or wait, and what is left of their answer."""
+        """Drop all rows and the rest of their answer."""
         self._outside.clear()
         self._flushing = False
         if self._engine is not None:
             self._engine.clear()
 
     def close(self) -> None:
-        """Give memory and the snapshot back; rows that wait are forgotten."""
+        """Release memory and the snapshot; waiting rows are dropped."""
         if not self._closed:
             self.reset()
             self._closed = True
@@ -193,7 +193,7 @@ class RelationJoin:
         self.close()
 
     def _taken(self, rows: pa.RecordBatch | pa.Table) -> tuple[RelationEngine, pa.RecordBatch]:
-        """Rows of the agreed schema, whose keys are keys; or an error, and nothing has changed."""
+        """Rows of the agreed schema with valid keys; an error changes nothing."""
         self._refuse_if_closed()
         batch = conform(rows, self._schema, "left")
         engine = self._engine or self._bind(batch.schema)
@@ -201,7 +201,7 @@ class RelationJoin:
         return engine, batch
 
     def _work(self) -> Iterator[pa.RecordBatch]:
-        """Everything that is due, rows that were pushed included."""
+        """Do all work that is due, including rows that were pushed."""
         outside, engine = self._outside, self._engine
         while engine is not None:
             while outside and not engine.has_enough and engine.offer(*outside[0]):
@@ -209,9 +209,9 @@ class RelationJoin:
             pieces = self.step()
             if pieces is not None:
                 while pieces:
-                    yield pieces.pop()  # and keep none
+                    yield pieces.pop()  # and keep no reference
             elif outside:
-                # Nobody waits, and there is no room: these rows are larger than the budget.
+                # No row waits and there is no room: these rows are larger than the budget.
                 engine.arrivals.append(*outside.popleft())
             else:
                 break
@@ -219,20 +219,18 @@ class RelationJoin:
 
     @property
     def due(self) -> float | None:
-        """Seconds until ``poll()`` must be called; None when no row is under a deadline."""
+        """Seconds until ``poll()`` must be called; None if no row is under a deadline."""
         return None if self._engine is None else self._engine.due
-
-    # --- What it does ---------------------------------------------------------------------------
 
     @property
     def schema(self) -> pa.Schema:
         """Columns of the answer; StateError before the schema of the stream is known."""
         if self._engine is None:
-            raise StateError("push rows first, or give schema=: the stream's columns are not known")
+            raise StateError("push rows first, or pass schema=: the stream's columns are not known")
         return self._engine.matching.schema
 
     def explain(self) -> Explanation:
-        """Thresholds and why, who holds which memory, what the plan and the cache do."""
+        """The thresholds and why, the use of memory, the device, the cache."""
         return explained(self._engine, self._memory, self._relation, self._on, self._how)
 
     def metrics(self) -> RelationMetrics:
@@ -264,7 +262,7 @@ class RelationJoin:
         if self._engine is not None and self._engine.has_failed:
             raise StateError(
                 "an earlier look-up failed half-way, so that answers would be missing; make a new "
-                "RelationJoin, and push the rows again from where it failed"
+                "RelationJoin and push the rows again from where it failed"
             )
 
 

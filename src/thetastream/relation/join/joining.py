@@ -1,9 +1,9 @@
-"""The join phase: what waiting rows ask for is read by a plan and joined (SSIJ, Algorithm 2).
+"""The join phase: the leaves of waiting rows are read by a plan and joined (SSIJ, Algorithm 2).
 
-The inverted index is sorted once; from then on the questions to a leaf lie side by side, and their
-number is the utility of the leaf. Leaves are planned and read some thousands at a time, in the
-order in which they lie on disk. Questions that were answered are forgotten at the end, or when a
-read fails: what the failed read was for goes on waiting, and nothing is given twice.
+The inverted index is sorted once, which makes the questions to a leaf adjacent; their number is the
+utility of the leaf. Leaves are planned and read some thousands at a time, in disk order. Answered
+questions are removed at the end, or if a read fails: the rows of the failed read keep waiting, and
+nothing is output twice.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
-from thetastream.errors import RelationError
 from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.disk.reader import BlockReader
 from thetastream.relation.disk.readplan import Planner
+from thetastream.relation.files.scan import damaged
 from thetastream.relation.join.answer import Answers
 from thetastream.relation.join.cache import BlockCache
 from thetastream.relation.join.kernels.leaves import next_leaves
@@ -38,7 +38,7 @@ def join_phase(
     reading: Reading,
     max_scan: int,
 ) -> Generator[pa.RecordBatch | None, None, int]:
-    """Join all waiting rows; None after each group of reads. Gives how many leaves were read."""
+    """Join all waiting rows; yields None after each group of reads. Returns the leaves read."""
     questions = waiting.questions
     questions.sort()
     keeping = cache.plan_phase(questions)
@@ -50,7 +50,7 @@ def join_phase(
             count += leaves.size
             with closing(reading.groups(index, leaves, max_scan)) as groups:
                 for group in groups:
-                    asked, bases, uses = inverted.asked(group)
+                    asked, bases, uses = inverted.questions_to(group)
                     yield from answers.pairs(stream, asked, bases, group.buffer)
                     inverted.close(group)
                     keep = np.flatnonzero(keeping.chosen(uses) & group.single)
@@ -67,28 +67,28 @@ def join_phase(
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Leaves that were read together; valid until the next group is asked for."""
+    """Leaves that were read together; valid until the next group is requested."""
 
     which: Array
-    """Their places among the leaves that were to be read."""
+    """Their positions among the leaves to read."""
     buffer: NDArray[np.uint8]
     offsets: Array
     """Where in the buffer the image of each begins."""
     single: NDArray[np.bool_]
-    """Which of them take one block, so that a slot of the cache can hold them."""
+    """Which of them have one block, so that they fit into a slot of the cache."""
 
 
 class _Inverted:
-    """The inverted index, sorted: questions leaf by leaf, and which of them are still open."""
+    """The inverted index, sorted by leaf, and which questions are still open."""
 
     def __init__(self, questions: Array, limit: int) -> None:
         self._questions = questions
         self._limit = limit
         self._starts = np.zeros(1, np.int64)
-        self._open = np.zeros(0, np.bool_)  # leaves of this part that were not joined yet
+        self._open = np.zeros(0, np.bool_)  # leaves of this part not joined yet
 
     def parts(self) -> Iterator[Array]:
-        """Leaves that are asked for, ascending, ``limit`` at a time."""
+        """The leaves of the questions, ascending, ``limit`` at a time."""
         leaves, starts = np.empty(self._limit, np.int64), np.empty(self._limit + 1, np.int64)
         at = 0
         while at < self._questions.size:
@@ -99,8 +99,8 @@ class _Inverted:
             at = int(starts[count])
         self._starts, self._open = np.array([at]), np.zeros(0, np.bool_)
 
-    def asked(self, images: Images) -> tuple[Array, Array, Array]:
-        """Questions to some leaves of this part, where the images of these lie, and their uses."""
+    def questions_to(self, images: Images) -> tuple[Array, Array, Array]:
+        """Questions to leaves of this part, the places of their images, and uses per leaf."""
         starts = self._starts[images.which]
         sizes = self._starts[images.which + 1] - starts
         ends = np.cumsum(sizes)
@@ -108,11 +108,11 @@ class _Inverted:
         return self._questions[places], np.repeat(images.offsets, sizes), sizes
 
     def close(self, images: Images) -> None:
-        """The questions to these leaves are answered."""
+        """Mark the questions to these leaves as answered."""
         self._open[images.which] = False
 
     def left(self) -> Array:
-        """Questions that are still to be answered."""
+        """The questions that are still open."""
         here = np.repeat(self._open, np.diff(self._starts))
         first = int(self._starts[0])
         part = self._questions[first : first + here.size][here]
@@ -133,13 +133,13 @@ class Reading:
 
     @property
     def leaves(self) -> int:
-        """Leaves that are planned at a time."""
+        """Leaves planned at a time."""
         return self._work.leaves
 
     def groups(
         self, index: LeafIndex, leaves: Array, max_scan: int
     ) -> Generator[Images, None, None]:
-        """Plan and read leaves, ascending; RelationError for one that is damaged."""
+        """Plan and read leaves, ascending; RelationError if one is damaged."""
         counters, fences = self._counters, index.fences
         with counters.timed("plan"):
             blocks = fences.blocks_of(leaves)
@@ -149,12 +149,12 @@ class Reading:
                 order = np.argsort(blocks)
                 blocks = blocks[order]
                 spans = None if spans is None else spans[order]
-            made = self._plan(blocks, spans, self._costs.seek, self._costs.transfer, max_scan)
-        counters.seeks += len(made)
-        counters.blocks_read += made.blocks_read
-        counters.blocks_wasted += made.wasted
+            plan = self._plan(blocks, spans, self._costs.seek, self._costs.transfer, max_scan)
+        counters.seeks += len(plan)
+        counters.blocks_read += plan.blocks_read
+        counters.blocks_wasted += plan.wasted
         work, layout, io = self._work, index.snapshot.layout, counters.timed("io")
-        with BlockReader(index.snapshot, made, work.read_blocks, buffers=work.buffers) as reader:
+        with BlockReader(index.snapshot, plan, work.read_blocks, buffers=work.buffers) as reader:
             while True:
                 with io:
                     group = next(reader, None)
@@ -163,16 +163,8 @@ class Reading:
                 wanted = slice(group.first, group.stop)
                 wrong = layout.verify(group.buffer, group.offsets, blocks[wanted])
                 if wrong >= 0:
-                    raise _damaged(int(blocks[wanted][wrong]))
+                    raise damaged(int(blocks[wanted][wrong]))
                 which = np.arange(group.first, group.stop) if order is None else order[wanted]
                 single = np.ones(which.size, np.bool_) if spans is None else spans[wanted] == 1
                 self._clock.charge(blocks=which.size)
                 yield Images(which, group.buffer, group.offsets, single)
-
-
-def _damaged(block: int) -> RelationError:
-    return RelationError(
-        f"block {block} of the relation is damaged: its checksum does not hold. Restore the "
-        "relation from its source with Relation.build; `thetastream relation check` lists all "
-        "damaged blocks"
-    )

@@ -1,12 +1,12 @@
-"""What stream rows ask of a relation: boxes of its keys, and what else candidates must pass.
+"""The predicate of a join with a relation: boxes of keys, and further checks of candidates.
 
 A predicate is bound to the schemas of stream and relation as for two streams. The terms on the
 relation's key become boxes; every stream row has the same number of them (``pieces``: one for
 equality and bands, two for ``!=``), some of which may be empty. Other terms, residuals and
-conditions on the relation alone are checked on pairs that the boxes let through.
+conditions on the relation alone are checked on the pairs that the boxes admit.
 
-Boxes are made once, when rows are looked up. Rows that come are only checked before, and only if a
-value of theirs could be no key: a sum that overflows, a timestamp beyond the common unit.
+Boxes are computed once, when rows are looked up. On arrival rows are only validated, and only if
+a value might not be a key: a sum that overflows, a timestamp beyond the common unit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow.types as pat
 from thetastream._jit.arrays import LEAST, MOST, Array, Mask
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.box import Pieces
-from thetastream.boxes.field import BoundTerm, Field
+from thetastream.boxes.field import Field
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
@@ -31,24 +31,13 @@ from thetastream.data.evaluate import evaluate, true_mask
 from thetastream.errors import PredicateError, RelationError
 from thetastream.relation.image.domains import stored_interval
 from thetastream.relation.image.layout import LeafLayout
-from thetastream.schema import (
-    Domain,
-    KeyKind,
-    common_domain,
-    kind_of,
-    tick,
-    value_type,
-)
+from thetastream.schema import Domain, KeyKind, common_domain, kind_of, tick, value_type
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 
 Take = Callable[[str], pa.Array]
-_ALL_FIT = (
-    KeyKind.INTEGER,
-    KeyKind.UNSIGNED,
-    KeyKind.BOOLEAN,
-    KeyKind.BYTES,
-)  # in their own domain
+# Kinds whose values are always keys of their own domain.
+_ALL_FIT = (KeyKind.INTEGER, KeyKind.UNSIGNED, KeyKind.BOOLEAN, KeyKind.BYTES)
 _NONE = np.empty(0, np.int64)
 
 
@@ -109,17 +98,17 @@ class Matching:
         self.stream = stream
 
     def _fields(self) -> tuple[Field | None, Field | None, list[Field]]:
-        found: list[Field | None] = [None, None]
+        keyed: list[Field | None] = [None, None]
         others: list[Field] = []
         for field in self.binding.fields(Side.RIGHT):
             node = field.terms[0].term.right
             name = node.name if isinstance(node, Column) else None
             at = self.layout.key.index(name) if name in self.layout.key else -1
-            if at >= 0 and found[at] is None:
-                found[at] = field
+            if at >= 0 and keyed[at] is None:
+                keyed[at] = field
             else:
                 others.append(field)
-        if found == [None, None]:
+        if keyed == [None, None]:
             names = " or ".join(f"r.{name}" for name in self.layout.key)
             raise PredicateError(
                 f"the relation is sorted by {', '.join(self.layout.key)}: the predicate must "
@@ -127,11 +116,11 @@ class Matching:
                 "condition, or build the relation with another key",
                 self.predicate.text,
             )
-        return found[0], found[1], others
+        return keyed[0], keyed[1], others
 
     @property
     def ranged(self) -> bool:
-        """Whether upper ends of intervals are asked for."""
+        """Whether the predicate bounds upper ends of intervals."""
         return self._high is not None
 
     @cached_property
@@ -141,7 +130,7 @@ class Matching:
 
     @cached_property
     def key_column(self) -> str | None:
-        """The column of the stream whose 64-bit values are what rows ask for, if there is one."""
+        """The stream column whose 64-bit values are the keys asked for, if there is one."""
         if not self.is_point or self._key is None:
             return None
         bound = self._key.terms[0]
@@ -151,30 +140,28 @@ class Matching:
         kind = self.stream.field(node.name).type
         same = common_domain(kind, kind, node.name) == bound.domain == self.layout.domain
         plain = pat.is_int64(kind) or (bound.domain.kind.is_temporal and kind.bit_width == 64)
-        held = node.name in self.held_columns()
-        return node.name if same and plain and held and not pat.is_date64(kind) else None
+        stored = node.name in self.held_columns()
+        return node.name if same and plain and stored and not pat.is_date64(kind) else None
 
     # --- Boxes ----------------------------------------------------------------------------------
 
     @cached_property
     def _takes_any_row(self) -> bool:
-        """Whether every value that the stream can hold is a key."""
-        fits = all(self._always_fits(bound) for bound in self.binding.terms)
+        """Whether every value of the stream is certainly a key."""
+        fits = all(
+            isinstance(bound.term.left, Column)
+            and always_fits(self.stream.field(bound.term.left.name).type, bound.domain)
+            for bound in self.binding.terms
+        )
         return fits and not self.predicate.filters(Side.LEFT)
 
-    def _always_fits(self, bound: BoundTerm) -> bool:
-        node = bound.term.left
-        if not isinstance(node, Column):
-            return False
-        return always_fits(self.stream.field(node.name).type, bound.domain)
-
     def verify(self, batch: pa.RecordBatch) -> None:
-        """DataError for a value that is no key. O(1) where the types of the columns rule it out."""
+        """DataError if a value is not a key. O(1) if the types of the columns rule that out."""
         if not self._takes_any_row:
             self.binding.keys(Side.LEFT, batch)
 
     def boxes(self, batch: pa.RecordBatch) -> RelationBoxes:
-        """What stream rows ask; DataError for a value that is no key. O(rows)."""
+        """The boxes of stream rows; DataError if a value is not a key. O(rows)."""
         fresh = self.binding.keys(Side.LEFT, batch)
         if self._key is None:
             lows = [(np.full(batch.num_rows, LEAST), np.full(batch.num_rows, MOST))]
@@ -203,13 +190,13 @@ class Matching:
 
     @cached_property
     def is_settled(self) -> bool:
-        """Whether the boxes decide alone."""
+        """Whether the boxes alone decide."""
         binding = self.binding
         return not (self._others or binding.residuals or self.predicate.filters(Side.RIGHT))
 
     @cached_property
     def _nodes(self) -> list[Expression]:
-        """What is evaluated on candidates."""
+        """The expressions evaluated on candidates."""
         nodes = [*self.binding.residuals, *self.predicate.filters(Side.RIGHT)]
         for field in self._others:
             for bound in field.terms:
@@ -217,16 +204,16 @@ class Matching:
         return nodes
 
     def checked_columns(self, side: Side) -> list[str]:
-        """Columns of a side that are read to check candidates."""
+        """Columns of a side needed to check candidates."""
         return list(dict.fromkeys(name for node in self._nodes for name in node.columns(side)))
 
     def held_columns(self) -> list[str]:
-        """Columns of the stream that must be kept while a row waits."""
-        given = [name for side, name in self.origin if side is Side.LEFT]
-        return list(dict.fromkeys([*given, *self.checked_columns(Side.LEFT)]))
+        """Columns of the stream needed while a row waits."""
+        output = [name for side, name in self.origin if side is Side.LEFT]
+        return list(dict.fromkeys([*output, *self.checked_columns(Side.LEFT)]))
 
     def check(self, left: Take, right: Take, count: int) -> Mask:
-        """Which candidate pairs match; ``left`` and ``right`` give columns of the pairs."""
+        """Which candidate pairs match; ``left`` and ``right`` return columns of the pairs."""
 
         def lookup(column: Column) -> pa.Array:
             return (left if column.side is Side.LEFT else right)(column.name)
@@ -237,7 +224,7 @@ class Matching:
         return reduce(np.logical_and, masks)
 
     def _inside(self, field: Field, lookup: Callable[[Column], pa.Array], count: int) -> Mask:
-        """Pairs that a field other than the key lets through."""
+        """The pairs that a field other than the key admits."""
         bound = field.terms[0]
         values = evaluate(bound.term.right, lookup, count)
         stored, valid = to_keys(values, bound.domain, bound.names[Side.RIGHT])
@@ -255,8 +242,8 @@ def _checked(how: str | How) -> How:
     mode = How.of(how)
     if mode in (How.RIGHT, How.FULL):
         raise RelationError(
-            f"how={mode.value!r} would give rows of the relation that match nothing, but a stream "
-            "never ends, so none is ever known to; use inner, left, semi or anti"
+            f"how={mode.value!r} would return rows of the relation that match nothing, but a "
+            "stream never ends, so none is ever known to; use inner, left, semi or anti"
         )
     return mode
 
@@ -277,18 +264,18 @@ def always_fits(kind: pa.DataType, domain: Domain) -> bool:
 
 
 def _stored(field: Field, pieces: Pieces, domain: Domain) -> Pieces:
-    """Pieces of a field as intervals of stored keys, whose domain is given."""
-    found = []
+    """Pieces of a field as intervals of stored keys of a domain."""
+    intervals = []
     for low, high in pieces:
         moved = stored_interval(domain, field.domain, low, high)
         if field.is_point and len(moved[0]) and np.array_equal(*moved):
             moved = moved[0], moved[0]
-        found.append(moved)
-    return found
+        intervals.append(moved)
+    return intervals
 
 
 def _laid(parts: list[Array]) -> Array:
-    """One array in which the pieces of a row stand side by side; a fresh one."""
+    """A new array in which the pieces of a row are adjacent."""
     if len(parts) == 1:
         return np.array(parts[0], np.int64)
     return np.ascontiguousarray(np.stack(parts, axis=1).ravel(), np.int64)

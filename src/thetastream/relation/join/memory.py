@@ -1,9 +1,9 @@
-"""The budget of a join and who holds how much of it (SSIJ, Section IV-A).
+"""The budget of a join and its parts (SSIJ, Section IV-A).
 
-Five parts share the budget: the index, the cached blocks, rows that arrived, rows that wait with
-their questions, and room to work in (a read, a lookup, a piece of the answer). What the others do
-not need is the cache's; it shrinks when rows come and grows when they have gone. Each part notes
-what it holds whenever that changes: ``Arrivals``, ``Waiting``, ``BlockCache``, ``Workspace``.
+Five parts share the budget: the index, the cached blocks, rows that arrived, waiting rows with
+their questions, and working memory (a read, a look-up, a piece of the answer). The cache gets what
+the others do not need; it shrinks when rows arrive and grows when they leave. ``Arrivals``,
+``StreamBuffer``, ``BlockCache`` and ``Workspace`` record their bytes whenever those change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAST_BLOCKS = 8
 
 @dataclass
 class Memory:
-    """Bytes; ``split`` is the share that the cache has when shares are fixed."""
+    """Bytes per part; ``split`` is the cache's share if shares are fixed."""
 
     budget: int
     split: float | None = None
@@ -46,34 +46,34 @@ class Memory:
 
     @property
     def for_rows(self) -> int:
-        """The most that stream rows may hold: all that is free, or their fixed share."""
+        """Upper limit for stream rows: all that is free, or their fixed share."""
         return self.free if self.split is None else int(self.free * (1 - self.split))
 
     @property
     def for_cache(self) -> int:
-        """The most that cached blocks may hold now: what rows leave, or their fixed share."""
+        """Current limit for cached blocks: what rows leave, or their fixed share."""
         if self.split is None:
             return max(0, self.free - self.rows)
         return max(0, min(int(self.free * self.split), self.free - self.rows))
 
     @property
     def is_full(self) -> bool:
-        """Whether stream rows hold all that they may hold."""
+        """Whether stream rows have reached their limit."""
         return self.rows >= self.for_rows
 
     def fits(self, needed: int) -> bool:
-        """Whether stream rows may take ``needed`` bytes more."""
+        """Whether stream rows may take ``needed`` more bytes."""
         return self.rows + needed <= self.for_rows
 
     def note(self) -> None:
-        """Remember the most that was held."""
+        """Update the peak."""
         self.peak = max(self.peak, self.held)
 
     def require(self, block_bytes: int, row_bytes: int) -> None:
-        """RelationError when the index and the least of everything else do not fit."""
+        """RelationError if the index and the minimum of the other parts do not fit."""
         least = self.index + _LEAST_BLOCKS * block_bytes + 1024 * row_bytes
         if self.budget < least:
-            advice = f"give at least {show_size(least * 1.01)}"
+            advice = f"use at least {show_size(least * 1.01)}"
             if 2 * self.index > least:
                 advice += ", or build the relation with larger blocks"
             raise RelationError(

@@ -1,8 +1,9 @@
-"""What a join with a relation has done so far: counters, and a frozen snapshot of them."""
+"""Metrics of a join with a relation: counters, and a frozen snapshot of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from thetastream.metrics import Items, Timer
 from thetastream.relation.pacing.latency import Latencies
@@ -13,8 +14,8 @@ class RelationMetrics(Items):
     """A snapshot; ``metrics.hits`` and ``metrics["hits"]`` are the same.
 
     A question is one stream row put to one leaf of the relation: a *hit* is answered from the
-    cache, a *miss* waits for a read. ``blocks_wasted`` were read because they lay between two that
-    were wanted. ``candidates`` are pairs before other conditions than those on the key.
+    cache, a *miss* waits for a read. ``blocks_wasted`` were read only because they lay between
+    wanted ones. ``candidates`` are pairs before conditions other than those on the key.
     Latencies are seconds from ``push`` to the last output of a row.
     """
 
@@ -79,18 +80,14 @@ class RelationCounters:
         return Timer(self.seconds, phase)
 
     def snapshot(self, **now: int) -> RelationMetrics:
-        """Freeze the counts; ``now`` are the facts of this moment."""
+        """Freeze the counts; ``now`` holds the current values of the other fields."""
         counts = {
             name: getattr(self, name)
             for name in RelationMetrics.__dataclass_fields__
             if hasattr(self, name)
         }
-        return RelationMetrics(
-            **{
-                **counts,
-                **{f"{phase}_seconds": spent for phase, spent in self.seconds.items()},
-                "latency_p50": self.latencies.quantile(0.5),
-                "latency_p99": self.latencies.quantile(0.99),
-                **now,
-            }
-        )
+        seconds: dict[str, Any] = {
+            f"{phase}_seconds": spent for phase, spent in self.seconds.items()
+        }
+        p50, p99 = map(self.latencies.quantile, (0.5, 0.99))
+        return RelationMetrics(**counts, **seconds, latency_p50=p50, latency_p99=p99, **now)

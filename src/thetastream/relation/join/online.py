@@ -1,7 +1,7 @@
-"""The online phase: rows are looked up in batches; what is cached is joined (SSIJ, Algorithm 1).
+"""The online phase: looks up a batch of rows and joins it with the cache (SSIJ, Algorithm 1).
 
-Rows are looked up in the order of their keys, so neighbours meet the same part of the index and the
-same blocks. Rows of which some leaf is not cached wait for it, with what they have matched so far.
+Rows are looked up in key order, so neighbours use the same part of the index and the same blocks.
+Rows with a leaf that is not cached wait for it; their matches so far are recorded.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def online_phase(
     pace: Pace,
     limit: int,
 ) -> Generator[pa.RecordBatch | None, None, None]:
-    """Look rows up; give what cached leaves answer, and let the others wait.
+    """Look rows up; output what cached leaves answer, and let the other rows wait.
 
-    At most ``limit`` questions are asked at a time. O(rows × log leaves), no reads. None: rows that
-    wait have filled the memory, so that a join phase must come before the next ones are looked up.
+    Asks at most ``limit`` questions at a time. O(rows × log leaves), no reads. Yields None if
+    waiting rows have filled the memory, so that a join phase must run before the next look-up.
     """
     batch = arrived.batch
     stream = StreamRows(BatchView(batch), boxes, np.zeros(batch.num_rows, np.bool_))
@@ -60,14 +60,14 @@ def online_phase(
         if missing.size:
             _wait(arrived, stream, np.flatnonzero(waits), missing, cache, waiting)
             if waiting.is_full:
-                yield None  # let a join phase come between
-        del questions, hits, bases, missing, waits  # before the next part takes as much
+                yield None  # let a join phase run
+        del questions, hits, bases, missing, waits  # before the next part allocates as much
 
 
 def _parts(
     index: LeafIndex, boxes: RelationBoxes, limit: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Rows in the order of their keys, their boxes, and the leaves of those; few questions each."""
+    """Rows in key order with their boxes and leaves, in parts of at most ``limit`` questions."""
     pieces = boxes.pieces
     order, _ = argsorted(np.ascontiguousarray(boxes.lows[::pieces]))
     places = _boxes_of(order, pieces)

@@ -1,9 +1,9 @@
-"""When phases begin and how large they are (SSIJ, Sections IV-B and IV-F).
+"""When phases start and how large they are (SSIJ, Sections IV-B and IV-F).
 
-The phases tell what they see as they work: which leaves are asked for, what the cache answers, how
-long rows waited, how long a join phase took and how many rows came meanwhile. From that follow the
-thresholds of the next cycle, the moment at which work must begin for a deadline, and whether memory
-would be full before a join phase is over.
+The phases report which leaves are asked for, what the cache answers, how long rows waited, how long
+a join phase took and how many rows arrived meanwhile. From these reports follow the thresholds of
+the next cycle, the moment at which work must start for a deadline, and whether memory would fill up
+during a join phase.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from thetastream.relation.join.workspace import Workspace
 from thetastream.relation.pacing.deadlines import CostModel
 from thetastream.relation.pacing.tuning import Thresholds, Tuner
 
-_SHORT = 0.001  # seconds before a deadline in which work is begun at the latest
-_SHARE = 0.4  # of a deadline, that one join phase may take
-_FADE = 0.9  # of what came during earlier join phases still counts
+_SHORT = 0.001  # seconds before a deadline at which work starts at the latest
+_SHARE = 0.4  # of a deadline that one join phase may take
+_FADE = 0.9  # weight of what arrived during earlier join phases
 
 
 class Pace:
-    """Thresholds and a deadline, in seconds, or none; and what is known about the stream.
+    """Thresholds, an optional deadline in seconds, and what is known about the stream.
 
-    ``fixed`` are thresholds that do not choose themselves. Rows that come while a join phase runs
-    wait for it first, and then for their own. So one may take less than half of a deadline; it
-    begins at once when it would take more.
+    ``fixed`` are thresholds set by the user. Rows that arrive during a join phase wait for its end
+    and then for their own phase. So a phase may take less than half of a deadline; it starts at
+    once if it would take longer.
     """
 
     thresholds: Thresholds
@@ -50,19 +50,17 @@ class Pace:
         counters: RelationCounters,
     ) -> None:
         self.tuner = tuner
-        """Is told what rows ask for."""
+        """Learns which leaves rows ask for."""
         self._fixed: dict[str, Any] = dict(fixed)
         self._deadline = deadline
         self._model = CostModel(costs.seek, costs.transfer, margin=0.3)
         self._clock = clock
         self._counters = counters
-        self._backlog = 0.0  # bytes of rows that come during a join phase,
+        self._backlog = 0.0  # bytes of rows that arrive during a join phase,
         self._incoming = 0.0  # and how many per second
 
-    # --- What phases tell -----------------------------------------------------------------------
-
     def done(self, segments: Iterable[Segment]) -> None:
-        """Rows have been answered: count them by how long they waited."""
+        """Count rows that have been answered, by how long they waited."""
         now, counters, deadline = self._clock.now(), self._counters, self._deadline
         for segment in segments:
             waited = now - segment.arrived
@@ -73,24 +71,22 @@ class Pace:
                 counters.deadlines_missed += segment.rows
 
     def has_read(self, leaves: int, seconds: float, came: int) -> None:
-        """A join phase is over; rows of so many bytes came meanwhile."""
+        """Record the end of a join phase, during which ``came`` bytes of rows arrived."""
         self._model.observe(leaves, seconds)
         self._backlog = max(_FADE * self._backlog, float(came))
         self._incoming = max(_FADE * self._incoming, came / seconds if seconds > 0 else 0.0)
 
-    # --- What follows ---------------------------------------------------------------------------
-
     def tune(self, work: Workspace, index_bytes: int, waiting_bytes: float) -> None:
-        """Choose thresholds for the next cycle; rows that wait take ``waiting_bytes`` each.
+        """Choose thresholds for the next cycle; a waiting row takes ``waiting_bytes``.
 
-        Nobody waits now, so there is room for whatever is chosen.
+        No rows wait now, so there is room for any choice.
         """
         self.tuner.fixed = index_bytes + work.fixed_bytes + int(self._backlog)
         chosen = self.tuner.thresholds(work.row_bytes + work.per_row, waiting_bytes)
         self.thresholds = work.reserve(replace(chosen, **self._fixed))
 
     def begin(self, arrivals: Arrivals, waiting: StreamBuffer, leaves: int) -> float | None:
-        """The moment at which work must begin; None when no row is under a deadline."""
+        """The moment at which work must start; None if no row is under a deadline."""
         if self._deadline is None:
             return None
         first = [arrivals.oldest] if arrivals.rows else []
@@ -105,14 +101,14 @@ class Pace:
         return min(first) + self._deadline * (1 - _SHARE) - needed - _SHORT
 
     def is_due(self, arrivals: Arrivals, waiting: StreamBuffer, leaves: int) -> bool:
-        """Whether work must begin now."""
+        """Whether work must start now."""
         moment = self.begin(arrivals, waiting, leaves)
         return moment is not None and self._clock.now() >= moment
 
     def is_crowded(self, waiting: StreamBuffer, memory: Memory, leaves: int) -> bool:
-        """Whether a join phase is due: enough rows wait, or too many would come during it.
+        """Whether a join phase is due: enough rows wait, or too many would arrive during it.
 
-        The latter is judged by how fast rows came during the last ones, and how long they took.
+        The latter is estimated from the rate of arrivals and the duration of the last phases.
         """
         enough = self.thresholds.stream_rows
         if waiting.rows >= enough:
@@ -124,7 +120,7 @@ class Pace:
 
 
 def read_deadline(deadline: str | timedelta | Interval | None, costs: Costs) -> float | None:
-    """Seconds; RelationError for what is no duration, or shorter than a read."""
+    """The deadline in seconds; RelationError if it is not a duration, or shorter than a read."""
     if deadline is None:
         return None
     try:
@@ -136,6 +132,6 @@ def read_deadline(deadline: str | timedelta | Interval | None, costs: Costs) -> 
     if seconds < least:
         raise RelationError(
             f"a deadline of {seconds * 1e3:g} ms cannot be met: one block takes {one * 1e3:.3g} ms "
-            f"to read from this device. {least * 1e3:.3g} ms or more can be, at a low rate"
+            f"to read from this device. At a low rate, {least * 1e3:.3g} ms or more can be met"
         )
     return seconds

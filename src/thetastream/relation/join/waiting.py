@@ -1,9 +1,9 @@
 """Stream rows that wait for a read: the stream buffer and the inverted index (SSIJ, Section IV-A).
 
-Rows are numbered from 0 in the order in which they came; what they ask (boxes) and whether they
-have matched stands beside them. Questions, ``leaf << 32 | box``, are the inverted index: sorted,
-they give for each leaf the boxes that wait for it. Values of fixed width lie in memory that is
-taken as it is used and given back when the rows leave, so the bytes counted are the bytes held.
+Rows are numbered from 0 in order of arrival, and stored with their boxes and whether they have
+matched. Questions, ``leaf << 32 | box``, are the inverted index: sorted, they list for each leaf
+the boxes that wait for it. Values of fixed width lie in memory that is allocated as it is used and
+released when the rows leave, so the bytes counted are the bytes held.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
-from thetastream.data.rows import (
-    ChunkView,
-    ColumnView,
-    FixedView,
-    RowsView,
-    gatherable,
-    is_fixed,
-    raw_values,
-)
+from thetastream.data.rows import ChunkView, ColumnView, FixedView, RowsView, gatherable, is_fixed
 from thetastream.relation.disk.device import aligned, release
 from thetastream.relation.join.answer import StreamRows
 from thetastream.relation.join.matching import Matching, RelationBoxes
@@ -35,7 +27,7 @@ _LEAST = 1 << 12
 
 
 class _Values:
-    """Numbers that are added at the end and forgotten all at once."""
+    """A growing array that is emptied as a whole."""
 
     __slots__ = ("_memory", "_room", "count", "dtype")
 
@@ -53,7 +45,7 @@ class _Values:
         self.count = end
 
     def _grow(self, needed: int) -> None:
-        # Room that was never written is address space, not memory.
+        # Memory that was never written is only address space.
         size = max(_LEAST, 2 * needed)
         memory = aligned(size * self.dtype.itemsize)
         room = memory.view(self.dtype)
@@ -75,23 +67,17 @@ class _Values:
 
 
 class _FixedColumn:
-    """Values of 1, 2, 4 or 8 bytes; which are NULL is noted from the first NULL on."""
+    """Values of a fixed number of bytes; validity is stored from the first NULL on."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
-        self._values = _Values(self._dtype(kind.bit_width // 8))
+        self._kind, width = kind, kind.bit_width // 8
+        self._values = _Values(np.dtype(f"u{width}" if is_fixed(kind) else (np.void, width)))
         self._valid: _Values | None = None
 
-    @staticmethod
-    def _dtype(width: int) -> np.dtype[np.generic]:
-        return np.dtype(f"u{width}")
-
-    def _raw(self, array: pa.Array) -> NDArray[np.generic]:
-        return raw_values(array)
-
     def append(self, array: pa.Array) -> None:
-        before = self._values.count
-        self._values.append(self._raw(array))
+        before, first = self._values.count, array.offset
+        data = np.frombuffer(array.buffers()[1] or b"", self._values.dtype)
+        self._values.append(data[first : first + len(array)])
         if self._valid is None and array.null_count:
             self._valid = _Values(np.dtype(np.bool_))
             self._valid.append(np.ones(before, np.bool_))
@@ -99,12 +85,14 @@ class _FixedColumn:
             self._valid.append(np.asarray(array.is_valid().to_numpy(zero_copy_only=False)))
 
     def words(self) -> Array:
-        """Values of 8 bytes, as numbers."""
+        """Values of 8 bytes as numbers."""
         return self._values.values.view(np.int64)
 
     def view(self) -> ColumnView:
-        valid = None if self._valid is None else self._valid.values
-        return FixedView(self._kind, self._values.values, valid, 0)  # type: ignore[arg-type]
+        values, valid = self._values.values, None if self._valid is None else self._valid.values
+        if is_fixed(self._kind):
+            return FixedView(self._kind, values, valid, 0)  # type: ignore[arg-type]
+        return _WideView(self._kind, values, valid)
 
     @property
     def nbytes(self) -> int:
@@ -117,42 +105,21 @@ class _FixedColumn:
         self._valid = None
 
 
-class _WideColumn(_FixedColumn):
-    """Values of any other fixed number of bytes, such as decimals and binary values of one size."""
-
-    @staticmethod
-    def _dtype(width: int) -> np.dtype[np.generic]:
-        return np.dtype((np.void, width))
-
-    def _raw(self, array: pa.Array) -> NDArray[np.generic]:
-        data = np.frombuffer(array.buffers()[1] or b"", self._values.dtype)
-        return data[array.offset : array.offset + len(array)]
-
-    def view(self) -> ColumnView:
-        valid = None if self._valid is None else self._valid.values
-        return _WideView(self._kind, self._values.values, valid)
-
-
+@dataclass(frozen=True, slots=True)
 class _WideView:
-    """Gathers values of many bytes."""
+    """Gathers values of other widths than 1, 2, 4 and 8 bytes, such as decimals."""
 
-    def __init__(
-        self,
-        kind: pa.DataType,
-        values: NDArray[np.generic],
-        valid: NDArray[np.generic] | None,
-    ) -> None:
-        self._kind = kind
-        self._values = values
-        self._valid = valid
+    kind: pa.DataType
+    values: NDArray[np.generic]
+    valid: NDArray[np.generic] | None
 
     def take(self, ids: Array) -> pa.Array:
         bitmap = None
-        if self._valid is not None:
-            valid = self._valid[ids].astype(np.bool_)
+        if self.valid is not None:
+            valid = self.valid[ids].astype(np.bool_)
             bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
-        taken = pa.py_buffer(self._values[ids].view(np.uint8))
-        return pa.Array.from_buffers(self._kind, len(ids), [bitmap, taken])
+        taken = pa.py_buffer(self.values[ids].view(np.uint8))
+        return pa.Array.from_buffers(self.kind, len(ids), [bitmap, taken])
 
 
 class _ChunkColumn:
@@ -168,7 +135,7 @@ class _ChunkColumn:
         self._chunks.append(gatherable(array))
         self._starts.append(self._starts[-1] + len(array))
         self.nbytes += array.nbytes
-        if len(self._chunks) == 32:  # few chunks are gathered from faster
+        if len(self._chunks) == 32:  # gathering from few chunks is faster
             self._chunks = [pa.concat_arrays(self._chunks)]
             self._starts = [0, self._starts[-1]]
 
@@ -188,14 +155,14 @@ class _ChunkColumn:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows that arrived together: how many of them there are, and when that was."""
+    """Rows that arrived together: their number and the time."""
 
     rows: int
     arrived: float
 
 
 class StreamBuffer:
-    """The stream buffer and its inverted index; what they hold is noted as ``memory.waiting``."""
+    """The stream buffer and its inverted index; their bytes are ``memory.waiting``."""
 
     def __init__(self, matching: Matching, memory: Memory) -> None:
         self._memory = memory
@@ -203,20 +170,21 @@ class StreamBuffer:
         self._columns: dict[str, _FixedColumn | _ChunkColumn] = {}
         for name in matching.held_columns():
             kind = schema.field(name).type
-            self._columns[name] = _column(kind)
+            column = _FixedColumn if _has_fixed_width(kind) else _ChunkColumn
+            self._columns[name] = column(kind)
         self.names = list(self._columns)
-        """Columns that are kept."""
+        """Stored columns."""
         word = np.dtype(np.int64)
         self._bounds = {name: _Values(word) for name in ("lows", "highs", "least", "most")}
         self._questions = _Values(word)
         self._matched = _Values(np.dtype(np.bool_))
         self._tracks = matching.how.tracks(Side.LEFT)
-        self._key = matching.key_column  # its values are the lower bounds, not stored twice
+        self._key = matching.key_column  # its values are the lower bounds, and not stored twice
         self._point = True
         self._pieces = 1
         self.rows = 0
         self.row_bytes = 0.0
-        """Bytes of a row and its questions, on average, when they left last; 0: not known."""
+        """Average bytes of a row and its questions in the last phase; 0: unknown."""
         self.segments: list[Segment] = []
 
     def append(
@@ -227,7 +195,7 @@ class StreamBuffer:
         matched: NDArray[np.bool_],
         segments: list[Segment],
     ) -> None:
-        """Take in rows: their boxes and open questions, whether they matched, when they came."""
+        """Add rows: their boxes and open questions, whether they matched, when they arrived."""
         self._pieces = boxes.pieces
         for name, column in self._columns.items():
             column.append(batch.column(name))
@@ -252,11 +220,11 @@ class StreamBuffer:
 
     @property
     def questions(self) -> Array:
-        """The inverted index, as it is; may be sorted in place."""
+        """The inverted index; may be sorted in place."""
         return self._questions.values  # type: ignore[return-value]
 
     def forget_answered(self, unanswered: Array) -> None:
-        """Leave only questions that were not answered."""
+        """Keep only the questions that were not answered."""
         self._questions.clear()
         self._questions.append(unanswered)
         self._note()
@@ -271,28 +239,31 @@ class StreamBuffer:
 
     @property
     def oldest(self) -> float:
-        """When the first of the rows came."""
+        """When the first of the rows arrived."""
         return min(segment.arrived for segment in self.segments)
 
     @property
     def leaves_at_most(self) -> int:
-        """No more leaves than questions are waited for."""
+        """Upper bound on the number of leaves asked for."""
         return self._questions.count
 
     def stream(self) -> StreamRows:
-        """All rows as they are now, as the answer is made from them."""
+        """A view of all rows, from which the answer is built."""
         views = {name: column.view() for name, column in self._columns.items()}
         return StreamRows(RowsView(views), self._boxes(), self._matched.values)  # type: ignore[arg-type]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for the rows and their questions."""
-        parts = [*self._columns.values(), *self._bounds.values(), self._questions, self._matched]
-        return sum(part.nbytes for part in parts)
+        """Bytes of the rows and their questions."""
+        return sum(part.nbytes for part in self._parts)
+
+    @property
+    def _parts(self) -> list[_FixedColumn | _ChunkColumn | _Values]:
+        return [*self._columns.values(), *self._bounds.values(), self._questions, self._matched]
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for more rows."""
+        """Whether memory is full."""
         return self._memory.is_full
 
     def _note(self) -> None:
@@ -300,15 +271,10 @@ class StreamBuffer:
         self._memory.note()
 
     def clear(self) -> list[Segment]:
-        """Forget all rows and give the memory back; gives when they came."""
+        """Drop all rows and release their memory; return when they arrived."""
         if self.rows:
             self.row_bytes = self.nbytes / self.rows
-        for part in [
-            *self._columns.values(),
-            *self._bounds.values(),
-            self._questions,
-            self._matched,
-        ]:
+        for part in self._parts:
             part.clear()
         self._point = True
         self.rows = 0
@@ -317,13 +283,11 @@ class StreamBuffer:
         return segments
 
     def check(self) -> None:
-        """Assert that rows and bytes are counted right."""
+        """Assert that rows and bytes are counted correctly."""
         assert self._memory.waiting == self.nbytes
         assert self.rows == sum(segment.rows for segment in self.segments)
 
 
-def _column(kind: pa.DataType) -> _FixedColumn | _ChunkColumn:
-    if is_fixed(kind):
-        return _FixedColumn(kind)
+def _has_fixed_width(kind: pa.DataType) -> bool:
     wide = pat.is_fixed_size_binary(kind) or pat.is_decimal128(kind) or pat.is_decimal256(kind)
-    return _WideColumn(kind) if wide and kind.bit_width else _ChunkColumn(kind)
+    return is_fixed(kind) or bool(wide and kind.bit_width)

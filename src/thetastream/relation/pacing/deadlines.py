@@ -1,20 +1,20 @@
-"""How long a join phase will take, so that it begins early enough for a deadline.
+"""Predicts the duration of a join phase, so that it starts early enough for a deadline.
 
-The cost model of SSIJ, Section IV-F: it associates the number of leaves to be read with seconds.
-At first every leaf is taken to be a random read, ``n × (S + T)``. Then the worst that was seen for
-a similar number of leaves counts; *similar* means that the next lower power of two is the same::
+The cost model of SSIJ, Section IV-F, maps the number of leaves to read to seconds. At first every
+leaf counts as a random read, ``n × (S + T)``. Later the worst phase with a similar number of leaves
+counts; *similar* means that the next lower power of two is the same::
 
     leaves      1     2-3     4-7    8-15   16-31  …
     worst    (1, 9ms)  –   (5, 31ms)  –       –        (leaves, seconds) of the worst phase
 
-Seconds grow with the number of leaves, and seconds per leaf fall, because leaves that lie closer
-together are read by fewer seeks. So a phase of ``m`` leaves in ``s`` seconds bounds one of ``n``:
-by ``s`` when ``n ≤ m``, and by ``s × n / m`` otherwise. That is how the model looks up a number
-inside its own bucket, and how it uses the neighbours of a bucket nothing was seen in. Without the
-latter a join with a tight deadline would never dare the first phase of a larger size.
+Seconds grow with the number of leaves, and seconds per leaf fall, because denser leaves need fewer
+seeks. So a phase of ``m`` leaves in ``s`` seconds bounds one of ``n``: by ``s`` if ``n ≤ m``, and
+by ``s × n / m`` otherwise. The model uses this inside a bucket, and to derive a bound for an empty
+bucket from its neighbours. Without the latter, a join with a tight deadline would never try the
+first phase of a larger size.
 
-Recent phases count more: a phase better than the bound takes it down by a part of the distance, a
-worse one lifts it at once. Invariant: an estimate is at least what the cheapest plan needs, one
+Recent phases count more: a phase better than the bound lowers it by part of the distance, a worse
+one raises it at once. Invariant: an estimate is at least what the cheapest plan needs, one
 seek and ``n`` transfers, with the margin on top. Every call is O(1); the memory is constant.
 """
 
@@ -29,8 +29,8 @@ _BUCKETS = 41
 class CostModel:
     """Seconds of a join phase by the number of leaves it reads (SSIJ, Section IV-F).
 
-    ``margin`` is added to every estimate, as a part of it; ``fade`` is how much of the distance a
-    better phase takes the bound down.
+    ``margin`` is the fraction added to every estimate; ``fade`` is the part of the distance by
+    which a better phase lowers the bound.
 
     >>> model = CostModel(seek=0.01, transfer=0.001, margin=0.0)
     >>> round(model.estimate(100), 3)  # nothing seen: 100 random reads
@@ -53,7 +53,7 @@ class CostModel:
         self._seconds = [0.0] * _BUCKETS
 
     def estimate(self, blocks: float) -> float:
-        """Give the seconds that a phase reading ``blocks`` leaves needs at most, it seems."""
+        """Estimate an upper bound in seconds of a phase that reads ``blocks`` leaves."""
         if blocks <= 0.0:
             return 0.0
         blocks = max(blocks, 1.0)
@@ -61,7 +61,7 @@ class CostModel:
         return max(self._bound(blocks), least) * self._margin
 
     def observe(self, blocks: int, seconds: float) -> None:
-        """Learn from a phase that is over. One that read nothing teaches nothing."""
+        """Learn from a finished phase, unless it read nothing."""
         if blocks <= 0 or not isfinite(seconds):
             return
         at = _bucket(blocks)
@@ -73,7 +73,7 @@ class CostModel:
             self._seconds[at] *= 1.0 - self._fade * better
 
     def _bound(self, blocks: float) -> float:
-        """Give the worst seen for as many leaves, or what the nearest buckets say about it."""
+        """The worst phase of this size, or a bound from the nearest buckets."""
         at = _bucket(blocks)
         if self._leaves[at]:
             return self._scaled(at, blocks)
@@ -84,7 +84,7 @@ class CostModel:
         return min(self._scaled(k, blocks) for k in (below, above) if k >= 0)
 
     def _scaled(self, at: int, blocks: float) -> float:
-        """Give a bucket's worst, for a phase of ``blocks`` leaves; only more of them cost more."""
+        """A bucket's worst phase, scaled up to ``blocks`` leaves, never down."""
         leaves = self._leaves[at]
         return self._seconds[at] * max(1.0, blocks / leaves) if leaves else 0.0
 

@@ -1,9 +1,9 @@
-"""Reading pieces of a file in several threads at a time, without Python between two pieces.
+"""Reads pieces of a file in several threads, without returning to Python between pieces.
 
-A read of a block takes some microseconds when the system has it in memory. A thread that came back
-to Python after each would wait for the interpreter, which the thread that joins has, far longer
-than for the data. So a *lane*, one thread, takes the next piece from a counter that all lanes share
-until none is left, and comes back to Python at the end, or when a piece cannot be read.
+Reading a block takes some microseconds if the system has it in memory. A thread that returned to
+Python after each would wait much longer for the interpreter, which the joining thread holds, than
+for the data. So a *lane*, one thread, takes the next piece from a shared counter until none is
+left, and returns to Python at the end, or if a piece cannot be read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from thetastream._jit.atomics import add
 from thetastream._jit.compiling import ENABLED, kernel
 
 PREAD = ctypes.cast(ctypes.CDLL(None).pread, ctypes.c_void_p).value or 0
-"""Address of the system's function; an argument of the kernel, whose code is kept on disk."""
+"""Address of the system's function; an argument, since the kernel's code is cached on disk."""
 
 
 def _pread(typing: Any, address: Any, file: Any, target: Any, size: Any, offset: Any) -> Any:
@@ -50,10 +50,10 @@ pread: Any = intrinsic(_pread) if ENABLED else _pread_plain
 def read_pieces(
     call: int, file: int, offsets: Array, sizes: Array, targets: Array, turn: Array
 ) -> int:
-    """Read pieces until none is left; gives a piece that cannot be read whole, or -1.
+    """Read pieces until none is left; return a piece that cannot be read completely, or -1.
 
-    Piece ``i`` is ``sizes[i]`` bytes at ``offsets[i]`` of the file, to be put at the address
-    ``targets[i]``. ``turn[0]`` is the next piece that nobody has taken. Lanes run it together.
+    Piece ``i`` is ``sizes[i]`` bytes at ``offsets[i]`` of the file, copied to the address
+    ``targets[i]``. ``turn[0]`` is the next piece to take. Lanes run this concurrently.
     """
     while True:
         piece = add(turn, 0, 1)

@@ -1,19 +1,19 @@
-"""Which blocks are read by one I/O: plans for an ascending list of wanted leaves (SSIJ, IV-D).
+"""Read plans for an ascending list of wanted leaves (SSIJ, IV-D).
 
 Leaf ``i`` fills the blocks ``[blocks[i], ends[i])``. A plan cuts the list of leaves into runs;
 leaves ``i … e`` are read as one *sequence* of ``ends[e] - blocks[i]`` blocks, for ``S + T ×
 length``. A sequence of several leaves has at most ``max_scan`` blocks; a longer leaf is read alone.
 Sequences begin and end with wanted blocks and never overlap, as in every optimal plan. Kernels
-write the first leaf of each sequence and give the number of sequences.
+write the first leaf of each sequence and return the number of sequences.
 
-    wanted    ■■·■······■·■■       S = 3, T = 1: gaps of 3 and more are never read over
+    wanted    ■■·■······■·■■       S = 3, T = 1: gaps of 3 and more are never read
     plan      ╰──╯      ╰──╯
 
 **Gaps that never pay.** Let ``g`` unwanted blocks lie between two wanted leaves, ``g × T ≥ S``.
-Take any plan with a sequence that reads over this gap, and cut the sequence there. Both parts are
+Take any plan with a sequence that reads this gap, and cut the sequence there. Both parts are
 shorter than the whole, so ``max_scan`` still holds; they cover the same leaves; and the cost
-changes by ``S - g × T ≤ 0``. So some optimal plan reads over no such gap, and the leaves fall apart
-into *clusters* that are planned one by one. (The paper says it by distance: ``dist = g + 1`` must
+changes by ``S - g × T ≤ 0``. So some optimal plan reads no such gap, and the leaves fall into
+*clusters* that are planned separately. (The paper expresses this by distance: ``dist = g + 1`` must
 be below ``maxDist = 1 + S / T``.) Neighbours, ``g = 0``, are not cut apart, not even if ``S = 0``.
 
 **The programme.** ``OPT[j]`` is the least cost of the leaves from ``j`` to the end of its cluster:
@@ -24,9 +24,9 @@ be below ``maxDist = 1 + S / T``.) Neighbours, ``g = 0``, are not cut apart, not
 The paper tries every ``e``: O(|P| × maxScan), here ``recurrence``. But in the minimum nothing
 except ``blocks[j]`` depends on ``j``. Taken out, it leaves ``V[e] = T × ends[e] + OPT[e + 1]``, and
 as ``j`` goes down, the range of ``e`` moves down at both ends: the minimum of a sliding window.
-A queue holds the candidates, ascending in ``e``. A fresh one, the lowest ``e``, stays longest, so
-it drives out those with a greater ``V``; what is left has the least ``V`` at the far end, where
-candidates leave when ``max_scan`` forbids them. Each leaf enters and leaves once: O(|P|), whatever
+A queue holds the candidates, ascending in ``e``. A new one, the lowest ``e``, stays longest, so it
+displaces those with a greater ``V``; the rest has the least ``V`` at the far end, where candidates
+leave when ``max_scan`` forbids them. Each leaf enters and leaves once: O(|P|), whatever
 ``max_scan`` is, with the one array of costs (``V``), and the choices to read the plan from.
 """
 
@@ -40,7 +40,7 @@ from thetastream._jit.compiling import device, kernel
 
 @device
 def _pays(gap: int, seek: float, transfer: float) -> bool:
-    """Whether reading over a gap can be cheaper than a second seek."""
+    """Whether reading a gap can be cheaper than a second seek."""
     return gap == 0 or gap * transfer < seek
 
 
@@ -66,17 +66,17 @@ def optimal(
     lasts: Array,
     firsts: Array,
 ) -> int:
-    """The cheapest plan; of sequences that are equally good, the longest. O(|P|).
+    """The cheapest plan; of equally good sequences, the longest. O(|P|).
 
-    ``values``, ``lasts`` and ``firsts`` have a place per leaf: ``V``, the last leaf of the best
-    sequence that begins at a leaf, and first the queue, in ``[head, tail)``, then the answer.
+    ``values``, ``lasts`` and ``firsts`` have one entry per leaf: ``V``, the last leaf of the best
+    sequence that begins at a leaf, and first the queue, in ``[head, tail)``, then the result.
     ``ends`` and ``blocks`` count from ``origin``, the end of the cluster, so that sums stay small.
     """
     leaves = blocks.size
     queue = firsts
     head = tail = leaves
     origin = 0
-    cost = 0.0  # OPT of the leaf before, that is above
+    cost = 0.0  # OPT of the leaf above
     for j in range(leaves - 1, -1, -1):
         if j + 1 == leaves or not _pays(blocks[j + 1] - ends[j], seek, transfer):
             head = tail = leaves
@@ -105,9 +105,9 @@ def recurrence(
     lasts: Array,
     firsts: Array,
 ) -> int:
-    """The cheapest plan as the paper finds it: every end of every sequence. O(|P| × maxScan).
+    """The cheapest plan as in the paper: tries every end of every sequence. O(|P| × maxScan).
 
-    ``costs`` has a place more than there are leaves.
+    ``costs`` has one entry more than there are leaves.
     """
     leaves = blocks.size
     costs[leaves] = 0.0
@@ -128,7 +128,7 @@ def recurrence(
 
 @kernel("i8(i8[::1], i8[::1], i8, i8, i8[::1])")
 def greedy(blocks: Array, ends: Array, unwanted: int, max_scan: int, firsts: Array) -> int:
-    """Sequences as long as they may be, over at most ``unwanted`` blocks in a row. O(|P|).
+    """The longest allowed sequences, with gaps of at most ``unwanted`` blocks. O(|P|).
 
     The heuristic of Seeger, Larson and McFayden, "Reading a set of disk pages" (VLDB 1993).
     """
@@ -190,8 +190,8 @@ def shortest_path(
     """The cheapest plan as a shortest path (Seeger et al.; Dijkstra): O(E log |P|).
 
     Node ``i``: all leaves below ``i`` are read. An edge ``i → e + 1``: a sequence ``i … e``; there
-    are O(|P| × maxScan), as gaps that never pay are not left out. ``costs``, ``heap``, ``places``
-    and ``before`` have a place per node, one more than there are leaves.
+    are O(|P| × maxScan), as gaps that never pay are not excluded. ``costs``, ``heap``, ``places``
+    and ``before`` have one entry per node, one more than there are leaves.
     """
     leaves = blocks.size
     for node in range(leaves + 1):

@@ -1,4 +1,4 @@
-"""Loops over the images of leaves: where leaves end, putting columns in, gathering them, checksums.
+"""Loops over the images of leaves: where leaves end, copying and gathering columns, checksums.
 
 An *image* is ``span × block_bytes`` bytes, little endian, every buffer at a multiple of 8::
 
@@ -6,8 +6,8 @@ An *image* is ``span × block_bytes`` bytes, little endian, every buffer at a mu
     directory           u32 per buffer: its offset in the image, 0 when it is absent
     buffers             keys, then validity bits and data of every column
 
-The same memory is passed as arrays of several types, because a loop reads words out of bytes. Rows
-of a column lie one behind the other in a leaf, so that most of packing is copying.
+The same memory is passed as arrays of several types, because loops read words from bytes. The rows
+of a column are adjacent in a leaf, so that most of packing is copying.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADER = 32
 AHEAD = 12
 # Places in the header, as 32-bit numbers; the block as a 64-bit one.
 ROWS, USED, SPAN, BLOCK, DIRECTORY = 2, 3, 4, 3, 8
-# What an entry of the directory is: values of a width, strings, bits, something of a known size.
+# Kinds of directory entries: values of a width, strings, bits, a buffer of known size.
 FIXED, BYTES, BITS, OTHER = 0, 1, 2, 3
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
@@ -37,7 +37,7 @@ _LEFT, _RIGHT = np.uint64(29), np.uint64(35)
 
 @inlined
 def whole(size: Any) -> Any:
-    """A size made a multiple of 8."""
+    """A size rounded up to a multiple of 8."""
     return (size + 7) & -8
 
 
@@ -58,7 +58,7 @@ def _reach(
     limit: int,
     seen: Bytes,
 ) -> int:
-    """The row behind the last one of a leaf that begins with row ``first``; ``first``: none fits.
+    """The row after the last one of a leaf that begins with row ``first``; ``first``: none fits.
 
     ``counts[j]`` columns have ``widths[j]`` bytes per row; ``offsets`` has a line per column of
     strings, ``nulls`` one per column with NULLs, which needs bits only in leaves with a NULL.
@@ -111,9 +111,9 @@ def cut_leaves(
     seen: Bytes,
     starts: Array,
 ) -> int:
-    """Fill leaves one after the other, each with as many rows as fit, or one: how many leaves.
+    """Fill leaves in order, each with as many rows as fit, or one; return the number of leaves.
 
-    ``starts`` gets the first row of every leaf, and the number of rows at the end.
+    ``starts`` receives the first row of every leaf, and the number of rows at the end.
     """
     leaves, first = 0, 0
     while first < rows:
@@ -127,7 +127,7 @@ def cut_leaves(
 
 @inlined
 def _any_set(flags: Bytes, line: int, first: int, end: int) -> bool:
-    """Whether a line of flags has one that is set, among some rows."""
+    """Whether a flag of a line is set, among some rows."""
     for row in range(first, end):  # noqa: SIM110
         if flags[line, row]:
             return True
@@ -151,8 +151,8 @@ def place_buffers(
 ) -> None:
     """Offsets of all buffers in all leaves, 0 for absent ones; and the bytes used of each leaf.
 
-    ``details`` of an entry is its width, the line of its offsets, or that of its NULLs (less than
-    0: it has none).
+    The ``details`` of an entry are its width, the line of its offsets, or that of its NULLs
+    (negative if it has none).
     """
     for leaf in range(used.size):
         first, end = starts[leaf], starts[leaf + 1]
@@ -173,12 +173,12 @@ def place_buffers(
         used[leaf] = at
 
 
-# --- Putting columns in --------------------------------------------------------------------------
+# --- Copying columns -----------------------------------------------------------------------------
 
 
 @kernel("void(u1[::1], i8[::1], i8[::1], u1[::1])")
 def copy_bytes(source: Bytes, starts: Array, targets: Array, images: Bytes) -> None:
-    """Put bytes ``starts[i] … starts[i + 1]`` at byte ``targets[i]`` of the images."""
+    """Copy bytes ``starts[i] … starts[i + 1]`` to byte ``targets[i]`` of the images."""
     for i in range(targets.size):
         first, target = np.uint64(starts[i]), np.uint64(targets[i])
         for j in range(np.uint64(starts[i + 1]) - first):
@@ -187,7 +187,7 @@ def copy_bytes(source: Bytes, starts: Array, targets: Array, images: Bytes) -> N
 
 @kernel("void(i8[::1], i8[::1], i8[::1], i4[::1])")
 def copy_offsets(offsets: Array, starts: Array, targets: Array, images: Any) -> None:
-    """Put the ends of the strings of a leaf at byte ``targets[i]``, counted from its first one."""
+    """Copy a leaf's string offsets to byte ``targets[i]``, relative to its first string."""
     for i in range(targets.size):
         first, target = np.uint64(starts[i]), np.uint64(targets[i] >> 2)
         base = offsets[first]
@@ -197,7 +197,7 @@ def copy_offsets(offsets: Array, starts: Array, targets: Array, images: Any) -> 
 
 @kernel("void(u1[::1], i8[::1], i8[::1], u1[::1])")
 def copy_bits(nulls: Bytes, starts: Array, targets: Array, images: Bytes) -> None:
-    """Put bits at byte ``targets[i]``, set where a row is not NULL; nothing where that is < 0."""
+    """Write validity bits at byte ``targets[i]``, unless that is negative."""
     for i in range(targets.size):
         first, target = starts[i], targets[i]
         if target >= 0:
@@ -210,7 +210,7 @@ def copy_bits(nulls: Bytes, starts: Array, targets: Array, images: Bytes) -> Non
 def blank(
     nulls: Bytes, starts: Array, bits: Array, targets: Array, width: int, images: Bytes
 ) -> None:
-    """Put zeros under NULLs, in leaves that have ``bits``; values have ``width`` bytes."""
+    """Write zeros under NULLs, in leaves that have ``bits``; values have ``width`` bytes."""
     for i in range(targets.size):
         first, target = starts[i], targets[i]
         if bits[i] >= 0:
@@ -227,7 +227,7 @@ _PLACES = "u4[::1], i8[::1], i8[::1], i8"
 
 @inlined
 def buffer_at(halves: Halves, base: int, entry: int) -> Any:
-    """Where a buffer of the image at byte ``base`` begins, from that byte on; 0: nowhere."""
+    """Offset of a buffer in the image at byte ``base``; 0: absent."""
     return np.int64(halves[np.uint64((base >> 2) + DIRECTORY + entry)])
 
 
@@ -241,7 +241,7 @@ def gather_numbers(
     power: int,
     taken: NDArray[Any],
 ) -> None:
-    """Values of ``2 ** power`` bytes: row ``slots[i]`` of the image at byte ``bases[i]``."""
+    """Gather values of ``2 ** power`` bytes: row ``slots[i]`` of the image at byte ``bases[i]``."""
     for i in range(np.uint64(slots.size)):
         base = bases[i]
         at = ((base + buffer_at(halves, base, entry)) >> power) + slots[i]
@@ -259,7 +259,7 @@ def gather_wide(
     width: int,
     taken: NDArray[Any],
 ) -> None:
-    """Values of ``width`` numbers of ``2 ** power`` bytes each."""
+    """Gather values of ``width`` numbers of ``2 ** power`` bytes each."""
     for i in range(np.uint64(slots.size)):
         base = bases[i]
         at = ((base + buffer_at(halves, base, entry)) >> power) + width * slots[i]
@@ -272,7 +272,7 @@ def gather_wide(
 def gather_bits(
     images: Bytes, halves: Halves, bases: Array, slots: Array, entry: int, bitmap: Bytes
 ) -> int:
-    """Bits that say which rows are not NULL; how many are. ``bitmap`` begins as zeros."""
+    """Gather validity bits into ``bitmap``, at first zeros; return the number of NULLs."""
     absent = 0
     for i in range(slots.size):
         offset, slot = buffer_at(halves, bases[i], entry), slots[i]
@@ -293,7 +293,7 @@ def find_strings(
     sources: Array,
     offsets: NDArray[Any],
 ) -> int:
-    """Where strings that are to be gathered begin, and where they will; their bytes in all."""
+    """Locate strings to gather: their sources and offsets; return their total bytes."""
     total = 0
     offsets[0] = 0
     for i in range(np.uint64(slots.size)):
@@ -311,10 +311,9 @@ def find_strings(
 def copy_strings(
     images: Bytes, address: int, sources: Array, offsets: NDArray[Any], taken: int
 ) -> None:
-    """Copy strings from bytes ``sources`` of the images, which lie at an address, to another one.
+    """Copy strings from bytes ``sources`` of the images, which begin at ``address``, to ``taken``.
 
-    Words are copied: what they bring too much is overwritten by the next string, so 8 bytes more
-    than the strings have must be there.
+    Copies whole words: the next string overwrites the excess, so the target needs 8 extra bytes.
     """
     last, ahead = images.size - 8, sources.size - AHEAD
     for i in range(sources.size):
@@ -331,7 +330,7 @@ def copy_strings(
 
 @inlined
 def _word_at_end(images: Bytes, first: int) -> Any:
-    """The last bytes of the images as a word, zeros behind them."""
+    """The last bytes of the images as a word, padded with zeros."""
     word = np.uint64(0)
     for j in range(first, images.size):
         word |= np.uint64(images[j]) << np.uint64(8 * (j - first))
@@ -343,17 +342,17 @@ def _word_at_end(images: Bytes, first: int) -> Any:
 
 @inlined
 def _turned(state: Any, word: Any) -> Any:
-    """Take a word into a state: one-to-one in either; the turn brings high bits to the low end."""
+    """Mix a word into a state: bijective in both; the rotation moves high bits to the low end."""
     state = (state ^ word) * _FIRST
     return (state << _LEFT) | (state >> _RIGHT)
 
 
 @inlined
 def _checksum(words: Words, first: int, end: int) -> Any:
-    """Checksum of words ``first + 1 … end``, a multiple of four with the first.
+    """Checksum of words ``first + 1 … end``; with the first, their number is a multiple of four.
 
-    Four states, so that their multiplications overlap; a change of words that one state takes in
-    can cancel only by chance.
+    Four states, so that their multiplications overlap; changes of the words of one state cancel
+    only by chance.
     """
     a, b, c, d = _FIRST, _SECOND, ~_FIRST, ~_SECOND
     b = _turned(b, words[first + 1])
@@ -381,7 +380,7 @@ def seal(words: Words, bases: Array, sizes: Array) -> None:
 
 @kernel("i8(u8[::1], u4[::1], i8[::1], i8[::1], i8)")
 def find_wrong(words: Words, halves: Halves, bases: Array, blocks: Array, block_bytes: int) -> int:
-    """The first image whose block number or checksum is not what it should be, or -1."""
+    """The first image with a wrong block number or checksum, or -1."""
     for i in range(bases.size):
         first = bases[i] >> 3
         if first < 0 or first + 4 > words.size:

@@ -1,12 +1,12 @@
 """Questions of stream rows to blocks of a table on disk.
 
-A *box* is what one stream row asks: an inclusive interval of keys (and, where rows are intervals
-themselves, one of upper ends). A *question* is a box put to one leaf, written as one word,
+A *box* is an inclusive interval of keys that a stream row asks for (and, if the relation's rows are
+intervals, one of upper ends). A *question* is a box and a leaf, encoded as one word,
 ``leaf << 32 | box``: sorting the words groups the questions by leaf, which is the inverted index of
 the SSIJ paper (Section IV-A) in eight bytes per entry.
 
-Images of leaves lie in a buffer of words: a cache, or what was just read. The second word of an
-image holds its number of rows in the lower half; its keys stand at a fixed place.
+Images of leaves lie in a buffer of words: the cache, or a read buffer. The second word of an image
+holds its number of rows in the lower half; its keys are at a fixed place.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def ask(
     cursor: Array,
     questions: Array,
 ) -> int:
-    """Questions of boxes to the leaves ``[first, stop)`` of each; gives how many.
+    """Write the questions of boxes to the leaves ``[first, stop)`` of each; return their number.
 
-    Where rows are intervals (``ranged``), only to leaves whose greatest upper end reaches
-    ``least`` of the box; zones of 64 leaves that do not reach it are passed over. ``cursor`` is
-    (position in ``boxes``, leaf), at first (0, -1); a full array ends the call, the next goes on.
+    If rows are intervals (``ranged``), only leaves whose greatest upper end reaches ``least`` of
+    the box are asked; zones of 64 leaves that do not reach it are skipped. ``cursor`` is (position
+    in ``boxes``, leaf), at first (0, -1); a full array ends the call, and the next call continues.
     """
     count = 0
     while cursor[0] < boxes.size:
@@ -79,56 +79,56 @@ def ask(
 def split_by_cache(
     questions: Array, count: int, slots: Slots, uses: Array, places: Array, missing: Array
 ) -> int:
-    """Questions whose leaf is in the cache come first, their slots in ``places``; others apart.
+    """Split questions into hits, with their slots in ``places``, and ``missing``.
 
-    Every answered question is a use of its slot (SSIJ, Algorithm 1, line 5). Gives how many are
-    answered; ``questions`` is compacted in place.
+    Every hit is a use of its slot (SSIJ, Algorithm 1, line 5). Returns the number of hits, which
+    are compacted to the front of ``questions``.
     """
-    found = 0
+    hits = 0
     missed = 0
     for i in range(count):
         question = questions[i]
         slot = slots[question >> 32]
         if slot >= 0:
             uses[slot] += 1
-            questions[found] = question
-            places[found] = slot
-            found += 1
+            questions[hits] = question
+            places[hits] = slot
+            hits += 1
         else:
             missing[missed] = question
             missed += 1
-    return found
+    return hits
 
 
 @kernel("i8(i8[::1], i8, i8[::1], i8[::1])")
 def next_leaves(questions: Array, start: int, leaves: Array, starts: Array) -> int:
     """Distinct leaves of sorted questions from ``start`` on, and where those of each begin.
 
-    Gives how many; as many as ``leaves`` takes. ``starts`` has one entry more: the end.
+    Returns their number, at most the size of ``leaves``. ``starts`` has one more entry: the end.
     """
-    found = 0
+    count = 0
     last = np.int64(-1)
     at = start
     while at < questions.size:
         leaf = questions[at] >> 32
         if leaf != last:
-            if found == leaves.size:
+            if count == leaves.size:
                 break
-            leaves[found] = leaf
-            starts[found] = at
-            found += 1
+            leaves[count] = leaf
+            starts[count] = at
+            count += 1
             last = leaf
         at += 1
-    starts[found] = at
-    return found
+    starts[count] = at
+    return count
 
 
 @kernel("i8(i8[::1], i8[::1])")
 def tally_uses(questions: Array, tally: Array) -> int:
-    """Add to ``tally[n]`` the leaves that sorted questions ask n times; gives the leaves.
+    """Add to ``tally[n]`` the number of leaves with n sorted questions; return all leaves.
 
-    The last entry takes all that are asked more often. So the utility of a block is known before
-    it is read (SSIJ, Section IV-C).
+    The last entry includes all leaves with more questions. So the utility of a block is known
+    before it is read (SSIJ, Section IV-C).
     """
     leaves = 0
     at = 0
@@ -163,15 +163,15 @@ def join_images(
     places: Array,
     rows: Array,
 ) -> int:
-    """Pairs of boxes and rows: box, word at which the image begins, row in the image.
+    """Write pairs of boxes and rows: box, word at which the image begins, row in the image.
 
     ``bases[i]`` is the word at which the image of question ``i`` begins, ``keys_at`` the distance
-    from there to its keys. With ``ranged`` rows are intervals: their upper ends stand behind the
-    keys and must lie in ``[least, most]`` of the box. ``once``: one row per question will do.
-    ``cursor`` is (question, row), at first (0, -1); full arrays end the call, the next one goes on.
-    O(log rows) per question and O(1) per pair.
+    from there to its keys. With ``ranged``, rows are intervals: their upper ends follow the keys
+    and must lie in ``[least, most]`` of the box. ``once``: one row per question suffices.
+    ``cursor`` is (question, row), at first (0, -1); full arrays end the call, and the next call
+    continues. Returns the number of pairs. O(log rows) per question and O(1) per pair.
     """
-    found = 0
+    pairs = 0
     limit = boxes.size
     while cursor[0] < count:
         at = cursor[0]
@@ -197,16 +197,16 @@ def join_images(
                 if upper < least[box] or upper > most[box]:
                     row += 1
                     continue
-            if found == limit:
+            if pairs == limit:
                 cursor[1] = row
-                return found
-            boxes[found] = box
-            places[found] = base
-            rows[found] = row
-            found += 1
+                return pairs
+            boxes[pairs] = box
+            places[pairs] = base
+            rows[pairs] = row
+            pairs += 1
             row += 1
             if once:
                 break
         cursor[0] = at + 1
         cursor[1] = -1
-    return found
+    return pairs
