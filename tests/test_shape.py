@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.errors import SchemaError, StateError
+from thetastream.errors import OptionError, SchemaError, StateError
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 
@@ -53,7 +53,7 @@ def test_selected_columns_keep_the_wanted_order() -> None:
     assert some.origin == ((Side.RIGHT, "y"), (Side.LEFT, "id"))
     assert some.names(Side.LEFT) == {"id"}
     assert whole.select(None) == whole
-    with pytest.raises(SchemaError, match="at least one output column"):
+    with pytest.raises(OptionError, match="at least one output column"):
         whole.select([])
     with pytest.raises(SchemaError, match=r"no output column 'x_rihgt'.*Did you mean 'x_right'\?"):
         whole.select(["x_rihgt"])

@@ -32,9 +32,10 @@ from thetastream.engine.output.batches import Batches, Flow, OutputPart
 from thetastream.engine.outside import Outside, Tops
 from thetastream.engine.query import Query, patience
 from thetastream.engine.report import explanation, snapshot
-from thetastream.errors import StateError
+from thetastream.errors import OptionError, StateError
 from thetastream.interrupt import uninterrupted
 from thetastream.metrics import Counters, Metrics, SideCounters
+from thetastream.options import read_columns
 from thetastream.output_mode import Output
 from thetastream.plan import kernels as plan_kernels
 from thetastream.plan.choice import Explanation
@@ -101,7 +102,7 @@ class StreamJoin:
             self_join,
             Tactic.of(tactic),
             suffix,
-            None if columns is None else tuple(columns),
+            read_columns(columns),
             threads,
             batch_rows,
             workers=workers,
@@ -110,6 +111,10 @@ class StreamJoin:
             output=Output.of(output),
             aggregates=() if aggregate is None else of_right(read_aggregates(aggregate)),
         )
+        if not callable(clock):
+            raise OptionError(f"clock must be a function that returns seconds; got {clock!r}")
+        if schemas is not None:
+            _check_schemas(schemas)
         self._clock = clock
         self._counters = Counters()
         self._side_counters = {side: SideCounters() for side in Side}
@@ -321,6 +326,14 @@ class StreamJoin:
             unseen[name] if name in unseen else batch.column(name) for _, name in shape.origin
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
+
+
+def _check_schemas(schemas: object) -> None:
+    is_pair = isinstance(schemas, tuple | list) and len(schemas) == len(Side)
+    if not is_pair or not all(isinstance(schema, pa.Schema) for schema in schemas):
+        raise OptionError(
+            f"schemas must be a pair of Arrow schemas, those of left and right; got {schemas!r}"
+        )
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

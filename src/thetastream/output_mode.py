@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from thetastream.errors import StateError, suggest
+from thetastream.errors import OptionError
+from thetastream.options import read_choice
 from thetastream.side import How
 
 
@@ -32,16 +33,7 @@ class Output(Enum):
     @classmethod
     def of(cls, name: str | Output) -> Output:
         """Read it from its name."""
-        if isinstance(name, Output):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [output.value for output in cls]
-            raise StateError(
-                f"output must be one of {', '.join(known)}; got {name!r}."
-                f"{suggest(str(name), known)}"
-            ) from None
+        return read_choice(cls, "output", name)
 
     @property
     def numbered(self) -> bool:
@@ -54,14 +46,14 @@ class Output(Enum):
         return self in (Output.RANGES, Output.COUNT)
 
     def check(self, how: How, columns: object) -> None:
-        """StateError for a join that this cannot be the answer of."""
+        """OptionError for a join that this cannot be the answer of."""
         if self.bounded and how is not How.INNER:
-            raise StateError(
+            raise OptionError(
                 f"output={self.value!r} is for inner joins; got how={how.value!r}. "
                 "Use output='pairs' or output='rows'"
             )
         if self.numbered and columns is not None:
-            raise StateError(
+            raise OptionError(
                 f"columns= picks columns of the rows, and output={self.value!r} gives none of "
                 "them; leave one of the two out"
             )

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from thetastream.aggregate import Aggregate, check_aggregates, result_fields
 from thetastream.errors import SchemaError, suggest
+from thetastream.options import read_columns
 from thetastream.output_mode import Output
 from thetastream.side import How, Side
 
@@ -60,10 +61,9 @@ class OutputShape:
 
     def select(self, columns: Sequence[str] | None) -> OutputShape:
         """Keep the wanted output columns, in the wanted order."""
+        columns = read_columns(columns)
         if columns is None:
             return self
-        if not columns:
-            raise SchemaError("columns must name at least one output column, or be None for all")
         places = {name: at for at, name in enumerate(self.schema.names)}
         for name in columns:
             if name not in places:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from thetastream.errors import StateError, suggest
+from thetastream.options import read_choice
 
 
 class Side(Enum):
@@ -53,15 +53,7 @@ class How(Enum):
     @classmethod
     def of(cls, name: str | How) -> How:
         """Read a mode from its name."""
-        if isinstance(name, How):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [mode.value for mode in cls]
-            raise StateError(
-                f"how must be one of {', '.join(known)}; got {name!r}.{suggest(str(name), known)}"
-            ) from None
+        return read_choice(cls, "how", name)
 
     @property
     def pairs(self) -> bool:

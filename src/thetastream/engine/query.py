@@ -10,11 +10,12 @@ from thetastream.aggregate import Aggregate
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
 from thetastream.engine.output.answer import refuse_ranges
-from thetastream.errors import SchemaError, StateError
+from thetastream.errors import OptionError
+from thetastream.options import read_count, read_flag, read_text
 from thetastream.output_mode import Output
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
-from thetastream.window import Window
+from thetastream.window import Window, check_window
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,13 @@ class Query:
     aggregates: tuple[Aggregate, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.window, Window):
-            raise StateError(
-                "window must be a CountWindow, a TimeWindow, a SessionWindow or Unbounded(); got "
-                f"{self.window!r}"
-            )
-        for name in ("threads", "batch_rows", "workers", "collect"):
-            value = getattr(self, name)
-            if value is None and name == "collect":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise StateError(f"{name} must be a whole number of at least 1; got {value!r}")
-        if self.columns is not None and not self.columns:
-            raise SchemaError("columns must name at least one output column, or be None for all")
+        check_window(self.window)
+        for name in ("threads", "batch_rows", "workers"):
+            read_count(name, getattr(self, name))
+        if self.collect is not None:
+            read_count("collect", self.collect)
+        read_flag("self_join", self.self_join)
+        read_text("suffix", self.suffix)
         self.dealt_tactic.check()
         self.output.check(self.how, self.columns)
         if self.aggregates:
@@ -71,22 +66,22 @@ class Query:
 
     def _check_aggregated(self) -> None:
         if self.how is not How.INNER:
-            raise StateError(
+            raise OptionError(
                 f"with aggregate= every left row gives one row, matched or not, so how must be "
                 f"'inner'; got how={self.how.value!r}"
             )
         if self.output is not Output.ROWS:
-            raise StateError(
+            raise OptionError(
                 "aggregate= gives the columns of left rows, so output must be 'rows'; got "
                 f"output={self.output.value!r}. Leave one of the two out"
             )
         if self.window.timed and not self.window.boxed:
-            raise StateError(
+            raise OptionError(
                 "aggregate= needs a window that ends when a left row arrives, as count and time "
                 f"windows do; got {self.window}"
             )
         if self.self_join:
-            raise StateError(
+            raise OptionError(
                 "aggregate= is for two streams; a self-join has one. Join the stream as left and "
                 "as right, and keep a row from meeting itself in the condition"
             )
@@ -172,7 +167,7 @@ def patience(value: str | timedelta | Interval | None) -> Interval | None:
     try:
         wait = Interval.of(value)
     except ValueError as error:
-        raise StateError(f"collect_time: {error}") from None
+        raise OptionError(f"collect_time: {error}") from None
     if wait.nanoseconds <= 0:
-        raise StateError(f"collect_time must be positive; got {value!r}")
+        raise OptionError(f"collect_time must be positive; got {value!r}")
     return wait

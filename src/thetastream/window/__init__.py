@@ -7,7 +7,7 @@ while a join runs is its *lifetime* (``engine/lifetime``). Imports ``errors``, `
 ``duration`` only.
 """
 
-from thetastream.window.base import EventTime, Window
+from thetastream.window.base import EventTime, Window, check_window
 from thetastream.window.count import CountWindow
 from thetastream.window.lengths import saturating_add, saturating_multiply
 from thetastream.window.session import BoundSession, SessionWindow
@@ -23,6 +23,7 @@ __all__ = [
     "TimeWindow",
     "Unbounded",
     "Window",
+    "check_window",
     "saturating_add",
     "saturating_multiply",
 ]

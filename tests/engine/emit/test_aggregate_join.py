@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.errors import DataError, PredicateError, SchemaError, StateError
+from thetastream.errors import DataError, OptionError, PredicateError, SchemaError
 from thetastream.testing.aggregates import agree_on_aggregates, all_aggregates
 from thetastream.testing.driver import make_join
 from thetastream.testing.kinds import KINDS
@@ -249,7 +249,7 @@ RIGHT = pa.schema([("x", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
     ],
 )
 def test_joins_without_aggregates(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(StateError, match=message):
+    with pytest.raises(OptionError, match=message):
         ts.StreamJoin("l.x < r.x", window=WINDOW, aggregate={"n": "count"}, **options)
 
 

@@ -19,10 +19,10 @@ import pytest
 import thetastream as ts
 from thetastream.errors import (
     DataError,
+    OptionError,
     PredicateError,
     RelationError,
     SchemaError,
-    StateError,
 )
 from thetastream.spark import relation_join, relation_metrics
 from thetastream.spark.relation import worker as relation_worker
@@ -492,9 +492,9 @@ def test_a_relation_that_an_executor_does_not_reach(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no relation": ({"path": "nowhere.rel"}, RelationError, "nowhere.rel"),
     "a URI": ({"path": "hdfs://host/table.rel"}, RelationError, "mount it"),
-    "right": ({"how": "right"}, StateError, "inner, left, semi, anti.*a stream has no end"),
-    "full": ({"how": "full"}, StateError, "a stream has no end"),
-    "no mode": ({"how": "inwards"}, StateError, "how must be one of"),
+    "right": ({"how": "right"}, OptionError, "inner, left, semi, anti.*a stream has no end"),
+    "full": ({"how": "full"}, OptionError, "a stream has no end"),
+    "no mode": ({"how": "inwards"}, OptionError, "how must be one of"),
     "key type": ({"on": "l.s = r.x"}, SchemaError, "cannot be compared"),
     "no such column": ({"on": "l.y = r.x"}, SchemaError, "l.y"),
     "no column of the relation": ({"on": "l.x = r.y"}, PredicateError, "no column 'y'"),

@@ -7,7 +7,7 @@ from thetastream.boxes.field import BoundTerm, Field
 from thetastream.condition.expression import Function
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.term import Compare, Term
-from thetastream.errors import PredicateError, StateError
+from thetastream.errors import OptionError, PredicateError
 from thetastream.index.registry import names, structure
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
@@ -53,7 +53,7 @@ def refuse_ranges(
     elif collects:
         reason = "when rows are collected, every row has its own part of the window"
     if reason:
-        raise StateError(f"output='ranges' cannot be exact here: {reason}; {_INSTEAD}")
+        raise OptionError(f"output='ranges' cannot be exact here: {reason}; {_INSTEAD}")
     _check_predicate(predicate, bool(predicate.terms), bool(predicate.residuals))
     _check_tactic(tactic)
 
@@ -86,7 +86,7 @@ def _check_tactic(tactic: Tactic) -> None:
     ordered = tactic.family.keeps_order
     if not ordered or not all(structure(name).ranged for name in tactic.structures):
         ranged = [f"'ordered/{name}'" for name in names() if structure(name).ranged]
-        raise StateError(
+        raise OptionError(
             "output='ranges' needs rows in sorted arrays, which "
             f"tactic={str(tactic)!r} does not keep; use tactic='auto' or one of "
             f"{', '.join(ranged)}, or {_INSTEAD[4:]}"

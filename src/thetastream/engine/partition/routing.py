@@ -37,7 +37,8 @@ from thetastream.boxes.keys import Keys
 from thetastream.condition.term import swap
 from thetastream.data.kernels.hashing import mix_into
 from thetastream.engine.partition.deliveries import Deliveries, Marks
-from thetastream.errors import SchemaError, StateError, suggest
+from thetastream.errors import OptionError, SchemaError
+from thetastream.options import read_count, read_number, unknown
 from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.plan.layout import hashed
 from thetastream.schema import KeyKind
@@ -334,20 +335,22 @@ def choose(
     ``rooted``: an anchored row must meet all its partners at its home, as for aggregates of them.
     """
     if scheme not in SCHEMES:
-        raise StateError(
-            f"partitioning must be one of {', '.join(SCHEMES)}; got {scheme!r}."
-            f"{suggest(scheme, SCHEMES)}"
-        )
-    if not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1:
-        raise StateError(f"partitions must be a whole number of at least 1; got {partitions!r}")
+        raise unknown("partitioning", scheme, SCHEMES)
+    read_count("partitions", partitions)
+    if cell_width is not None:
+        read_number("cell_width", cell_width)
     plan = RoutingPlan(binding, how, self_join, partitions)
     points, bands = _points(plan), _bands(plan)
     if cell_width is not None and (scheme not in ("auto", "cells") or not bands):
-        raise StateError("cell_width is for joins on a band, partitioned by cells")
+        raise OptionError(
+            "cell_width is for joins on a band, partitioned by cells; got "
+            f"cell_width={cell_width!r} with partitioning={scheme!r} on {binding.predicate}. "
+            "Leave it out"
+        )
     if scheme == "hash" and not points:
-        raise StateError(f"partitioning='hash' needs an equality; {binding.predicate} has none")
+        raise OptionError(f"partitioning='hash' needs an equality; {binding.predicate} has none")
     if scheme == "cells" and not bands:
-        raise StateError(f"partitioning='cells' needs a band; {binding.predicate} has none")
+        raise OptionError(f"partitioning='cells' needs a band; {binding.predicate} has none")
     if points and scheme in ("auto", "hash") and cell_width is None:
         return Hashed(plan, points)
     if bands and scheme in ("auto", "cells"):
@@ -396,7 +399,7 @@ def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
     if wanted is not None:
         width = float(field.domain.constant(_decimal(wanted))) if integral else float(wanted)
         if not width > 0 or not math.isfinite(width) or (integral and width < 1):
-            raise StateError(f"cell_width must be a positive number; got {wanted!r}")
+            raise OptionError(f"cell_width must be a positive number; got {wanted!r}")
     else:
         width = field.width * _BANDS_PER_CELL or 1.0
     if integral:
@@ -413,7 +416,7 @@ def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
 
 def _decimal(value: float) -> int:
     if value != int(value):
-        raise StateError(
+        raise OptionError(
             f"cell_width must be a whole number for keys that are not floats; got {value}"
         )
     return int(value)

@@ -24,7 +24,8 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
-from thetastream.errors import PredicateError, RelationError, SchemaError, StateError, suggest
+from thetastream.errors import OptionError, PredicateError, RelationError, SchemaError, suggest
+from thetastream.options import read_columns, read_count, read_text
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.store import Relation
 from thetastream.shape import OutputShape
@@ -63,8 +64,9 @@ def relation_join(
     """
     mode = _mode(how)
     place = _place(path)
-    if columns is not None and not columns:
-        raise SchemaError("columns must name at least one output column, or be None for all")
+    columns = read_columns(columns)
+    read_text("suffix", suffix)
+    read_count("batch_rows", batch_rows)
     check_names(stream.schema, "left")
     text = on if isinstance(on, str) else str(Predicate.of(on))
     found = _LeftSplitter(text).split()
@@ -96,7 +98,7 @@ def relation_join(
 def _mode(how: str | How) -> How:
     mode = How.of(how)
     if mode not in _MODES:
-        raise StateError(
+        raise OptionError(
             f"how must be one of {', '.join(m.value for m in _MODES)}; got {mode.value!r}, which "
             "gives the relation's rows that no stream row matches: a stream has no end after "
             "which that is known. Turn a table that does end into the left side, or use theta_join "

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from thetastream.errors import StateError
+from thetastream.errors import OptionError
 
 GRACE = 100  # micro-batches, the default of spark.sql.streaming.minBatchesToRetain
 
@@ -29,7 +29,7 @@ def read_location(path: str) -> tuple[pafs.FileSystem, str]:
             system, base = pafs.LocalFileSystem(), str(Path(path).absolute())
         system.create_dir(base, recursive=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise StateError(
+        raise OptionError(
             f"state_path={path!r} cannot be used: {error}. Name a folder that the driver and every "
             "executor can read and write, as a path or a URI such as hdfs://… or s3://…"
         ) from None

@@ -43,7 +43,8 @@ from thetastream.boxes.binding import check_columns
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
-from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
+from thetastream.errors import OptionError, PredicateError, SchemaError, StateError, WindowError
+from thetastream.options import read_columns, read_count, read_text
 from thetastream.plan.tactic import Tactic
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
@@ -106,6 +107,12 @@ def theta_join(
     _check_window(window)
     if streaming:
         check_streaming(spark)
+    columns = read_columns(columns)
+    read_text("suffix", suffix)
+    if event_time is not None:
+        read_text("event_time", event_time)
+    if state_path is not None:
+        read_text("state_path", state_path)
     for side, frame in frames.items():
         check_names(frame.schema, side.value)
     found = split(on)
@@ -190,7 +197,7 @@ def _check_aggregated(
     if not aggregates:
         return
     if event_time is not None:
-        raise StateError(
+        raise OptionError(
             "event_time is for pairs: a row with aggregates has the event time of its left row, "
             "and is given only after the watermark has passed it, so an operator that follows "
             "would drop it as late. Write the result to a sink, and read it as a new stream"
@@ -302,7 +309,7 @@ def _check_event_time(
     if not window.timed:
         raise WindowError("event_time needs a TimeWindow: a count window has no event time")
     if how is not How.INNER and streaming:
-        raise StateError(
+        raise OptionError(
             f"event_time is for inner joins: a {how.value} join gives unmatched rows only after "
             "the watermark has passed them, so an operator that follows would drop them as late. "
             "Write the result to a sink, and read it as a new stream"
@@ -318,9 +325,7 @@ def _check_event_time(
 
 def _keys(spark: SparkSession, partitions: int | None) -> tuple[int, ...]:
     number = default_partitions(spark) if partitions is None else partitions
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise StateError(f"partitions must be a whole number of at least 1; got {partitions!r}")
-    return placed_keys(spark, number)
+    return placed_keys(spark, read_count("partitions", number))
 
 
 def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[str, DataType]]:
