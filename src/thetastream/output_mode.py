@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import Enum
 
 from thetastream.errors import OptionError
-from thetastream.options import read_choice
+from thetastream.options.checks import read_choice
 from thetastream.side import How
 
 

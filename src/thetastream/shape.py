@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from thetastream.aggregate import Aggregate, check_aggregates, result_fields
 from thetastream.errors import SchemaError, suggest
-from thetastream.options import read_columns
+from thetastream.options.checks import read_columns
 from thetastream.output_mode import Output
 from thetastream.side import How, Side
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from thetastream.options import read_choice
+from thetastream.options.checks import read_choice
 
 
 class Side(Enum):

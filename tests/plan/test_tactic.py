@@ -199,7 +199,9 @@ def test_without_a_structure_those_that_have_the_parameters_serve() -> None:
 
 def indexes(made: ts.StreamJoin) -> list[Any]:
     engine: Any = made._engine
-    return [stored.index for stream in engine.streams.values() for stored in stream.stored.values()]
+    return [
+        stored.index for stream in engine.streams.values() for stored in stream.indexes.values()
+    ]
 
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])

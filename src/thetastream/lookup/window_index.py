@@ -47,7 +47,7 @@ from thetastream.index.registry import check_parameters
 from thetastream.index.slotted.ptwi import Ptwi
 from thetastream.lookup.clock import Length, WindowClock, check_clocked, clock_of
 from thetastream.lookup.parts import Parts, WindowPart, parts_of
-from thetastream.options import read_columns, read_count
+from thetastream.options.checks import read_columns, read_count
 from thetastream.plan.tactic import Tactic
 from thetastream.window import CountWindow, TimeWindow, Window
 

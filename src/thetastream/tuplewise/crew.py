@@ -18,7 +18,7 @@ from thetastream._jit.compiling import prepare
 from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool
-from thetastream.options import read_count
+from thetastream.options.checks import read_count
 from thetastream.tuplewise.kernels import crew as shared
 from thetastream.tuplewise.kernels.crew import Team, finish, work
 from thetastream.tuplewise.kernels.ibwj import Feed

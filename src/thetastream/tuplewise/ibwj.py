@@ -33,7 +33,7 @@ from thetastream.index.trees.kernels import rows_in_trees
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool, Recipe
 from thetastream.index.trees.tree_index import TreeIndex
-from thetastream.options import read_choice, read_count
+from thetastream.options.checks import read_choice, read_count
 from thetastream.tuplewise.crew import Crew, Merge
 from thetastream.tuplewise.kernels import ibwj as kernels
 from thetastream.tuplewise.kernels.ibwj import Feed, join_alone

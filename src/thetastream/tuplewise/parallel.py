@@ -34,7 +34,7 @@ from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.rows import Ring, RowsView, gathered
 from thetastream.engine.engine import Engine
-from thetastream.engine.output.batches import Batches, Flow, OutputPart, rechunked
+from thetastream.engine.parts.batches import Batches, Flow, OutputPart, rechunked
 from thetastream.engine.query import Query, Traits
 from thetastream.errors import (
     DataError,
@@ -45,7 +45,7 @@ from thetastream.errors import (
     suggest,
 )
 from thetastream.join import StreamJoin
-from thetastream.options import read_count
+from thetastream.options.checks import read_count
 from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
 from thetastream.plan.tactic import Tactic
@@ -165,7 +165,7 @@ class ParallelJoin(StreamJoin):
     _arrival: Array | None = None
     _meeting: _Meeting | None = None
 
-    def _made_engine(self, query: Query, binding: Binding) -> Engine:
+    def _make_engine(self, query: Query, binding: Binding) -> Engine:
         def meeting(engine: Engine) -> _Meeting:
             self._meeting = _Meeting(engine, self._structure, self._options)
             return self._meeting

@@ -242,7 +242,7 @@ RIGHT = pa.schema([("x", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"how": "left"}, "every left row gives one row, matched or not.*got how='left'"),
+        ({"how": "left"}, "every left row returns one row, matched or not.*got how='left'"),
         ({"how": "semi"}, "how must be 'inner'"),
         ({"output": "count"}, "output must be 'rows'; got output='count'"),
         ({"self_join": True}, "aggregate= is for two streams"),

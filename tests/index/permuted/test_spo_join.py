@@ -334,7 +334,7 @@ def test_workers_need_a_structure_that_has_them() -> None:
 
 def index_of(join: ts.StreamJoin) -> Any:
     engine: Any = join._engine
-    return engine.streams[Side.LEFT].stored[Side.LEFT].index
+    return engine.streams[Side.LEFT].indexes[Side.LEFT].index
 
 
 @pytest.mark.parametrize("tactic", ["spo-join", "spo-join/po-join"])

@@ -130,7 +130,7 @@ def test_workers_reach_the_index(workers: int) -> None:
         BAND, window=ts.CountWindow(64), tactic="panjoin", workers=workers, schemas=(SCHEMA, SCHEMA)
     )
     engine: Any = join._engine
-    assert engine.streams[Side.LEFT].stored[Side.LEFT].index.workers == workers
+    assert engine.streams[Side.LEFT].indexes[Side.LEFT].index.workers == workers
     assert ("workers: 2" in join.explain()) == (workers == 2)
 
 

@@ -222,7 +222,7 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
         ({"aggregate": {"x": "count"}}, SchemaError, "has the name of a column of the left side"),
         ({"aggregate": {"__n": "count"}}, SchemaError, "two underscores"),
         ({"aggregate": {}}, SchemaError, "given by name"),
-        ({"how": "left"}, OptionError, "every left row gives one row"),
+        ({"how": "left"}, OptionError, "every left row returns one row"),
         ({"event_time": "later"}, OptionError, "event_time is for pairs"),
     ],
 )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array
 from thetastream.aggregate import Aggregate, Folded, Summary, answer
 from thetastream.data.values import Values
-from thetastream.engine.output.batches import Flow, OutputPart
+from thetastream.engine.parts.batches import Flow, OutputPart
 from thetastream.engine.probe import AnswerReader, Probe
 from thetastream.index.base import Index, folds_itself
 from thetastream.index.folding import Fold

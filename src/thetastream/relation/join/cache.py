@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
-from thetastream.options import read_choice
+from thetastream.options.checks import read_choice
 from thetastream.relation.disk.device import aligned, release
 from thetastream.relation.join.kernels.leaves import split_by_cache, tally_uses
 from thetastream.relation.join.memory import Memory

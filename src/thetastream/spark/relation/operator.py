@@ -25,7 +25,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import OptionError, PredicateError, RelationError, SchemaError, suggest
-from thetastream.options import read_columns, read_count, read_text
+from thetastream.options.checks import read_columns, read_count, read_text
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.store import Relation
 from thetastream.shape import OutputShape

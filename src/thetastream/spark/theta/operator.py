@@ -44,7 +44,7 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
 from thetastream.errors import OptionError, PredicateError, SchemaError, StateError, WindowError
-from thetastream.options import read_columns, read_count, read_text
+from thetastream.options.checks import read_columns, read_count, read_text
 from thetastream.plan.tactic import Tactic
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side

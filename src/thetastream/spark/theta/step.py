@@ -1,6 +1,6 @@
-"""One micro-batch of one partition: what a Python worker does, without a word of Spark.
+"""One micro-batch of one partition: what a Python worker does, independent of Spark.
 
-Find the partition (alive here, attached, or rebuilt), push the rows, give the answer in Arrow
+Find the partition (alive here, attached, or rebuilt), push the rows, return the answer in Arrow
 batches, save what changed, and report.
 """
 
@@ -51,7 +51,7 @@ def packets_of(columns: dict[str, list[Any]]) -> Iterator[Packet]:
 
 @dataclass
 class Step:
-    """A micro-batch of one partition. ``run`` gives the answer; then ``report`` tells of it."""
+    """A micro-batch of one partition. ``run`` returns the answer, then fills ``report``."""
 
     spec: JoinSpec
     key: int
@@ -71,9 +71,9 @@ class Step:
     def run(
         self, packets: Iterable[Packet], *, wake: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Process the packets; the state is saved when the last batch has been given.
+        """Process the packets; save the state after the last batch has been returned.
 
-        ``wake`` is the timer that will be set; ``slept_until`` then tells of the one set before.
+        ``wake`` is the timer to be set; ``slept_until`` becomes the one set before.
         """
         arrived = list(packets)
         held, origin, fetched = self._open()
@@ -106,11 +106,11 @@ class Step:
         return held, "rebuild" if fetched else "attach", fetched
 
     def _version(self, meta: Meta) -> str:
-        """What a living engine must have been made for: this state, and this tactic."""
+        """The state and the tactic for which a live engine must have been made."""
         return f"{meta.token} {self.spec.query.dealt_tactic}"
 
     def _is_bloated(self, held: Held) -> bool:
-        """Whether most rows in memory have expired behind a younger one; a restore sheds them."""
+        """Whether most rows in memory are dead, behind a younger one; a restore drops them."""
         for side in self.spec.streams:
             kept = sum(run.rows for run in held.runs(side))
             if held.partition.rows(side) > 2 * kept + 4096:
@@ -159,7 +159,7 @@ class Step:
 def arranged(
     spec: JoinSpec, partition: Partition, packets: list[Packet]
 ) -> dict[Side, pa.RecordBatch]:
-    """The rows that arrived, per side, with the system columns that the engine reads."""
+    """The rows that arrived, per side, with the internal columns that the engine reads."""
     positions: dict[Side, dict[int, Any]] = {}
     if spec.ranked:
         senders: dict[Side, Ranks] = {}
@@ -190,7 +190,7 @@ def _whole(spec: JoinSpec, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def shaped(spec: JoinSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What the engine gave, in the columns of the answer."""
+    """The engine's batch in the columns of the answer."""
     columns = [batch.column(name) for name in spec.gathered]
     if spec.event_time is not None:
         *columns, left, right = columns
@@ -200,7 +200,7 @@ def shaped(spec: JoinSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def join_whole(spec: JoinSpec, packets: Iterable[Packet]) -> Iterator[pa.RecordBatch]:
-    """A partition of two tables that are there from the start: everything at once."""
+    """Join a partition of two static tables at once."""
     partition = spec.partition()
     batches = arranged(spec, partition, list(packets))
     for answer in (partition.push(batches), partition.finish()):

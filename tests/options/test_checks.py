@@ -10,7 +10,7 @@ import pytest
 
 import thetastream as ts
 from thetastream.errors import OptionError, WindowError
-from thetastream.options import read_count
+from thetastream.options.checks import read_count
 from thetastream.relation.join.cache import Policy
 
 BAND = "abs(l.x - r.x) <= 1"
