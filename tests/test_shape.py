@@ -92,5 +92,5 @@ def test_aggregates_are_columns_of_the_result() -> None:
 def test_a_join_that_has_seen_one_side_says_what_to_do() -> None:
     join = ts.StreamJoin("l.x < r.x", window=ts.CountWindow(5))
     join.push(left=pa.record_batch({"x": [1]}))
-    with pytest.raises(StateError, match="push rows of both sides first, or give schemas="):
+    with pytest.raises(StateError, match="push rows of both sides first, or pass schemas="):
         _ = join.schema

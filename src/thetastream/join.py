@@ -200,7 +200,7 @@ class StreamJoin:
         if len(self._schemas) < len(Side):
             raise StateError(
                 "the columns of the result are not known yet: push rows of both sides first, or "
-                "give schemas="
+                "pass schemas="
             )
         return shape_of(self._query, self._schemas).schema
 

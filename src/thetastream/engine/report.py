@@ -134,7 +134,7 @@ def explanation(
         for plan, said in zip(facts["plan"], details or (), strict=False):
             plan.update(said)
     else:
-        facts["plan"] = "made when the columns of both sides are known: push both, or give schemas="
+        facts["plan"] = "made when the columns of both sides are known: push both, or pass schemas="
     indexable = predicate.terms if binding is None else binding.terms
     if not indexable:
         facts["note"] = "no term can be indexed: this is a nested loop over the window"

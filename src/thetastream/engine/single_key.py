@@ -1,4 +1,4 @@
-"""Where one key column decides everything, so that counts and ranges need no pair."""
+"""When one key column decides every pair, so that counts and ranges need no pairs."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def opposite(field: Field) -> BoundTerm | None:
     return BoundTerm(Term(term.left, term.right, ((equal,),)), bound.domain)
 
 
-# --- Where ranges are exact ---------------------------------------------------------------------
+# --- When ranges are exact ---------------------------------------------------------------------
 
 
 def refuse_ranges(
     predicate: Predicate, window: Window, tactic: Tactic, *, self_join: bool, collects: bool
 ) -> None:
-    """Raise for a join whose matches are no ranges, as far as that is known without the columns."""
+    """Raise for a join whose matches are not ranges, as far as known without the columns."""
     reason = ""
     if self_join:
         reason = "in a self-join a row meets only those before it, which are no range of keys"
@@ -59,7 +59,7 @@ def refuse_ranges(
 
 
 def check_ranges(binding: Binding) -> None:
-    """PredicateError when more than the order of one key column decides a pair."""
+    """PredicateError if more than the order of one key column decides a pair."""
     _check_predicate(binding.predicate, bool(binding.terms), bool(binding.residuals))
     for side in Side:
         fields = binding.fields(side)

@@ -95,8 +95,8 @@ def built(folder: Path, rows: pa.Table, key: Any = "x") -> Path:
 @pytest.fixture(autouse=True)
 def _nothing_held() -> Iterator[None]:
     yield
-    while relation_worker._HELD:
-        relation_worker._HELD.popitem()[1].close()
+    while relation_worker._WARM:
+        relation_worker._WARM.popitem()[1].close()
 
 
 # --- Answers ------------------------------------------------------------------------------------
@@ -375,10 +375,10 @@ def test_a_task_that_is_abandoned_leaves_no_rows(
     next(first)
     first.close()
     assert list(rest), "it was abandoned in the middle"
-    assert len(relation_worker._HELD) == 1
-    (held,) = relation_worker._HELD.values()
+    assert len(relation_worker._WARM) == 1
+    (held,) = relation_worker._WARM.values()
     assert answered(work, left) == truth(left, right, "l.x = r.x")
-    assert list(relation_worker._HELD.values()) == [held]
+    assert list(relation_worker._WARM.values()) == [held]
 
 
 def test_answers_travel_in_larger_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +404,7 @@ def test_a_task_that_fails_is_forgotten(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="on purpose"):
         list(work(broken()))
-    assert not relation_worker._HELD
+    assert not relation_worker._WARM
     assert answered(work, left) == truth(left, right, "l.x = r.x")
 
 
@@ -438,7 +438,7 @@ def test_tasks_without_rows_open_nothing(tmp_path: Path) -> None:
     work = task(tmp_path / "nowhere", right)
     assert list(work(iter([]))) == []
     assert list(work(iter(table(1, 0).to_batches()))) == []
-    assert not relation_worker._HELD
+    assert not relation_worker._WARM
 
 
 def test_only_some_joins_are_kept(tmp_path: Path) -> None:
@@ -447,12 +447,12 @@ def test_only_some_joins_are_kept(tmp_path: Path) -> None:
     conditions = [f"l.x = r.x AND r.x > {n}" for n in range(7)]
     for on in conditions:
         answered(task(path, right, on=on), left)
-        newest = next(reversed(relation_worker._HELD.values()))
-    kept = list(relation_worker._HELD.values())
+        newest = next(reversed(relation_worker._WARM.values()))
+    kept = list(relation_worker._WARM.values())
     assert len(kept) == relation_worker._LIMIT
     assert kept[-1] is newest
     answered(task(path, right, on=conditions[-4]), left)
-    assert next(reversed(relation_worker._HELD.values())) is kept[0], "the one used last stays"
+    assert next(reversed(relation_worker._WARM.values())) is kept[0], "the one used last stays"
 
 
 def test_the_report_of_a_task_is_its_own(tmp_path: Path) -> None:

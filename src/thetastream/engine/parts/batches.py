@@ -1,4 +1,4 @@
-"""From match pairs to record batches: lazily, in bounded sizes, nothing lost on an interrupt."""
+"""From match pairs to record batches: lazy, of bounded size, and safe to interrupt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OutputPart(Protocol):
     """Some of the rows of a push."""
 
     def read(self) -> pa.RecordBatch | None:
-        """The next batch, or None at the end. An interrupted call may be made again."""
+        """The next batch, or None at the end. An interrupted call can be repeated."""
 
 
 class GatheredPart:
@@ -48,8 +48,8 @@ class GatheredPart:
 class Flow:
     """A part whose rows are computed as they are read.
 
-    ``start`` gives the batches from the first on, the same ones each time it is called: an
-    interrupt ends the generator in use, and a new one is then read up to where the last one was.
+    ``start`` returns all batches from the first on, the same ones each time: an interrupt ends the
+    generator in use, and a new one is then advanced to where the last one stopped.
     """
 
     __slots__ = ("_batches", "_delivered", "_start")
@@ -63,7 +63,7 @@ class Flow:
         batches, self._batches = self._batches, None
         if batches is None:
             batches = islice(self._start(), self._delivered, None)
-        # Interrupted in here, the generator is gone from _batches, and the next call starts anew.
+        # If interrupted here, _batches is None, and the next call starts a new generator.
         batch = next(batches, None)
         self._delivered, self._batches = self._delivered + 1, batches
         return batch

@@ -39,12 +39,12 @@ COUNTED = (
     *("plan_seconds", "io_seconds", "join_seconds", "online_seconds"),
 )
 """Counters: a report says how much they grew in this task."""
-HELD = ("cached_blocks", "memory_bytes", "peak_bytes", "budget_bytes", "version")
+GAUGES = ("cached_blocks", "memory_bytes", "peak_bytes", "budget_bytes", "version")
 """Gauges: a report says what they are now."""
 _PARCEL_ROWS = 8192
 _PARCEL_BYTES = 1 << 20
 _LIMIT = 4  # joins kept in a process, each with a budget of its own
-_HELD: OrderedDict[bytes, _WarmJoin] = OrderedDict()
+_WARM: OrderedDict[bytes, _WarmJoin] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -94,36 +94,36 @@ class RelationTask:
         spec: RelationSpec = read_payload(
             self._payload, "thetastream.relation.join.join", "thetastream.relation.store"
         )
-        held: _WarmJoin | None = None
+        warm: _WarmJoin | None = None
         parcel = _Parcel()
         try:
             for batch in batches:
                 if not batch.num_rows:
                     continue
-                if held is None:
-                    held = _take(self._payload, spec)
-                for rows in held.join.push(conformed(batch, spec.stream)):
+                if warm is None:
+                    warm = _take(self._payload, spec)
+                for rows in warm.join.push(conformed(batch, spec.stream)):
                     if parcel.add(rows):
                         yield _handed(parcel.take(), spec)
-            if held is None:
+            if warm is None:
                 return
-            for rows in held.join.flush():
+            for rows in warm.join.flush():
                 if parcel.add(rows):
                     yield _handed(parcel.take(), spec)
             if parcel.rows:
                 yield _handed(parcel.take(), spec)
             if spec.reports:
-                yield _report_row(held.report(), spec)
+                yield _report_row(warm.report(), spec)
         except GeneratorExit:
-            if held is not None:
-                held.join.reset()
-                _keep(self._payload, held)
+            if warm is not None:
+                warm.join.reset()
+                _keep(self._payload, warm)
             raise
         except BaseException:
-            if held is not None:
-                held.close()
+            if warm is not None:
+                warm.close()
             raise
-        _keep(self._payload, held)
+        _keep(self._payload, warm)
 
 
 # --- What stays in the process ------------------------------------------------------------------
@@ -170,9 +170,9 @@ class _WarmJoin:
         """What the task did."""
         metrics = self.join.metrics()
         counted = {name: getattr(metrics, name) - self._before[name] for name in COUNTED}
-        held = {name: getattr(metrics, name) for name in HELD}
+        gauges = {name: getattr(metrics, name) for name in GAUGES}
         seconds = perf_counter() - self._start
-        return {**counted, **held, "seconds": seconds, "warm": self.tasks > 1}
+        return {**counted, **gauges, "seconds": seconds, "warm": self.tasks > 1}
 
     def close(self) -> None:
         try:
@@ -183,29 +183,29 @@ class _WarmJoin:
 
 def _take(payload: bytes, spec: RelationSpec) -> _WarmJoin:
     """Take the join of this process, with its relation refreshed, or make a new one."""
-    held = _HELD.pop(payload, None)
-    if held is not None:
+    warm = _WARM.pop(payload, None)
+    if warm is not None:
         try:
-            held.relation.refresh()
+            warm.relation.refresh()
         except BaseException:
-            held.close()
+            warm.close()
             raise
-        if held.relation.generation == held.generation:
-            held.begin()
-            return held
-        held.close()
+        if warm.relation.generation == warm.generation:
+            warm.begin()
+            return warm
+        warm.close()
     return _WarmJoin(spec)
 
 
-def _keep(payload: bytes, held: _WarmJoin | None) -> None:
+def _keep(payload: bytes, warm: _WarmJoin | None) -> None:
     """Keep a join for the next task; drop the least recently used one."""
-    if held is None:
+    if warm is None:
         return
-    if payload in _HELD:
-        _HELD.pop(payload).close()
-    _HELD[payload] = held
-    while len(_HELD) > _LIMIT:
-        _HELD.popitem(last=False)[1].close()
+    if payload in _WARM:
+        _WARM.pop(payload).close()
+    _WARM[payload] = warm
+    while len(_WARM) > _LIMIT:
+        _WARM.popitem(last=False)[1].close()
 
 
 # --- Rows ---------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ class Meta:
 
 
 @dataclass
-class Held:
+class OpenPartition:
     """An open partition: the engine, its record, and the id of each run's first row."""
 
     partition: Partition
@@ -272,7 +272,7 @@ class Held:
 
 def open_partition(
     store: StateStore, spec: JoinSpec, meta: Meta | None, where: str, root: Path | None = None
-) -> tuple[Held, int]:
+) -> tuple[OpenPartition, int]:
     """Restore the partition; also return how many runs were read from the state store.
 
     ``root`` is the folder of run files on this host, if not the default.
@@ -281,15 +281,15 @@ def open_partition(
     fresh, meta = meta is None, meta or new_meta(spec)
     folder = None if spec.state_path is None else RunFolder(spec.state_path, meta.lineage)
     files = RunFiles(meta.lineage, folder.local if folder is not None and folder.local else root)
-    held = Held(partition, meta, {}, files, folder)
+    opened = OpenPartition(partition, meta, {}, files, folder)
     if fresh:
-        return held, 0
+        return opened, 0
     files.touch()
     fetched = 0
     batches: dict[Side, list[pa.RecordBatch]] = {side: [] for side in spec.streams}
     for side in spec.streams:
         first = 0
-        for run in held.runs(side):
+        for run in opened.runs(side):
             buffer = files.read(run.id, run.bytes, run.checksum)
             if buffer is None:
                 blob = _fetched(folder or store, run, where)
@@ -297,19 +297,19 @@ def open_partition(
                 buffer = pa.py_buffer(blob)
                 fetched += 1
             batches[side].append(read_blob(buffer).select(spec.stored(side)))
-            held.firsts[run.id] = first
+            opened.firsts[run.id] = first
             first += run.rows
-    if not held.mapped:  # otherwise they are the state, and another attempt may be writing
-        files.keep_only(held.firsts)
-    flags = _read_flags(store, held, where)
+    if not opened.mapped:  # otherwise they are the state, and another attempt may be writing
+        files.keep_only(opened.firsts)
+    flags = _read_flags(store, opened, where)
     for side in spec.streams:
         partition.restore(side, batches[side], flags.get(side, {}))
     partition.tops = {
         side: meta.tops[side.value] for side in spec.streams if side.value in meta.tops
     }
     if spec.ranked:
-        _restore_ranks(store, held, spec, where)
-    return held, fetched
+        _restore_ranks(store, opened, spec, where)
+    return opened, fetched
 
 
 def new_meta(spec: JoinSpec) -> Meta:
@@ -351,10 +351,10 @@ def _fetched(blobs: Blobs, run: RunBlob, where: str) -> bytes:
 
 
 def _read_flags(
-    store: StateStore, held: Held, where: str
+    store: StateStore, opened: OpenPartition, where: str
 ) -> dict[Side, dict[Side, NDArray[np.bool_]]]:
-    roles = held.partition.tracked
-    rows = {side: sum(run.rows for run in held.runs(side)) for side in roles}
+    roles = opened.partition.tracked
+    rows = {side: sum(run.rows for run in opened.runs(side)) for side in roles}
     total = sum(len(tracked) * rows[side] for side, tracked in roles.items())
     if not total:
         return {}
@@ -375,10 +375,10 @@ def _read_flags(
     return flags
 
 
-def _restore_ranks(store: StateStore, held: Held, spec: JoinSpec, where: str) -> None:
+def _restore_ranks(store: StateStore, opened: OpenPartition, spec: JoinSpec, where: str) -> None:
     census: dict[Side, Census] = {}
     for side in Side:
-        facts, blob = held.meta.ranks[side.value], store.get(f"{_RANKS}-{side.value}")
+        facts, blob = opened.meta.ranks[side.value], store.get(f"{_RANKS}-{side.value}")
         if blob is None:
             raise DataError(
                 f"{where}: the ranks are missing in the state store; the checkpoint is damaged. "
@@ -391,7 +391,7 @@ def _restore_ranks(store: StateStore, held: Held, spec: JoinSpec, where: str) ->
         blob = store.get(f"{_WAITING}-{side.value}")
         if blob:
             waiting[side] = read_blob(pa.py_buffer(blob)).select(spec.stored(side))
-    held.partition.restore_ranks(census, waiting)
+    opened.partition.restore_ranks(census, waiting)
 
 
 # --- Blobs --------------------------------------------------------------------------------------
