@@ -225,9 +225,9 @@ def test_metrics_and_explanation() -> None:
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="pim-tre"),
          RegistryError, "Did you mean 'pim-tree'"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), merge="never"),
-         RegistryError, "blocking"),
+         OptionError, "merge must be one of blocking, non-blocking"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="b+tree", threads=2),
-         RegistryError, "threads"),
+         RegistryError, "threads must be 0; got 2"),
     ],
 )  # fmt: skip
 def test_what_it_refuses(make: Any, error: type[Exception], message: str) -> None:

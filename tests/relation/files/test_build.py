@@ -326,7 +326,7 @@ def test_no_rows(tmp_path: Path, key: Any) -> None:
         ({"key": ("k", "hi")}, SchemaError, "no column 'hi'"),
         ({"key": ("k", "v")}, SchemaError, "interval from 'k' to 'v'.*cast"),
         ({"key": ("k", "k")}, OptionError, "got 'k' twice"),
-        ({"key": ()}, RelationError, r"pair of names .* got \(\)"),
+        ({"key": ()}, OptionError, r"pair of names .* got \(\)"),
         ({"key": ("a", "b", "c")}, OptionError, "pair of names"),
         ({"key": 5}, OptionError, "name of a column.* got 5"),
         ({"block_bytes": 5000}, OptionError, "multiple of 4096 .* got 5000"),
