@@ -501,7 +501,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no term on the key": ({"on": "l.v = r.v"}, Exception, "x"),
     "random": ({"on": "l.x = r.x AND rand() < 0.5"}, PredicateError, "another value each time"),
     "Spark cannot": ({"on": "nofunction(l.x) = r.x"}, PredicateError, "Spark cannot compute"),
-    "memory": ({"memory": "many"}, RelationError, "64 MB"),
+    "memory": ({"memory": "many"}, OptionError, "64 MB"),
     "too little": ({"memory": "2 kB"}, RelationError, "needs|budget|at least"),
     "no columns": ({"columns": []}, SchemaError, "at least one"),
     "other columns": ({"columns": ["nix"]}, SchemaError, "no output column 'nix'"),
