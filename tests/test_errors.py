@@ -16,6 +16,7 @@ import thetastream as ts
 from thetastream import errors
 from thetastream.errors import (
     DataError,
+    OptionError,
     PredicateError,
     RegistryError,
     RelationError,
@@ -27,6 +28,7 @@ from thetastream.errors import (
 )
 
 TREE: dict[type[Exception], type[Exception]] = {
+    OptionError: ValueError,
     PredicateError: ValueError,
     WindowError: ValueError,
     SchemaError: TypeError,
@@ -45,7 +47,8 @@ def test_the_tree() -> None:
     }
     assert found == {ThetastreamError, *TREE}
     for error, builtin in TREE.items():
-        assert error.__bases__ == (ThetastreamError, builtin)
+        root = OptionError if error is RegistryError else ThetastreamError
+        assert error.__bases__ == (root, builtin)
         assert error.__doc__
     assert ThetastreamError.__bases__ == (Exception,)
 
@@ -297,16 +300,16 @@ CASES: dict[str, Case] = {
     "self-join": (lambda: join(self_join=True).push(right=INTS), StateError, "push it as left"),
     "mode": (
         lambda: join(how="outer"),
-        StateError,
+        OptionError,
         "how must be one of inner, left, right, full, semi, anti; got 'outer'",
     ),
     "window": (
         lambda: join(window=5),
-        StateError,
+        WindowError,
         "must be a CountWindow, a TimeWindow, .*; got 5",
     ),
-    "threads": (lambda: join(threads=0), StateError, "a whole number of at least 1; got 0"),
-    "batch rows": (lambda: join(batch_rows=0), StateError, "batch_rows must be a whole number"),
+    "threads": (lambda: join(threads=0), OptionError, "a whole number of at least 1; got 0"),
+    "batch rows": (lambda: join(batch_rows=0), OptionError, "batch_rows must be a whole number"),
     # Names
     "tactic": (lambda: join(tactic="hsah"), RegistryError, r"Did you mean 'hash'\?"),
     "index": (
@@ -322,7 +325,7 @@ CASES: dict[str, Case] = {
     "capacity": (
         lambda: ts.index.create("sorted-runs", capacity=0),
         RegistryError,
-        "must be at least 1",
+        "capacity must be a whole number of at least 1; got 0",
     ),
     # Tables on disk; more of them in tests/relation
     "relation": (

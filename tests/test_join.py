@@ -64,7 +64,7 @@ def test_an_unknown_output_column_is_named_with_a_suggestion():
 
 
 def test_no_output_column_at_all_is_refused():
-    with pytest.raises(errors.SchemaError, match="at least one"):
+    with pytest.raises(errors.OptionError, match="at least one"):
         joined(columns=[])
 
 
@@ -379,11 +379,11 @@ def test_a_number_band_on_times_asks_for_an_interval():
         (lambda: ts.TimeWindow("ten", time="t"), errors.WindowError, "'10 minutes'"),
         (lambda: ts.CountWindow(5, lateness="5 s"), errors.WindowError, "'lateness'"),
         (lambda: ts.CountWindow(5, slide=2), errors.WindowError, "multiple of the slide"),
-        (lambda: joined(how="outer"), errors.StateError, "inner, left, right, full"),
+        (lambda: joined(how="outer"), errors.OptionError, "inner, left, right, full"),
         (lambda: joined(tactic="hsah"), errors.RegistryError, "Did you mean 'hash'"),
-        (lambda: joined(threads=0), errors.StateError, "at least 1"),
-        (lambda: joined(batch_rows=0), errors.StateError, "at least 1"),
-        (lambda: ts.StreamJoin(BAND, window=5), errors.StateError, "CountWindow"),
+        (lambda: joined(threads=0), errors.OptionError, "at least 1"),
+        (lambda: joined(batch_rows=0), errors.OptionError, "at least 1"),
+        (lambda: ts.StreamJoin(BAND, window=5), errors.WindowError, "CountWindow"),
     ],
 )
 def test_bad_arguments_get_an_error_that_says_what_to_do(make, kind, message):

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.schema import NUMERIC, KeyKind, kind_of, value_type
-from thetastream.side import Side, read_name
+from thetastream.side import Side
 
 _BIAS = 1 << 63
 
@@ -54,7 +54,13 @@ class Summary(Enum):
     @classmethod
     def of(cls, name: object) -> Summary:
         """Parse the name of a function."""
-        return read_name(cls, name, "an aggregate is", SchemaError)
+        known = [function.value for function in cls]
+        if str(name).lower() not in known:
+            raise SchemaError(
+                f"an aggregate is one of {', '.join(known)}; got {name!r}."
+                f"{suggest(str(name), known)}"
+            )
+        return cls(str(name).lower())
 
     def takes(self, kind: KeyKind | None) -> bool:
         """Whether the function accepts values of a kind; None is a kind without an order."""

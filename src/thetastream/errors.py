@@ -3,13 +3,15 @@
 ::
 
     ThetastreamError
+    ├── OptionError         an option: of a wrong kind, out of range, or at odds with another
+    │   └── RegistryError   an unknown index or tactic, or a bad parameter of one
     ├── PredicateError      the join condition: unparsable, ambiguous side, empty band
     ├── WindowError         the window: size 0, bad duration, lateness on a count window
     ├── SchemaError         columns and types: missing, changed, of type null, not comparable
     ├── DataError           values: out of range for their key, overflow, a missing data folder
-    ├── StateError          the order of calls: push after flush, a join that failed half-way
-    ├── RelationError       a table on disk: damaged, locked, too new, no room, a budget too small
-    └── RegistryError       an index or a tactic nobody registered, or a bad parameter of one
+    ├── StateError          the order of calls and their surroundings: push after flush, a join
+    │                       that failed half-way, a session without RocksDB
+    └── RelationError       a table on disk: damaged, locked, too new, no room, a budget too small
 
 Wording: what was expected, what came, what to do. Assertions are for our own mistakes.
 """
@@ -19,9 +21,33 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "DataError",
+    "OptionError",
+    "PredicateError",
+    "RegistryError",
+    "RelationError",
+    "SchemaError",
+    "StateError",
+    "ThetastreamError",
+    "WindowError",
+    "suggest",
+]
+
 
 class ThetastreamError(Exception):
     """The root: catch this to catch everything thetastream raises on purpose."""
+
+
+class OptionError(ThetastreamError, ValueError):
+    """An option has a wrong kind or a wrong value, or contradicts another option."""
+
+
+class RegistryError(OptionError, KeyError):
+    """No index or tactic of that name is registered, or a parameter of it is wrong."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class PredicateError(ThetastreamError, ValueError):
@@ -61,18 +87,11 @@ class DataError(ThetastreamError, ValueError):
 
 
 class StateError(ThetastreamError, RuntimeError):
-    """A call came at the wrong moment, such as a push after a flush."""
+    """A call came at the wrong moment or place: a push after a flush, a session without RocksDB."""
 
 
 class RelationError(ThetastreamError, RuntimeError):
     """A table on disk cannot be built, read or changed, or a join with it cannot be run so."""
-
-
-class RegistryError(ThetastreamError, KeyError):
-    """Nobody registered an index or a tactic of that name, or a parameter of it is wrong."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

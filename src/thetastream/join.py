@@ -1,8 +1,7 @@
-"""StreamJoin: what users hold.
+"""StreamJoin: window joins of two streams of Arrow batches.
 
-Everything that can fail because of the input happens before the first change of state. ``push``
-updates the state; pairs are found and payload is gathered while the result is read, from a
-snapshot.
+Bad input raises before any state changes. ``push`` updates the state; pairs are found and payload
+is gathered from a snapshot while the result is read.
 """
 
 from __future__ import annotations
@@ -28,13 +27,14 @@ from thetastream.data.batch import conform
 from thetastream.data.rows import check_gatherable
 from thetastream.duration import Interval
 from thetastream.engine.engine import Engine, shape_of
-from thetastream.engine.output.batches import Batches, Flow, OutputPart
 from thetastream.engine.outside import Outside, Tops
+from thetastream.engine.parts.batches import Batches, Flow, OutputPart
 from thetastream.engine.query import Query, patience
 from thetastream.engine.report import explanation, snapshot
-from thetastream.errors import StateError
+from thetastream.errors import OptionError, StateError
 from thetastream.interrupt import uninterrupted
 from thetastream.metrics import Counters, Metrics, SideCounters
+from thetastream.options.checks import read_columns
 from thetastream.output_mode import Output
 from thetastream.plan import kernels as plan_kernels
 from thetastream.plan.choice import Explanation
@@ -50,21 +50,20 @@ class StreamJoin:
     ``on`` is SQL text over ``l`` and ``r``, a Predicate, or a Python expression. ``window`` is a
     CountWindow, a TimeWindow, a SessionWindow or Unbounded(). ``how`` is inner, left, right, full,
     semi or anti. With ``self_join=True`` one stream is pushed as ``left`` and joined with itself.
-    ``columns`` keeps only those output columns. ``schemas`` tells the columns of both sides before
-    the first push. ``output`` is what is given for matches: rows; pairs of arrival numbers; ranges;
-    or the count of each row's matches. ``aggregate``, such as ``{"n": "count", "avg": ("r.speed",
-    "mean")}``, asks for aggregates instead of pairs: one row per left row, with its columns and
-    count, sum, min, max or mean over the right rows that it matches and that are in the window when
-    it arrives.
+    ``columns`` keeps only those output columns. ``schemas`` declares the columns of both sides
+    before the first push. ``output`` says what is returned for matches: rows, pairs of arrival
+    numbers, ranges, or the count of each row's matches. ``aggregate``, such as ``{"n": "count",
+    "avg": ("r.speed", "mean")}``, returns aggregates instead of pairs: one row per left row, with
+    its columns and count, sum, min, max or mean over the right rows that it matches and that are in
+    the window when it arrives.
 
-    ``threads`` splits the matching of a push; the result is the same for any number, and so it is
-    for ``workers``, the threads that the parts of a window are dealt to (tactics ``panjoin`` and
-    ``spo-join``).
+    ``threads`` split the matching of a push; ``workers`` are threads that share the parts of a
+    window (tactics ``panjoin`` and ``spo-join``). The result is the same for any number of either.
 
     With ``collect`` or ``collect_time`` (a duration such as ``100 ms``) the rows of each side are
-    collected, and processed together once there are so many or the first has waited for so long; a
-    push of nothing looks at the ``clock``, which gives seconds. What the join gives over the whole
-    stream stays the same.
+    collected, and processed together once there are ``collect`` rows or the first has waited that
+    long; an empty push checks the ``clock``, which returns seconds. Over the whole stream the
+    result stays the same.
 
     >>> import pyarrow as pa
     >>> from thetastream import CountWindow
@@ -101,7 +100,7 @@ class StreamJoin:
             self_join,
             Tactic.of(tactic),
             suffix,
-            None if columns is None else tuple(columns),
+            read_columns(columns),
             threads,
             batch_rows,
             workers=workers,
@@ -110,6 +109,10 @@ class StreamJoin:
             output=Output.of(output),
             aggregates=() if aggregate is None else of_right(read_aggregates(aggregate)),
         )
+        if not callable(clock):
+            raise OptionError(f"clock must be a function that returns seconds; got {clock!r}")
+        if schemas is not None:
+            _check_schemas(schemas)
         self._clock = clock
         self._counters = Counters()
         self._side_counters = {side: SideCounters() for side in Side}
@@ -118,7 +121,7 @@ class StreamJoin:
         self._tops = Tops(self._query.streams, None)
         self._early: list[tuple[Side, pa.RecordBatch]] = []
         self._skipped = dict.fromkeys(Side, 0)
-        self._held: list[OutputPart] = []
+        self._ready: list[OutputPart] = []  # parts of the output, not returned yet
         self._flushed = False
         self._broken = False
         prepare(data_kernels, box_kernels, plan_kernels)
@@ -130,10 +133,10 @@ class StreamJoin:
         left: pa.RecordBatch | pa.Table | None = None,
         right: pa.RecordBatch | pa.Table | None = None,
     ) -> Batches:
-        """Take fresh rows in and give the rows of the join that follow from them.
+        """Process fresh rows and return the rows of the join that follow from them.
 
-        The state is updated before this returns; reading the result may wait. An interrupt (Ctrl-C)
-        waits until the push is whole; the rows of an interrupted push come with the next one.
+        The state is updated before this returns; the result may be read later. An interrupt
+        (Ctrl-C) waits until the push is complete; the next push then returns its rows.
         """
         self._refuse_if_over()
         if self._query.self_join and right is not None:
@@ -156,14 +159,14 @@ class StreamJoin:
         return self._deliver()
 
     def flush(self) -> Batches:
-        """End both streams and give the remaining unmatched rows. Nothing can be pushed after."""
+        """End both streams and return the remaining unmatched rows. No push can follow."""
         self._refuse_if_over()
         with uninterrupted():
             if self._engine is None:
-                self._held += self._one_sided()
+                self._ready += self._one_sided()
             else:
                 self._run(self._engine, self._steps(self._engine, {}))
-                self._held += self._engine.finish().parts
+                self._ready += self._engine.finish().parts
             self._early = []
             self._flushed = True
         return self._deliver()
@@ -173,12 +176,12 @@ class StreamJoin:
         if self._engine is None:
             return explanation(self._query, None, [])
         streams = self._engine.streams.values()
-        indexes = [stored for stream in streams for stored in stream.stored.values()]
+        indexes = [index for stream in streams for index in stream.indexes.values()]
         return explanation(
             self._query,
             self._engine.binding,
-            [stored.choice for stored in indexes],
-            [{**stored.spent.as_dict(), **stored.index.details} for stored in indexes],
+            [index.choice for index in indexes],
+            [{**index.spent.as_dict(), **index.index.details} for index in indexes],
         )
 
     def metrics(self) -> Metrics:
@@ -197,7 +200,7 @@ class StreamJoin:
         if len(self._schemas) < len(Side):
             raise StateError(
                 "the columns of the result are not known yet: push rows of both sides first, or "
-                "give schemas="
+                "pass schemas="
             )
         return shape_of(self._query, self._schemas).schema
 
@@ -215,7 +218,7 @@ class StreamJoin:
             )
 
     def _learn(self, schemas: dict[Side, pa.Schema]) -> None:
-        """Remember schemas; the engine starts once both are known."""
+        """Store schemas; create the engine once both are known."""
         if self._engine is not None:
             return
         query, known = self._query, dict(self._schemas)
@@ -230,15 +233,15 @@ class StreamJoin:
         if len(known) == len(Side):
             back = bool(query.aggregates)
             binding = bind(query.predicate, query.window, known, back=back)
-            self._engine = self._made_engine(query, binding)
+            self._engine = self._make_engine(query, binding)
             self._tops = Tops(query.streams, binding.bound)
         self._schemas = known
 
-    def _made_engine(self, query: Query, binding: Binding) -> Engine:
+    def _make_engine(self, query: Query, binding: Binding) -> Engine:
         return Engine(query, binding, self._counters, self._side_counters, self._skipped)
 
     def _steps(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[list[Fresh]]:
-        """What is to be processed: rows put off earlier, then these. Raises before any change."""
+        """The rows to process: those put off earlier, then these. May raise; changes no state."""
         if not self._early:
             return [engine.keyed(list(batches.items()))]
         fresh = engine.keyed([*self._early, *batches.items()])
@@ -248,14 +251,14 @@ class StreamJoin:
     def _run(self, engine: Engine, steps: list[list[Fresh]]) -> None:
         try:
             for fresh in steps:
-                self._held += engine.push(fresh, self._outside(fresh)).parts
+                self._ready += engine.push(fresh, self._outside(fresh)).parts
             self._early = []
         except BaseException:
             self._broken = True
             raise
 
     def _outside(self, fresh: list[Fresh]) -> Outside:
-        """What the rows of all pushes so far, and of this one, say of time and order."""
+        """The time and order that follow from the rows of all pushes, this one included."""
         window, now = self._query.window, self._clock() if self._query.collects else 0.0
         if window.order is not None:
             ranks = {r.side: r.places.ranks for r in fresh if r.places.ranks is not None}
@@ -268,7 +271,7 @@ class StreamJoin:
         return Outside(late, self._tops.frontier, now=now)
 
     def _deliver(self) -> Batches:
-        parts, self._held = self._held, []
+        parts, self._ready = self._ready, []
         return Batches(parts, self._counters, self._query.output)
 
     # --- While one side is unknown --------------------------------------------------------------
@@ -276,29 +279,29 @@ class StreamJoin:
     def _put_off(self, batches: dict[Side, pa.RecordBatch]) -> None:
         """Keep rows until the other side's columns are known; nothing can match them before.
 
-        Rows that leave a count window meanwhile are forgotten, unless they must be emitted.
+        Rows that leave a count window meanwhile are dropped, unless they must be emitted.
         """
         self._early += batches.items()
         window: Any = self._query.window
         for side in batches:
-            if not window.by_arrival or self._query.gives(side):
+            if not window.by_arrival or self._query.always_returns(side):
                 continue
             count = self._skipped[side] + sum(batch.num_rows for _, batch in self._early)
             while self._skipped[side] + self._early[0][1].num_rows <= window.oldest(count, side):
                 self._skipped[side] += self._early.pop(0)[1].num_rows
 
     def _one_sided(self) -> list[OutputPart]:
-        """The other side never came: its columns are unknown, so only this side's are given."""
+        """Return rows with this side's columns alone: the other side never arrived."""
         parts: list[OutputPart] = []
         for side, batch in self._early:
-            if self._query.gives(side):
-                given = self._alone(side, batch)
-                parts.append(Flow(partial(_cut, given, self._query.batch_rows)))
+            if self._query.always_returns(side):
+                alone = self._alone(side, batch)
+                parts.append(Flow(partial(_cut, alone, self._query.batch_rows)))
             self._skipped[side] += batch.num_rows
         return parts
 
     def _alone(self, side: Side, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of a side whose partners never came; columns of the other side are unknown."""
+        """The output for rows whose partners never arrived, without the other side's columns."""
         query, count = self._query, batch.num_rows
         if query.output.numbered:
             numbers = pa.array(np.arange(count) + self._skipped[side])
@@ -307,20 +310,26 @@ class StreamJoin:
         if not query.aggregates:
             wanted = query.columns
             return batch.select([n for n in batch.schema.names if wanted is None or n in wanted])
-        unseen = {
-            found.name: pa.array(np.zeros(count, np.int64))
-            if found.function is Summary.COUNT
-            else pa.nulls(count, pa.float64() if found.function is Summary.MEAN else pa.null())
-            for found in query.aggregates
+        empty = {
+            one.name: pa.array(np.zeros(count, np.int64))
+            if one.function is Summary.COUNT
+            else pa.nulls(count, pa.float64() if one.function is Summary.MEAN else pa.null())
+            for one in query.aggregates
         }
-        fields = [pa.field(name, column.type) for name, column in unseen.items()]
+        fields = [pa.field(name, column.type) for name, column in empty.items()]
         shape = OutputShape.of(
             batch.schema, None, query.how, query.suffix, query.columns, fields=fields
         )
-        arrays = [
-            unseen[name] if name in unseen else batch.column(name) for _, name in shape.origin
-        ]
+        arrays = [empty[name] if name in empty else batch.column(name) for _, name in shape.origin]
         return pa.RecordBatch.from_arrays(arrays, schema=shape.schema)
+
+
+def _check_schemas(schemas: Any) -> None:
+    is_pair = isinstance(schemas, tuple | list) and len(schemas) == len(Side)
+    if not is_pair or not all(isinstance(schema, pa.Schema) for schema in schemas):
+        raise OptionError(
+            f"schemas must be a pair of Arrow schemas, those of left and right; got {schemas!r}"
+        )
 
 
 def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

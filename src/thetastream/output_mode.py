@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-from thetastream.errors import StateError
-from thetastream.side import How, read_name
+from thetastream.errors import OptionError
+from thetastream.options.checks import read_choice
+from thetastream.side import How
 
 
 class Output(Enum):
@@ -31,7 +32,7 @@ class Output(Enum):
     @classmethod
     def of(cls, name: str | Output) -> Output:
         """Parse a name."""
-        return read_name(cls, name, "output must be")
+        return read_choice(cls, "output", name)
 
     @property
     def numbered(self) -> bool:
@@ -44,14 +45,14 @@ class Output(Enum):
         return self in (Output.RANGES, Output.COUNT)
 
     def check(self, how: How, columns: object) -> None:
-        """Raise StateError for a join that cannot have this output."""
+        """Raise OptionError for a join that cannot have this output."""
         if self.bounded and how is not How.INNER:
-            raise StateError(
+            raise OptionError(
                 f"output={self.value!r} is for inner joins; got how={how.value!r}. "
                 "Use output='pairs' or output='rows'"
             )
         if self.numbered and columns is not None:
-            raise StateError(
+            raise OptionError(
                 f"columns= selects columns of the rows, and output={self.value!r} has none of "
                 "them; leave one of the two out"
             )

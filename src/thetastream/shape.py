@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from thetastream.aggregate import Aggregate, check_aggregates, result_fields
 from thetastream.errors import SchemaError, suggest
+from thetastream.options.checks import read_columns
 from thetastream.output_mode import Output
 from thetastream.side import How, Side
 
@@ -58,10 +59,9 @@ class OutputShape:
 
     def select(self, columns: Sequence[str] | None) -> OutputShape:
         """Select output columns, in this order."""
+        columns = read_columns(columns)
         if columns is None:
             return self
-        if not columns:
-            raise SchemaError("columns must name at least one output column, or be None for all")
         places = {name: at for at, name in enumerate(self.schema.names)}
         for name in columns:
             if name not in places:

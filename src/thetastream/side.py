@@ -3,23 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeVar
 
-from thetastream.errors import StateError, suggest
-
-E = TypeVar("E", bound=Enum)
-
-
-def read_name(kind: type[E], name: object, what: str, error: type[Exception] = StateError) -> E:
-    """The member of an enum that has a name; members pass through."""
-    if isinstance(name, kind):
-        return name
-    try:
-        return kind(str(name).lower())
-    except ValueError:
-        known = [member.value for member in kind]
-        hint = suggest(str(name), known)
-        raise error(f"{what} one of {', '.join(known)}; got {name!r}.{hint}") from None
+from thetastream.options.checks import read_choice
 
 
 class Side(Enum):
@@ -68,7 +53,7 @@ class How(Enum):
     @classmethod
     def of(cls, name: str | How) -> How:
         """Parse the name of a mode."""
-        return read_name(cls, name, "how must be")
+        return read_choice(cls, "how", name)
 
     @property
     def pairs(self) -> bool:

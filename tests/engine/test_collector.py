@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.engine.collector import Buffer
 from thetastream.engine.query import patience
-from thetastream.errors import StateError
+from thetastream.errors import OptionError
 from thetastream.side import Side
 from thetastream.testing import assert_same_pairs, run_engine, run_oracle
 from thetastream.testing.kinds import KINDS, Kind
@@ -330,7 +330,7 @@ def test_dictionaries_and_nested_columns_are_collected() -> None:
 
 @pytest.mark.parametrize("collect", [0, -1, 1.5, "3", True])
 def test_collect_is_a_number_of_rows(collect: Any) -> None:
-    with pytest.raises(StateError, match="collect must be a whole number of at least 1; got"):
+    with pytest.raises(OptionError, match="collect must be a whole number of at least 1; got"):
         ts.StreamJoin("l.x = r.x", window=ts.CountWindow(9), collect=collect)
 
 
@@ -344,7 +344,7 @@ def test_collect_is_a_number_of_rows(collect: Any) -> None:
     ],
 )
 def test_collect_time_is_a_duration(wait: Any, message: str) -> None:
-    with pytest.raises(StateError, match=message):
+    with pytest.raises(OptionError, match=message):
         ts.StreamJoin("l.x = r.x", window=ts.CountWindow(9), collect_time=wait)
     assert patience(None) is None
 

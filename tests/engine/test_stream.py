@@ -11,7 +11,7 @@ import pytest
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.fresh import Fresh
 from thetastream.condition.predicate import Predicate
-from thetastream.engine.stream import Stored, Stream
+from thetastream.engine.stream import RoleIndex, Stream
 from thetastream.index import names, structure
 from thetastream.index.trees.tree_index import TreeIndex
 from thetastream.plan.choice import Choice, choose
@@ -37,20 +37,20 @@ def stream(
     binding: Binding, *, first: int = 0, tactic: str = "auto", tracked: Any = (Side.LEFT,)
 ) -> Stream:
     made = Stream(SCHEMA, ["x"], timed=binding.time is not None, tracked=tracked, first=first)
-    made.index_as(Side.LEFT, Stored(choose(binding, Side.LEFT, tactic, 100.0), 100))
+    made.index_as(Side.LEFT, RoleIndex(choose(binding, Side.LEFT, tactic, 100.0), 100))
     return made
 
 
 def add(target: Stream, rows: Fresh, before: int = 0) -> int:
     first = target.append(rows)
-    for stored in target.stored.values():
+    for stored in target.indexes.values():
         stored.replace(rows.keys, first, before)
     target.check()
     return first
 
 
 def ids_of(target: Stream) -> list[int]:
-    return target.stored[Side.LEFT].index.dump()[1].tolist()
+    return target.indexes[Side.LEFT].index.dump()[1].tolist()
 
 
 # --- Flags --------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_bytes_add_up() -> None:
     binding = bound(window=TIME)
     held = stream(binding)
     add(held, fresh(binding, list(range(100)), [1] * 100))
-    stored = held.stored[Side.LEFT].index.nbytes
+    stored = held.indexes[Side.LEFT].index.nbytes
     parts = held.rows.nbytes + held.times.nbytes + held.matched[Side.LEFT].nbytes + stored
     assert held.nbytes == parts
     assert held.index_bytes == stored > 0
@@ -192,7 +192,7 @@ def test_check_can_fail() -> None:
         held.check()
     held = stream(binding)
     add(held, fresh(binding, [1, 2]))
-    held.stored[Side.LEFT].index.insert(np.zeros((1, 1), np.int64), np.array([2]))
+    held.indexes[Side.LEFT].index.insert(np.zeros((1, 1), np.int64), np.array([2]))
     with pytest.raises(AssertionError):
         held.check()
 
@@ -200,7 +200,7 @@ def test_check_can_fail() -> None:
 # --- Moving to another layout -------------------------------------------------------------------
 
 
-def answers(stored: Stored, rows: Fresh) -> set[tuple[int, int]]:
+def answers(stored: RoleIndex, rows: Fresh) -> set[tuple[int, int]]:
     """Pairs (fresh row, stored id) that the index finds."""
     layout = stored.choice.layout
     at, able = layout.arranged(rows)
@@ -224,7 +224,7 @@ def test_moving_keeps_every_row_and_every_answer() -> None:
     probing = binding.keys(Side.RIGHT, batch)
     wanted = {(0, 11), (0, 12), (0, 13), (0, 14), (1, 17), (2, 10)}
     for start in choices:
-        stored = Stored(start, 100)
+        stored = RoleIndex(start, 100)
         stored.replace(rows.keys, 10, 0)
         for choice in choices:
             stored.move(choice)
@@ -238,7 +238,7 @@ def test_moving_keeps_every_row_and_every_answer() -> None:
 @pytest.mark.parametrize("tactic", TREES)
 def test_rows_that_are_stored_anew_get_new_ids(tactic: str) -> None:
     binding = bound("abs(l.x - r.x) <= 1 AND l.y = r.y")
-    stored = Stored(choose(binding, Side.LEFT, tactic, 100.0), 4)
+    stored = RoleIndex(choose(binding, Side.LEFT, tactic, 100.0), 4)
     stored.replace(fresh(binding, [5, 1, 4, 2, 9, 1]).keys, 0, 0)
     stored.relocate(np.array([1, 2, 5]), 6)
     stored.index.check()
@@ -250,7 +250,7 @@ def test_rows_that_are_stored_anew_get_new_ids(tactic: str) -> None:
 
 def test_counters_of_replaced_indexes_are_kept() -> None:
     binding = bound()
-    stored = Stored(choose(binding, Side.LEFT, "ordered", 100.0), 100)
+    stored = RoleIndex(choose(binding, Side.LEFT, "ordered", 100.0), 100)
     for at in range(4):
         stored.replace(fresh(binding, [at]).keys, at, 0)
     merges = stored.statistics("merges")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.engine.stream import Stored
+from thetastream.engine.stream import RoleIndex
 from thetastream.plan.choice import Choice, choose
 from thetastream.plan.learned import MOST, TRUSTED, Learned
 from thetastream.side import Side
@@ -82,9 +82,9 @@ def pushed(join: ts.StreamJoin, pushes: range, count: int = 2048) -> None:
             pass
 
 
-def held(join: ts.StreamJoin) -> Stored:
+def held(join: ts.StreamJoin) -> RoleIndex:
     assert join._engine is not None
-    return join._engine.streams[Side.LEFT].stored[Side.LEFT]
+    return join._engine.streams[Side.LEFT].indexes[Side.LEFT]
 
 
 def test_a_join_whose_index_is_slower_than_thought_is_planned_anew() -> None:

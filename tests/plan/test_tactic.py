@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.errors import RegistryError, StateError
+from thetastream.errors import OptionError, RegistryError
 from thetastream.index.registry import listed, parameters
 from thetastream.plan.tactics.registry import families, family, tactics
 
@@ -199,7 +199,9 @@ def test_without_a_structure_those_that_have_the_parameters_serve() -> None:
 
 def indexes(made: ts.StreamJoin) -> list[Any]:
     engine: Any = made._engine
-    return [stored.index for stream in engine.streams.values() for stored in stream.stored.values()]
+    return [
+        stored.index for stream in engine.streams.values() for stored in stream.indexes.values()
+    ]
 
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
@@ -266,7 +268,7 @@ def test_workers_and_slide_are_parameters_like_others() -> None:
     made = ts.StreamJoin(on, tactic="ordered/split-join", workers=3, **options)
     assert {index.workers for index in indexes(made)} == {3}
     with pytest.raises(
-        StateError, match=r"twice: workers=3, and in tactic='spo-join\(workers=2\)'"
+        OptionError, match=r"twice: workers=3, and in tactic='spo-join\(workers=2\)'"
     ):
         join("spo-join(workers=2)", workers=3)
 

@@ -163,7 +163,7 @@ class Simulation:
         ):
             step = Step(self.spec, key, store, frontier)  # type: ignore[arg-type]
             batches = list(step.run(packets))
-            step.held.partition.check()
+            step.opened.partition.check()
         return batches, step.report
 
     def _note(self, tables: dict[Side, pa.Table | None]) -> None:

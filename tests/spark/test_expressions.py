@@ -101,7 +101,7 @@ RANDOM = [
 
 @pytest.mark.parametrize("condition", RANDOM)
 def test_what_gives_another_value_each_time_is_refused(condition: str) -> None:
-    with pytest.raises(PredicateError, match="gives another value each time") as caught:
+    with pytest.raises(PredicateError, match="returns another value each time") as caught:
         split(f"l.x = r.x AND {condition}")
     assert condition in str(caught.value)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from thetastream.errors import StateError
+from thetastream.errors import OptionError, StateError
 from thetastream.spark import configure, explain, theta_join
 from thetastream.spark.session import CHANGELOG, POLICY, PROVIDER, ROCKSDB, SHUFFLE, placed_keys
 from thetastream.window import TimeWindow
@@ -99,5 +99,5 @@ def test_partitions_are_placed_apart(spark: Any, shuffles: int, partitions: int)
 @pytest.mark.parametrize("partitions", [0, -1, 1.5, True, "2"])
 def test_bad_numbers_of_partitions(spark: Any, partitions: Any) -> None:
     frame = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS timestamp")
-    with pytest.raises(StateError, match="partitions must be a whole number of at least 1; got"):
+    with pytest.raises(OptionError, match="partitions must be a whole number of at least 1; got"):
         theta_join(frame, None, "l.id < r.id", WINDOW, partitions=partitions)

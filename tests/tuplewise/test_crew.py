@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thetastream.errors import RegistryError
+from thetastream.errors import OptionError
 from thetastream.tuplewise import crew as workers
 from thetastream.tuplewise.ibwj import IndexJoin
 
@@ -184,11 +184,11 @@ def test_what_is_recorded() -> None:
 
 @pytest.mark.parametrize("threads", [-1, 65])
 def test_how_many_threads(threads: int) -> None:
-    with pytest.raises(RegistryError, match="threads"):
+    with pytest.raises(OptionError, match="threads must be a whole number"):
         IndexJoin("pim-tree", (10, 10), threads=threads)
     join = IndexJoin("pim-tree", (10, 10), threads=1)
     assert join.crew is not None
-    with pytest.raises(RegistryError, match="threads"):
+    with pytest.raises(OptionError, match="threads must be a whole number"):
         join.crew.threads = threads
 
 

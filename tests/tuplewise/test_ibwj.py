@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream.errors import DataError, RegistryError
+from thetastream.errors import DataError, OptionError, RegistryError
 from thetastream.index import structure
 from thetastream.index.trees.kernels import store as layout
 from thetastream.tuplewise.ibwj import STEPS, IndexJoin, joinable
@@ -338,7 +338,7 @@ def test_unknown_structures() -> None:
     ids=str,
 )
 def test_sizes_must_be_positive(bad: dict[str, Any]) -> None:
-    with pytest.raises(RegistryError, match="must be at least 1"):
+    with pytest.raises(OptionError, match="must be a whole number of at least [01]; got"):
         IndexJoin("b+tree", **{"windows": (5, 5), **bad})
 
 
@@ -364,7 +364,7 @@ def test_parameters_below_their_least_value(name: str, bad: dict[str, Any]) -> N
 
 
 def test_merges_are_blocking_or_not() -> None:
-    with pytest.raises(RegistryError, match="'blocking' or 'non-blocking'; got 'sometimes'"):
+    with pytest.raises(OptionError, match="one of blocking, non-blocking; got 'sometimes'"):
         IndexJoin("pim-tree", (5, 5), merge="sometimes")
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream import CountWindow, StreamJoin, Tactic, TimeWindow
-from thetastream.errors import DataError, PredicateError, RegistryError, StateError
+from thetastream.errors import DataError, OptionError, PredicateError, RegistryError, WindowError
 from thetastream.tuplewise.ibwj import joinable
 from thetastream.tuplewise.parallel import ParallelJoin
 
@@ -137,7 +137,7 @@ def test_a_structure_with_parameters(asked: dict[str, Any]) -> None:
         ({"tactic": "pim-tree(dept=1)"}, RegistryError, "'dept'; it has .*depth: int = -1"),
         ({"tactic": "pim-tree(depth=x)"}, RegistryError, "depth must be of type int; got 'x'"),
         ({"tactic": "pim-tree(depth=-5)"}, RegistryError, "depth must be at least -1; got -5"),
-        ({"structure": "b+tree", "tactic": "pim-tree"}, StateError, "structure was given twice"),
+        ({"structure": "b+tree", "tactic": "pim-tree"}, OptionError, "structure was given twice"),
         (
             {"tactic": "pim-tree(depth=1)", "parameters": {"depth": 2}},
             RegistryError,
@@ -221,13 +221,13 @@ def test_metrics_and_explanation() -> None:
         (lambda: ParallelJoin("l.x <> r.x", window=CountWindow(5), schemas=(SCHEMA, SCHEMA)),
          PredicateError, "one interval"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5, order=("n", "n"))),
-         StateError, "cannot wait for ranks"),
+         WindowError, "cannot wait for ranks"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="pim-tre"),
          RegistryError, "Did you mean 'pim-tree'"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), merge="never"),
-         RegistryError, "blocking"),
+         OptionError, "merge must be one of blocking, non-blocking"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="b+tree", threads=2),
-         RegistryError, "threads"),
+         RegistryError, "threads must be 0; got 2"),
     ],
 )  # fmt: skip
 def test_what_it_refuses(make: Any, error: type[Exception], message: str) -> None:

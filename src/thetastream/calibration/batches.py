@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetastream.engine.stream import Stored
+from thetastream.engine.stream import RoleIndex
 from thetastream.join import StreamJoin
 from thetastream.metrics import Spent
 from thetastream.prices.batches import Bill, Prices
@@ -124,18 +124,18 @@ def _timed(trial: _Trial, window: int, batch: int) -> list[Timed]:
 class _Join(StreamJoin):
     """A join that exposes the costs of its indexes."""
 
-    def _stored(self, side: Side) -> Stored:
+    def _role_index(self, side: Side) -> RoleIndex:
         assert self._engine is not None
-        return self._engine.streams[side].stored[side]
+        return self._engine.streams[side].indexes[side]
 
     def begin(self) -> None:
         """Count costs from now on."""
         for side in Side:
-            self._stored(side).spent = Spent()
+            self._role_index(side).spent = Spent()
 
     def cost(self, side: Side) -> float:
         """Nanoseconds per row."""
-        cost = self._stored(side).spent.per_row
+        cost = self._role_index(side).spent.per_row
         return math.inf if cost is None else cost
 
     def bill(self, side: Side, batch: int) -> Bill:

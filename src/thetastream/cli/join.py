@@ -100,7 +100,7 @@ def join(
     """Join two files as streams, in the order in which their rows would have arrived."""
     import thetastream as ts
     from thetastream.cli.files import InputFile, Target
-    from thetastream.errors import StateError
+    from thetastream.errors import OptionError
     from thetastream.output_mode import Output
     from thetastream.side import Side
 
@@ -118,7 +118,7 @@ def join(
     )
     answer = Output.of(give)
     if answer is Output.RANGES:
-        raise StateError(
+        raise OptionError(
             "ranges point into the memory of a running join, so they are for programs only; use "
             "--give count or --give pairs"
         )

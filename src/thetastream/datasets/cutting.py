@@ -1,4 +1,4 @@
-"""Cut tables into the batches a stream would bring."""
+"""Cut tables into batches, as they would arrive in a stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thetastream.side import Side
 def cut(table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a table in order, ``batch_rows`` per record batch; the last may be shorter.
 
-    An empty table gives no batch. Costs no copy for a table of one chunk, one copy otherwise.
+    An empty table yields no batch. A table of one chunk is not copied; others are copied once.
 
     >>> [batch.num_rows for batch in cut(pa.table({"x": range(7)}), 3)]
     [3, 3, 1]
@@ -31,7 +31,7 @@ def interleave(
 
     When one side has ended the other goes on alone. A pair of sizes keeps two streams of different
     speed in step, such as ``(1000, 4000)`` for four quotes per trade. ``right=None`` (a self-join)
-    gives left pushes only.
+    yields left pushes only.
 
     >>> table = pa.table({"x": range(3)})
     >>> [(side.value, batch.num_rows) for side, batch in interleave(table, table, (2, 3))]

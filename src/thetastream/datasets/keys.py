@@ -2,7 +2,7 @@
 
 Every generator takes ``rows`` and, by keyword, ``seed`` (a number or a ``numpy`` generator, which
 is then advanced), ``domain`` (the scale) and ``dtype`` (``"int64"``, rounded down, or
-``"float64"``). The same arguments give the same keys. Cost: O(rows), 10–50 ns per key.
+``"float64"``). The same arguments return the same keys. Cost: O(rows), 10–50 ns per key.
 
 =====================  ===================================================  =====================
 name                   keys                                                 domain
@@ -170,7 +170,7 @@ def correlated(
     dtype: KeyType = "float64",
     sigma: float = 0.125,
 ) -> tuple[Keys, Keys]:
-    """Give two normal columns (mean ½ domain, deviation ``sigma``) with correlation ``rho``.
+    """Return two normal columns (mean ½ domain, deviation ``sigma``) with correlation ``rho``.
 
     ``rho`` is the expected Pearson coefficient, -1 … 1. The closer it is to 1, the rarer a pair
     of rows in opposite order in the two columns.

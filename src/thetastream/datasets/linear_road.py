@@ -1,8 +1,8 @@
-"""Linear Road of our own making: reports of vehicles on expressways, and keys for an index.
+"""Generated Linear Road data: reports of vehicles on expressways, and keys for an index.
 
 :func:`linear_road_table` has the columns and types of :func:`load_lrb`, so that either can take the
-place of the other; :func:`linear_road_batches` gives the same rows piece by piece, in memory that
-does not grow with time. The traffic itself is in :mod:`thetastream.datasets.traffic`.
+place of the other; :func:`linear_road_batches` yields the same rows piece by piece, in memory
+that does not grow with time. The traffic itself is in :mod:`thetastream.datasets.traffic`.
 
 :func:`road_key` packs expressway, direction, segment and vehicle into 32 bits, order-preserving
 (Ordered Indexing, Section 4.1.2)::
@@ -67,8 +67,8 @@ def linear_road_table(
     vehicles stand at one place for 4 to 10 minutes, and traffic slows down in that segment and the
     four before it. ``columns`` chooses and orders the columns (16 of them are 128 bytes a row).
 
-    The same arguments give the same table, and fewer seconds give its beginning. Cost: about
-    0.2 µs per row.
+    The same arguments return the same table, and fewer seconds its beginning. Cost: about 0.2 µs
+    per row.
 
     >>> table = linear_road_table(60, rate=10, columns=["time", "vid", "speed", "seg", "pos"])
     >>> table.slice(0, 1).to_pylist()
@@ -94,7 +94,7 @@ def linear_road_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of :func:`linear_road_table`, in batches of ``every`` seconds each.
 
-    Without ``seconds`` there is no end. A period without a report gives an empty batch. Memory:
+    Without ``seconds`` there is no end. A period without a report yields an empty batch. Memory:
     the vehicles on the road and one batch, of at least 30 seconds.
 
     >>> [batch.num_rows for batch in linear_road_batches(60, seconds=150, rate=60)]
@@ -138,7 +138,7 @@ def linear_road_keys(
 ) -> NDArray[np.int64]:
     """The first ``count`` different road keys of traffic without accidents, as they first appear.
 
-    A vehicle gives one key per segment it reports from, one per three reports in the long run.
+    A vehicle has one key per segment it reports from, one per three reports in the long run.
     More expressways spread the keys, time makes them denser: 16 million keys of four expressways
     take 104 minutes of traffic, and a range of 256 vehicle numbers of a segment that holds any
     key holds 22 on average. Cost: about 0.5 µs per key.
@@ -150,17 +150,17 @@ def linear_road_keys(
         raise DataError(f"count must not be negative; got {count}.")
     traffic = TrafficSimulation(expressways, rate, growth, 0.0, seed)
     pieces: list[NDArray[np.int64]] = []
-    found = 0
+    size = 0
     for number, reports in enumerate(traffic.rounds(), start=1):
         first = reports.first
         seg = reports.pos[first] // FEET
         keys = road_key(reports.xway[first], reports.dir[first], seg, reports.vid[first])
         pieces.append(keys)
-        found += keys.size
-        if found >= count and traffic.entered(number * ROUND) > VIDS:
-            pieces = [_first(np.concatenate(pieces))]  # a number given again may bring old keys
-            found = pieces[0].size
-        if found >= count:
+        size += keys.size
+        if size >= count and traffic.entered(number * ROUND) > VIDS:
+            pieces = [_first(np.concatenate(pieces))]  # a reused number may bring old keys
+            size = pieces[0].size
+        if size >= count:
             break
     return np.concatenate(pieces)[:count]
 
@@ -181,7 +181,7 @@ def random_keys(count: int, *, seed: int = 0, bits: int = 32) -> NDArray[np.int6
     """
     if not 0 <= bits <= 62 or not 0 <= count <= (1 << bits) // 2:
         raise DataError(
-            f"random_keys gives at most half of all keys of up to 62 bits; "
+            f"random_keys returns at most half of all keys of up to 62 bits; "
             f"got count={count}, bits={bits}."
         )
     rng = np.random.default_rng(seed)

@@ -41,17 +41,17 @@ _COMMON = 1 / 8  # a chance that correlated keys with equal spread on both sides
 
 def q1(window: int, rows: int, *, match_rate: float = 10.0, seed: int = 0) -> Workload:
     """Q1: less power, yet more cooling. ``rows`` per side; W2 under its names in the paper."""
-    made = w2(window, rows, match_rate=match_rate, seed=seed)
-    assert made.right is not None
+    workload = w2(window, rows, match_rate=match_rate, seed=seed)
+    assert workload.right is not None
     left, right = (
-        table.rename_columns(["power", "cool", "id"]) for table in (made.left, made.right)
+        table.rename_columns(["power", "cool", "id"]) for table in (workload.left, workload.right)
     )
     predicate = "l.power < r.power AND l.cool > r.cool"
     return Workload("Q1", predicate, window, match_rate, False, left, right)
 
 
 def q1_equal(window: int, rows: int, *, match_rate: float = 2.0, seed: int = 0) -> Workload:
-    """Q1 with equality: both keys are uniform among as many values as give the rate.
+    """Q1 with equality: both keys are uniform, over the number of values that yields the rate.
 
     With ``k`` values each a pair matches with the chance ``1 / k²``; ``k`` is a whole number, so
     the rate is met within ``1 / k``.
@@ -104,8 +104,8 @@ def q3(window: int, rows: int, *, match_rate: float = 10.0, seed: int = 0) -> Wo
             f"Q3 has a match rate below {window / 4:,.0f} for a window of {window:,} rows; "
             f"got {match_rate}. Use a larger window or a smaller rate."
         )
-    made = w2(window, rows, match_rate=chance * window, seed=seed).left
-    left = made.rename_columns(["distance", "fare", "id"])
+    keys = w2(window, rows, match_rate=chance * window, seed=seed).left
+    left = keys.rename_columns(["distance", "fare", "id"])
     return Workload("Q3", _Q3, window, match_rate, True, left, None)
 
 
@@ -127,7 +127,7 @@ def taxi_q2(window: int, rows: int, *, folder: str | os.PathLike[str] | None = N
         for name in ("pickup_longitude", "pickup_latitude")
     ]
     width = round(TAXI_BAND * _DIGITS) - 1  # the paper's band is open
-    lon, lat = (_repeated(keys, rows) for keys in places)
+    lon, lat = (np.resize(keys, rows) for keys in places)
     near = [np.abs(keys[:, None] - keys) <= width for keys in map(_some, places)]
     share = float((near[0] & near[1]).mean())
     left = numbered(lon=lon, lat=lat)
@@ -138,7 +138,7 @@ def taxi_q3(window: int, rows: int, *, folder: str | os.PathLike[str] | None = N
     """Q3 over yellow taxi trips of early 2019, in order of pick-up; repeated as in `taxi_q2`."""
     trips = load_taxi_yellow_2019(folder, sort=True)
     keys = [trips[name].to_numpy() for name in ("trip_distance", "fare_amount")]
-    distance, fare = (_repeated(column, rows) for column in keys)
+    distance, fare = (np.resize(column, rows) for column in keys)
     some = [_some(column) for column in keys]
     share = float(((some[0][:, None] > some[0]) & (some[1][:, None] < some[1])).mean())
     left = numbered(distance=distance, fare=fare)
@@ -147,10 +147,6 @@ def taxi_q3(window: int, rows: int, *, folder: str | os.PathLike[str] | None = N
 
 def _band(lon: int, lat: int) -> str:
     return f"abs(l.lon - r.lon) <= {lon} AND abs(l.lat - r.lat) <= {lat}"
-
-
-def _repeated(keys: NDArray[Any], rows: int) -> NDArray[Any]:
-    return np.resize(keys, rows)
 
 
 def _some(keys: NDArray[Any], most: int = 1000) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Band widths and offsets that give a wanted match rate, and the counting that proves them.
+"""Band widths and offsets for a wanted match rate, and the counting that proves them.
 
 The **match rate** is the number of matches (output pairs) an arriving row finds once the window is
 full. In a join of two streams an arriving row meets the last ``window`` rows of the other stream,
@@ -13,7 +13,7 @@ Three ways to a parameter, from exact to general:
   the parameter reaches a certain value; over the true windows of seeded sample rows, the wanted
   quantile of these values is the answer. That is what a bisection over the parameter would find,
   in one pass. It respects order, so drifting and increasing keys work too;
-- :func:`measured_match_rate` counts what a parameter really gives.
+- :func:`measured_match_rate` counts the matches of a parameter.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from thetastream.errors import DataError
 Keys: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 Columns: TypeAlias = Keys | tuple[Keys, ...]
 
-_COMPARISONS = 1 << 28  # pairs looked at by one call, unless the caller gives a sample
-_ROWS = 1 << 14  # sample rows, unless the caller gives a sample
-_KEPT = 1 << 16  # matches a tuning looks at
+_COMPARISONS = 1 << 28  # pairs compared by one call, unless the caller sets a sample
+_ROWS = 1 << 14  # sample rows, unless the caller sets a sample
+_KEPT = 1 << 16  # matches that a tuning considers
 
 
 class Shape(Enum):
@@ -49,7 +49,7 @@ class Shape(Enum):
     """``l.a - offset < r.a AND l.b + offset > r.b`` (two columns, in this order)."""
 
     def reach(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> NDArray[Any]:
-        """Give the smallest parameter with which each pair matches (inequalities: just above it).
+        """Return the smallest parameter with which each pair matches (inequalities: just above).
 
         Columns broadcast: a scalar per column on one side, arrays on the other.
         """
@@ -100,8 +100,8 @@ def uniform_band_width(
     """Band width for independent uniform keys in ``[0, domain)``. Exact, O(1).
 
     With real keys a pair is within ``d`` with chance ``1 - (1 - d / n)²``; with integer keys with
-    chance ``(n (2 d + 1) - d (d + 1)) / n²``, and the whole number nearest to the rate is given.
-    Several columns are independent: each must give the ``columns``-th root of the chance.
+    chance ``(n (2 d + 1) - d (d + 1)) / n²``, and the whole number nearest to the rate is returned.
+    Several columns are independent: each has the ``columns``-th root of the chance.
 
     >>> uniform_band_width(2**31, window=2**20, match_rate=2.0)
     2048
@@ -148,9 +148,9 @@ def band_width(
     """Band width for keys of any distribution and order, from a seeded sample of rows.
 
     ``left`` and ``right`` are one key array or a tuple of them (one band in each column, of the
-    same width); ``right=None`` is a self-join. Integer keys give a whole number. Keys with many
-    duplicates may have no width with the wanted rate: the nearest is given, and
-    :func:`measured_match_rate` tells what it is.
+    same width); ``right=None`` is a self-join. Integer keys return a whole number. Keys with
+    many duplicates may have no width with the wanted rate: the nearest is returned, and
+    :func:`measured_match_rate` measures it.
 
     ``sample`` rows are compared with their whole windows. By default up to 16,384 rows are, and
     from large windows every row sees a random part, so that a call takes a few seconds. The
@@ -211,9 +211,9 @@ def measured_match_rate(
 
 
 def _sides(left: Columns, right: Columns | None) -> list[tuple[Keys, ...]]:
-    """Give one tuple of columns for a self-join, two for a join of two streams."""
-    given = [left] if right is None else [left, right]
-    sides = [keys if isinstance(keys, tuple) else (keys,) for keys in given]
+    """Return one tuple of columns for a self-join, two for a join of two streams."""
+    both = [left] if right is None else [left, right]
+    sides = [keys if isinstance(keys, tuple) else (keys,) for keys in both]
     if len({len(column) for side in sides for column in side}) != 1:
         raise DataError("key columns must have the same number of rows on both sides.")
     return sides
@@ -278,7 +278,7 @@ def _tuned(
     seed: int,
     sample: int | None,
 ) -> float:
-    """Give the parameter that lets the wanted number of sampled pairs match."""
+    """Return the parameter with which the wanted number of sampled pairs match."""
     sides = _sides(left, right)
     chance = pair_chance(window, match_rate, self_join=right is None)
     rows = len(sides[0][0])

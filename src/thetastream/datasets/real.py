@@ -1,11 +1,11 @@
 """Loaders for the real data sets, which are kept beside the project and never inside it.
 
 The folder is the argument ``folder`` or the environment variable ``THETASTREAM_DATA``. Every loader
-gives one Arrow table, in file order unless asked to sort, with every row of the file: rows are
-left out only by an option. What differs from the files is said at each loader:
+returns one Arrow table, in file order unless asked to sort, with every row of the file: only an
+option leaves rows out. Each loader says what differs from its files:
 
-- timestamps are ``timestamp[us]``; with zone UTC where the source tells the instant, without
-  a zone where it gives local clock time (both taxi sets);
+- timestamps are ``timestamp[us]``; with zone UTC where the source records the instant,
+  without a zone where it records local clock time (both taxi sets);
 - prices are float64 dollars, sizes int64, codes are strings;
 - ``id`` is an int64 column 0, 1, 2, … in the order of the table.
 """
@@ -98,11 +98,11 @@ _TICK_MIDNIGHT = np.datetime64("2013-10-07T04:00:00", "us").astype(np.int64)
 
 def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     """Find the data folder: the argument, else ``THETASTREAM_DATA``. Fail with advice otherwise."""
-    given = folder if folder is not None else os.environ.get(VARIABLE)
+    chosen = folder if folder is not None else os.environ.get(VARIABLE)
     advice = f"Set {VARIABLE} to the folder of the real data sets (export {VARIABLE}=path/to/data)"
-    if not given:
+    if not chosen:
         raise DataError(f"No data folder is known. {advice}, or pass folder=….")
-    path = Path(given)
+    path = Path(chosen)
     if not path.is_dir():
         source = "folder" if folder is not None else VARIABLE
         raise DataError(f"The data folder {str(path)!r} (from {source}) is absent. {advice}.")
@@ -159,7 +159,7 @@ def load_taxi_yellow_2019(
 
 
 def load_taxi_zones(folder: str | os.PathLike[str] | None = None) -> pa.Table:
-    """Give the 265 taxi zones: ``location_id`` int64, ``borough`` and ``zone`` strings."""
+    """Return the 265 taxi zones: ``location_id`` int64, ``borough`` and ``zone`` strings."""
     columns = {"LocationID": pa.int64(), "Borough": pa.string(), "Zone": pa.string()}
     table = _read(folder, "taxi_yellow_2019/taxi-zone-lookup.csv", columns)
     return table.rename_columns(["location_id", "borough", "zone"])
@@ -184,9 +184,9 @@ def load_quotes(
     """Quotes of one symbol (aig, bac, ibm) on 2013-10-07, in time order.
 
     ``t``, ``exchange``, ``condition``, ``suspicious`` and ``id`` as in :func:`load_trades`; ``bid``
-    and ``ask`` float64 dollars, ``bid_size`` and ``ask_size`` int64 shares. A row tells one side;
+    and ``ask`` float64 dollars, ``bid_size`` and ``ask_size`` int64 shares. A row quotes one side;
     the file has price 0 and size 0 for the other, here both are NULL, which never matches.
-    ``side="bid"`` (or ``"ask"``) keeps only the rows that tell this side.
+    ``side="bid"`` (or ``"ask"``) keeps only the rows that quote this side.
     """
     if side not in (None, "bid", "ask"):
         raise DataError(f"side must be 'bid', 'ask' or None; got {side!r}.")
@@ -256,13 +256,13 @@ def _ticks(
         )
     raw = _read(folder, f"ticks/{symbol.lower()}/20131007_{kind}.zip", columns, header=False)
     millis = raw["t"].to_numpy()
-    made = {"t": pa.array(millis * 1000 + _TICK_MIDNIGHT, _INSTANT)}
+    ticks = {"t": pa.array(millis * 1000 + _TICK_MIDNIGHT, _INSTANT)}
     for name in raw.column_names[1:]:
-        made[name] = (
+        ticks[name] = (
             pc.divide(pc.cast(raw[name], pa.float64()), 10_000) if name in prices else raw[name]
         )
-    made["suspicious"] = pc.not_equal(raw["suspicious"], 0)
-    return _numbered(pa.table(made))
+    ticks["suspicious"] = pc.not_equal(raw["suspicious"], 0)
+    return _numbered(pa.table(ticks))
 
 
 def _read(

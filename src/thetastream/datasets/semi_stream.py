@@ -3,7 +3,7 @@
 A row is a key, a number and filler. The keys of streams come from
 :func:`~thetastream.datasets.zipf` ("NoPerm", or "Random" with ``permuted=True``), from
 :func:`local_zipf` (temporal locality), or from :func:`spread` (the worst case of Section V). The
-same arguments give the same rows.
+same arguments return the same rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def keyed_rows(
     {'key': [7, 5], 'rid': [3, 4]}
     """
     if row_bytes < _NUMBERS:
-        raise DataError(f"a row of key and number has 16 bytes at least; got {row_bytes}.")
+        raise DataError(f"a row of key and number has at least 16 bytes; got {row_bytes}.")
     columns: dict[str, Any] = {
         "key": pa.array(keys),
         name: pa.array(np.arange(first, first + keys.size)),
@@ -58,10 +58,10 @@ def keyed_batches(
         raise DataError(f"batch_rows must be at least 1; got {batch_rows}.")
     model = keyed_rows(keys[:batch_rows], name=name, row_bytes=row_bytes)
     for start in range(0, keys.size, batch_rows):
-        own = keys[start : start + batch_rows]
-        numbers = pa.array(np.arange(start, start + own.size))
-        filler = [model.column(2).slice(0, own.size)] if model.num_columns > 2 else []
-        yield pa.RecordBatch.from_arrays([pa.array(own), numbers, *filler], schema=model.schema)
+        some = keys[start : start + batch_rows]
+        numbers = pa.array(np.arange(start, start + some.size))
+        filler = [model.column(2).slice(0, some.size)] if model.num_columns > 2 else []
+        yield pa.RecordBatch.from_arrays([pa.array(some), numbers, *filler], schema=model.schema)
 
 
 def repeated(keys: int, times: int, *, seed: Seed = 0) -> Keys:
@@ -80,7 +80,7 @@ def local_zipf(
 ) -> Keys:
     """Zipf keys that move: part i of the rows falls into part i of the domain.
 
-    So within a while only ``1 / intervals`` of a table is asked for: 5 % with the paper's 20.
+    So at any time only ``1 / intervals`` of a table is probed: 5 % with the paper's 20.
 
     >>> keys = local_zipf(1000, domain=100, intervals=5)
     >>> [(int(part.min()) // 20, int(part.max()) // 20) for part in np.split(keys, 5)]
@@ -91,21 +91,21 @@ def local_zipf(
     rng = np.random.default_rng(seed)
     row_edges = np.linspace(0, rows, intervals + 1).astype(np.int64)
     key_edges = np.linspace(0, domain, intervals + 1).astype(np.int64)
-    found = []
+    parts = []
     for part in range(intervals):
         width = int(key_edges[part + 1] - key_edges[part])
         count = int(row_edges[part + 1] - row_edges[part])
-        own = zipf(count, seed=rng, domain=width, distinct=width, skew=skew)
-        found.append(own.astype(np.int64) + key_edges[part])
-    return np.concatenate(found)
+        keys = zipf(count, seed=rng, domain=width, distinct=width, skew=skew)
+        parts.append(keys.astype(np.int64) + key_edges[part])
+    return np.concatenate(parts)
 
 
 def spread(rows: int, *, domain: int) -> Keys:
     """Keys that are as far from each other as they can be, however many of them are taken.
 
     Row i has the key ``⌊domain × frac(i × golden ratio)⌋``: any stretch of rows is spread evenly,
-    and none comes again before the whole domain was visited. That is the worst case of SSIJ,
-    Section V: no block is asked for twice, and wanted blocks are not neighbours.
+    and no key repeats before the whole domain has been visited. That is the worst case of SSIJ,
+    Section V: no block is read twice, and the blocks read are not neighbours.
 
     >>> spread(6, domain=100).tolist()
     [0, 61, 23, 85, 47, 9]

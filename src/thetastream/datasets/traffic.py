@@ -15,8 +15,8 @@ towards position 0. Invariants of one trip:
 - the first reports, one to six, are in lane 0, the last one in lane 4, the others in 1, 2 and 3;
 - speed 0 means accident: two vehicles of one direction stand at one place, in one lane.
 
-How fast a vehicle wants to go: its own cruising speed, less in a crowded segment, and much less in
-the segment of an accident and the four before it. Every round has its own generator, seeded by
+A vehicle aims for its own cruising speed, less in a crowded segment, and much less in the segment
+of an accident and the four before it. Every round has its own generator, seeded by
 ``(seed, round)``, so a longer simulation begins with the shorter one. Memory: O(vehicles on the
 road); cost: about 0.1 µs per report.
 """
@@ -39,7 +39,7 @@ SEGMENTS = 100
 ROUND = 30
 """Seconds from one report of a vehicle to its next."""
 VIDS = 1 << 20
-"""Vehicle numbers of one expressway; when they are used up, they are given again from 0."""
+"""Vehicle numbers of one expressway; when they run out, they start again from 0."""
 
 Column: TypeAlias = NDArray[Any]
 

@@ -90,8 +90,8 @@ def w3(window: int, rows: int, *, match_rate: float = 5.0, seed: int = 0) -> Wor
     """W3: a band on two keys, joined with itself. ``rows`` in total.
 
     The predicate is ``abs(l.x - r.x) <= d AND abs(l.y - r.y) <= d``; ``x`` and ``y`` are int64,
-    uniform in ``[0, 2**31)``. A matching pair of rows gives two matches, ``(l, r)`` and ``(r, l)``,
-    so a rate of 5 means 2.5 neighbours in the window.
+    uniform in ``[0, 2**31)``. A matching pair of rows counts as two matches, ``(l, r)`` and
+    ``(r, l)``, so a rate of 5 means 2.5 neighbours in the window.
     """
     rng = seeded(rows, seed)
     width = uniform_band_width(
@@ -107,7 +107,7 @@ WORKLOADS: dict[str, Callable[..., Workload]] = {"W1": w1, "W2": w2, "W3": w3}
 
 
 def seeded(rows: int, seed: int) -> np.random.Generator:
-    """Give the random numbers of a workload of so many rows."""
+    """Return the random generator of a workload of ``rows`` rows."""
     if rows < 0:
         raise DataError(f"rows must not be negative; got {rows}.")
     return np.random.default_rng(seed)
@@ -140,6 +140,6 @@ def _shift(chance: float) -> float:
 
 
 def numbered(**columns: NDArray[Any]) -> pa.Table:
-    """Give a table of key columns, and ``id``."""
+    """Return a table of key columns, and ``id``."""
     rows = len(next(iter(columns.values())))
     return pa.table({**columns, "id": np.arange(rows, dtype=np.int64)})

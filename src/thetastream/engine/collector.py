@@ -1,4 +1,4 @@
-"""Collecting: the rows of each side gather in a buffer of their own and are processed as one batch.
+"""Collecting: the rows of each side gather in their own buffer and are processed as one batch.
 
 This is step 1 of PanJoin's procedure (Section III-A). A buffer closes when it holds ``collect``
 rows or when ``collect_time`` has passed since its first row, whichever comes first (Section III-E);
@@ -9,14 +9,14 @@ then all its rows are sorted once, probe the other side, and are stored.
     right          u          ·          v w x       ·           closes at push 3 with 4 rows
     processed                            u v w x     a b c d e f, against u v w x
 
-**Collecting never changes the answer**: over the whole stream the rows are the same, each as often.
-When they come, and in which order, does change. Batches are processed one after the other. Of a
-pair, the row whose batch comes later asks, and the other one is stored by then. So each pair is
-looked at exactly once, as long as (1) it is decided by the arrival of its rows and not by the order
-of batches, and (2) no row is forgotten while one that may meet it is still in a buffer. The
-lifetimes see to both: ``lifetime/count.py`` and ``lifetime/time.py`` say how.
+**Collecting never changes the answer**: over the whole stream the same rows are returned, each
+equally often. Only their time and order change. Batches are processed one after the other. In each
+pair, the row of the later batch probes, and the other one is stored by then. So each pair is
+examined exactly once, as long as (1) the arrival of its rows decides it, not the order of batches,
+and (2) no row is dropped while a row that may meet it is still in a buffer. The lifetimes ensure
+both; see ``lifetime/count.py`` and ``lifetime/time.py``.
 
-Where rows wait for their turn anyway (ranks, sessions), and with aggregates, all buffers close
+If rows wait for their turn anyway (ranks, sessions), and with aggregates, all buffers close
 together.
 """
 
@@ -36,8 +36,8 @@ from thetastream.side import Side
 class Buffer:
     """The collected rows of one stream.
 
-    A piece is what one push brought, with the ``c(x)`` of its rows. ``oldest`` is the least event
-    time, ``since`` when the first row came.
+    A piece holds the rows of one push, with their ``c(x)``. ``oldest`` is the least event time,
+    ``since`` the time at which the first row arrived.
     """
 
     pieces: list[Fresh] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Buffer:
     oldest: int | None = None
 
     def add(self, piece: Fresh, now: float) -> None:
-        """Keep the rows of a push."""
+        """Add the rows of a push."""
         if not self.rows:
             self.since = now
         self.rows += piece.count
@@ -58,7 +58,7 @@ class Buffer:
                 self.oldest = least if self.oldest is None else min(self.oldest, least)
 
     def due(self, query: Query, now: float) -> bool:
-        """Whether it is full, or has been open for long enough."""
+        """Whether the buffer is full, or has been open long enough."""
         if not self.rows:
             return False
         if query.collect is not None and self.rows >= query.collect:
@@ -77,7 +77,7 @@ class Collector:
         self.arrived = dict(skipped)
 
     def collect(self, fresh: Iterable[Fresh], now: float) -> list[Fresh]:
-        """Take rows in; returns the batches that are complete."""
+        """Collect rows; return the batches that are complete."""
         for rows in fresh:
             if rows.count:
                 before = self.arrived.get(rows.side.other, 0)
@@ -88,7 +88,7 @@ class Collector:
         return self._close(list(self.buffers) if due and self._together else due)
 
     def rest(self) -> list[Fresh]:
-        """All that is collected."""
+        """All collected rows, as batches."""
         return self._close(list(self.buffers))
 
     def _close(self, sides: Sequence[Side]) -> list[Fresh]:
@@ -101,7 +101,7 @@ class Collector:
         return self.buffers[side].rows if side in self.buffers else 0
 
     def oldest(self, side: Side) -> int | None:
-        """The least event time that is collected on a side."""
+        """The least event time among the collected rows of a side."""
         return self.buffers[side].oldest if side in self.buffers else None
 
     def least_count(self, side: Side) -> int | None:

@@ -1,15 +1,15 @@
 """A push, as one straight line:
 
-    keys     what is compared of every fresh row, as numbers          ``keyed``; can fail, changes
-    nothing admit    late rows are dropped, rows wait for their turn          ``lifetime``,
-    ``collector`` ask      due rows look for stored rows of the other side          ``probe``,
-    ``emit`` store    and are stored themselves, old rows of the index leave   ``stream`` expire
-    rows that nothing can meet any more leave                ``lifetime`` emit     the parts of the
-    output that follow, to be read          ``emit``
+    keys     compute what is compared of every fresh row       ``keyed``; may fail, changes nothing
+    admit    drop late rows; rows wait for their turn          ``lifetime``, ``collector``
+    ask      due rows probe the stored rows of the other side  ``probe``, ``emit``
+    store    due rows are stored, old rows leave the index     ``stream``
+    expire   rows that nothing can meet any more leave         ``lifetime``
+    emit     return the parts of the output, to be read        ``emit``
 
-The engine is composed: the *lifetime* of the window says who waits, meets and leaves, the *emitter*
-what is returned for matches, a *collector* gathers small pushes. What lies outside of it, the
-frontier of event time among others, comes with every push (``Outside``).
+The engine is composed of a *lifetime* (which rows wait, meet and leave, by the kind of window), an
+*emitter* (what is returned for matches) and a *collector* (which gathers small pushes). The caller
+supplies global facts, such as the frontier of event time, with every push (``Outside``).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from thetastream.engine.emit.base import Task
 from thetastream.engine.emit.registry import emitter_of
 from thetastream.engine.lifetime.base import Setting
 from thetastream.engine.lifetime.registry import lifetime_of
-from thetastream.engine.output.answer import check_ranges
-from thetastream.engine.output.batches import OutputPart
 from thetastream.engine.outside import Outside
+from thetastream.engine.parts.batches import OutputPart
 from thetastream.engine.planner import Planner
 from thetastream.engine.probe import Probe
 from thetastream.engine.query import Query, Traits
+from thetastream.engine.single_key import check_ranges
 from thetastream.engine.stream import Stream
 from thetastream.metrics import Counters, SideCounters
 from thetastream.output_mode import Output
@@ -46,17 +46,17 @@ from thetastream.side import Side
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push gave: parts of the output, and the rows that it stored."""
+    """The result of a push: parts of the output, and the rows it stored."""
 
     parts: list[OutputPart]
     stored: list[Fresh] = field(default_factory=list)
 
 
 class Meeting(Protocol):
-    """Another way for due rows to ask and be stored than a batch at a time."""
+    """Another way to probe and store due rows than a batch at a time."""
 
     def meet(self, due: Sequence[Fresh]) -> list[OutputPart]:
-        """Match the rows and store them; they are in their streams when this returns."""
+        """Match the rows and store them in their streams."""
 
 
 def shape_of(query: Query, schemas: Mapping[Side, pa.Schema]) -> OutputShape:
@@ -71,8 +71,8 @@ def shape_of(query: Query, schemas: Mapping[Side, pa.Schema]) -> OutputShape:
 class Engine:
     """The state of a join whose columns are known.
 
-    ``skipped`` rows of each side had left the window before the columns were known. ``meeting``
-    makes another way to match than a batch at a time; its streams have no index.
+    ``skipped`` counts the rows of each side that left the window before the columns were known.
+    ``meeting`` makes a ``Meeting``, which replaces the indexes of the streams.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Engine:
                     stream.index_as(role, self.planner.first(role))
         self._asked = {side: self._asked_roles(side) for side in self.streams}
         self._kept = {
-            side: [r for r in query.roles(side) if query.gives(r) and r in stream.matched]
+            side: [r for r in query.roles(side) if query.always_returns(r) and r in stream.matched]
             for side, stream in self.streams.items()
         }
         self._meeting = None if meeting is None else meeting(self)
@@ -138,9 +138,9 @@ class Engine:
         return stream
 
     def _payload(self, side: Side) -> set[str]:
-        """The columns that a stream keeps: those of the output, and those of residuals.
+        """The columns that a stream stores: those of the output and those of residuals.
 
-        Left rows that ask later are kept with all that they ask.
+        Left rows that probe later also keep the columns they probe with.
         """
         query, roles = self.query, self.query.roles(side)
         columns = {
@@ -156,10 +156,10 @@ class Engine:
         return columns
 
     def _measured(self, side: Side) -> dict[str, str]:
-        """The columns of a stream that are folded, and what they are called in messages."""
+        """The columns of a stream that are folded, and their names in messages."""
         if side is Side.LEFT:
             return {}
-        names = [found.column for found in self.query.aggregates if found.column is not None]
+        names = [one.column for one in self.query.aggregates if one.column is not None]
         return {name: f"{side.alias}.{name}" for name in names}
 
     def _indexed(self, side: Side) -> tuple[Side, ...]:
@@ -169,23 +169,23 @@ class Engine:
         return (side,) if self.mirrored else self.query.roles(side)
 
     def _asked_roles(self, side: Side) -> list[tuple[Side, Side]]:
-        """For rows of a stream: the side on which they ask, and the role of the rows they ask."""
+        """The side on which rows of a stream probe, and the role of the rows they probe."""
         if not self.query.asks(side) or (side is Side.RIGHT and self.lifetime.one_way):
             return []
         if not self.query.self_join:
             return [(side, side.other)]
-        return [(role.other, role) for role in self.streams[side].stored]
+        return [(role.other, role) for role in self.streams[side].indexes]
 
     # --- Before anything changes ----------------------------------------------------------------
 
     def keyed(self, batches: Sequence[tuple[Side, pa.RecordBatch]]) -> list[Fresh]:
-        """Keys, times and ranks of fresh rows. Raises for bad input, before any change of state."""
+        """Compute keys, times and ranks of fresh rows. Bad input raises before a state changes."""
         started = perf_counter()
         fresh = []
         for side, batch in batches:
             for name, what in self._folded[side].items():
                 if pa.types.is_decimal(batch.schema.field(name).type):
-                    numbers(batch.column(name), what)  # a value that no fold can take is refused
+                    numbers(batch.column(name), what)  # refuse values that no fold can take
             keys = self.binding.keys
             roles = {role: keys(role, batch) for role in self._roles[side]}
             fresh.append(Fresh(side, batch, roles))
@@ -194,7 +194,7 @@ class Engine:
         return ranked
 
     def restore(self, rows: Fresh, matched: Mapping[Side, NDArray[np.bool_]]) -> None:
-        """Take back rows that were stored before, with their match flags per role."""
+        """Restore rows that were stored before, with their match flags per role."""
         stream = self.streams[rows.side]
         first = self._store(rows)
         for role, flags in matched.items():
@@ -204,7 +204,7 @@ class Engine:
     # --- One push -------------------------------------------------------------------------------
 
     def push(self, fresh: Sequence[Fresh], outside: Outside) -> Pushed:
-        """Take rows in; returns the parts of the output that follow, and the rows stored."""
+        """Process fresh rows; return the parts of the output that follow, and the rows stored."""
         if self._numbers_differ:
             fresh = [self._number(rows) for rows in fresh]
         for rows in fresh:
@@ -213,7 +213,7 @@ class Engine:
         waits = False
         if self.collector is not None:
             rows_in = self.collector.collect(rows_in, outside.now)
-            waits = not rows_in  # nobody's turn comes while rows that decide it are collected
+            waits = not rows_in  # no row is due while the rows that decide it are being collected
         due = [] if waits else self.lifetime.due(rows_in)
         parts = self._arrive(due)
         if self.counters.pushes % 8 == 0:
@@ -221,7 +221,7 @@ class Engine:
         return Pushed(parts, [rows for rows in due if rows.batch.num_rows])
 
     def finish(self) -> Pushed:
-        """The streams have ended: all that waits is processed, all that is unmatched is emitted."""
+        """End the streams: process the waiting rows and emit the unmatched ones."""
         rest = [] if self.collector is None else self.collector.rest()
         due = self.lifetime.due(rest, last=True)
         parts = self._arrive(due)
@@ -233,7 +233,7 @@ class Engine:
         return Pushed(parts, [rows for rows in due if rows.count])
 
     def _arrive(self, due: Sequence[Fresh]) -> list[OutputPart]:
-        """Rows whose turn has come ask and are stored; rows that nothing can meet leave."""
+        """Probe with due rows and store them; expire rows that nothing can meet any more."""
         lifetime = self.lifetime
         parts: list[OutputPart] = []
         if self._meeting is not None:
@@ -256,7 +256,7 @@ class Engine:
         return parts
 
     def append(self, rows: Fresh) -> int:
-        """Keep the payload of rows; returns the id of the first."""
+        """Store the payload of rows; return the id of the first."""
         if not self._stores[rows.side]:
             return 0
         started = perf_counter()
@@ -265,19 +265,19 @@ class Engine:
         return first
 
     def _store(self, rows: Fresh) -> int:
-        """Keep rows, and index them; returns the id of the first."""
+        """Store rows and index them; return the id of the first."""
         first = self.append(rows)
         self._index(rows, first, self.streams[rows.side].rows.first)
         return first
 
     def _index(self, rows: Fresh, first: int, before: int) -> None:
         started = perf_counter()
-        for role, stored in self.streams[rows.side].stored.items():
-            stored.replace(rows.roles[role], first, before)
+        for role, role_index in self.streams[rows.side].indexes.items():
+            role_index.replace(rows.roles[role], first, before)
         self.counters.seconds["insert"] += perf_counter() - started
 
     def _ask_and_store(self, rows: Fresh) -> list[OutputPart]:
-        """Rows of one side ask the other, and are stored then."""
+        """Probe the other side with rows, then store them."""
         side, lifetime = rows.side, self.lifetime
         first = self.append(rows)
         parts = self._ask(rows, first)
@@ -294,7 +294,7 @@ class Engine:
         return parts
 
     def _ask(self, rows: Fresh, first: int) -> list[OutputPart]:
-        """Fresh rows, of ids ``first …``, look for stored ones."""
+        """Probe stored rows with fresh ones, whose ids are ``first …``."""
         parts: list[OutputPart] = []
         for side, role in self._asked[rows.side]:
             stream = self.by_role[role]
@@ -307,7 +307,7 @@ class Engine:
         return parts
 
     def _leave(self, side: Side) -> list[OutputPart]:
-        """Rows that nothing can meet any more: emit the unmatched, forget them all."""
+        """Emit the unmatched rows among those that nothing can meet any more, and drop them all."""
         parts: list[OutputPart] = []
         for role in self._kept[side]:
             parts += self._emitter.final(role, self.lifetime.final(side, role))
@@ -320,11 +320,11 @@ class Engine:
 
     @property
     def _numbers_differ(self) -> bool:
-        """Whether arrival numbers are given and are not ids: late rows and sweeps part them."""
+        """Whether arrival numbers are returned and differ from ids, by late rows and sweeps."""
         return self.query.output.numbered and self.query.window.timed
 
     def _number(self, rows: Fresh) -> Fresh:
-        """Give rows their arrival numbers, late ones included."""
+        """Assign arrival numbers to rows, late ones included."""
         first = self._numbered[rows.side]
         self._numbered[rows.side] = first + rows.count
         return rows.placed(numbers=np.arange(first, first + rows.count))
@@ -337,11 +337,11 @@ class Engine:
             counters.null_times += int(np.count_nonzero(~keys.timed))
 
     def _measure(self) -> None:
-        held = sum(stream.nbytes for stream in self.streams.values())
-        self.counters.peak_bytes = max(self.counters.peak_bytes, held)
+        size = sum(stream.nbytes for stream in self.streams.values())
+        self.counters.peak_bytes = max(self.counters.peak_bytes, size)
 
     def waiting_rows(self, side: Side) -> int:
-        """Rows of a side that were taken in and are not processed yet."""
+        """Rows of a side that have arrived and are not processed yet."""
         collected = 0 if self.collector is None else self.collector.rows(side)
         return self.lifetime.waiting_rows(side) + collected
 

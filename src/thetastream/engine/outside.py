@@ -1,4 +1,4 @@
-"""What an engine is told with every push: facts that do not follow from the rows it holds."""
+"""Facts that the caller supplies with every push, because stored rows do not show them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from thetastream.side import Side
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The world around a push.
+    """Facts about the streams at one push.
 
-    Rows with an event time below ``late`` are late. Once the push is over, no row below
-    ``frontier`` can come any more. ``ranks`` are those of all rows that arrive with this push, in
-    whichever partition. ``now`` is the time on the caller's clock, in seconds.
+    Rows with an event time below ``late`` are late. After the push, no row below ``frontier`` can
+    arrive. ``ranks`` are those of all rows that arrive with this push, in any partition. ``now`` is
+    the time on the caller's clock, in seconds.
     """
 
     late: int | None = None
@@ -37,7 +37,7 @@ class Tops:
         self.largest: dict[Side, int | None] = dict.fromkeys(streams)
 
     def note(self, rows: Fresh) -> None:
-        """Take note of arriving rows."""
+        """Note the event times of arriving rows."""
         if self._bound is None:
             return
         times = rows.keys.known_times()
@@ -47,7 +47,7 @@ class Tops:
 
     @property
     def frontier(self) -> int | None:
-        """The smaller of all streams' largest event times, less the lateness; None before that."""
+        """The least of the streams' largest times, less the lateness; None if a stream has none."""
         known = [top for top in self.largest.values() if top is not None]
         if self._bound is None or len(known) < len(self.largest):
             return None

@@ -1,4 +1,4 @@
-"""Keeps plans fitting: samples recent keys, and moves an index when another layout is cheaper."""
+"""Review plans: sample recent keys, and move an index when another layout is cheaper."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.boxes.keys import Keys
-from thetastream.engine.output.answer import settled
 from thetastream.engine.query import Query
-from thetastream.engine.stream import Stored, Stream
+from thetastream.engine.single_key import settled
+from thetastream.engine.stream import RoleIndex, Stream
 from thetastream.metrics import Counters
 from thetastream.plan.choice import BATCH, appraise, choose, sample
 from thetastream.plan.estimate import Estimate, Traffic
@@ -20,17 +20,17 @@ from thetastream.plan.learned import Learned
 from thetastream.side import Side
 
 _OFTEN = 16
-_ROWS = 1 << 14  # that must have come or asked, before the next look at a plan
-_ASKED, _SECONDS = 1 << 10, 0.2  # rows and processor time from which measured costs tell something
-_FAR = 2.0  # how far apart estimate and measured cost are, for a plan to be made anew at once
+_ROWS = 1 << 14  # rows that must have arrived or probed before a plan is reviewed again
+_ASKED, _SECONDS = 1 << 10, 0.2  # probing rows and processor time that a measured cost needs
+_FAR = 2.0  # ratio of measured cost to estimate at which a plan is reviewed at once
 
 
 class Planner:
     """Chooses layouts, first by the kind of terms, then by observed keys and measured costs.
 
-    Keys are looked at before the first push that asks an index, and then whenever four times as
-    many rows were stored in it or have asked it, ``_ROWS`` at least; or when what is measured is
-    far from the estimate.
+    A plan is reviewed before the first push that probes the index, then whenever four times as many
+    rows (at least ``_ROWS``) were stored in it or have probed it, and when the measured cost is far
+    from the estimate.
     """
 
     def __init__(self, query: Query, binding: Binding, counters: Counters) -> None:
@@ -40,23 +40,23 @@ class Planner:
         self._tactic = query.dealt_tactic
         self._pairless = bool(query.output.bounded or query.aggregates) and settled(binding)
         self._samples: dict[Side, Keys] = {}
-        self._batches: dict[Side, float] = {}  # rows of a push, on average of late
+        self._batches: dict[Side, float] = {}  # rows per push, a moving average
         self._learned = {role: Learned() for role in Side}
         self._pushes = dict.fromkeys(Side, 0)
-        self._passed = dict.fromkeys(Side, 0)  # rows stored in the index of a role, or asking it
+        self._passed = dict.fromkeys(Side, 0)  # rows that entered or probed a role's index
         self._due = dict.fromkeys(Side, 1)
 
-    def first(self, role: Side) -> Stored:
-        """An empty index for rows in a role, before anything is known of them."""
+    def first(self, role: Side) -> RoleIndex:
+        """Make an empty index for rows in a role, before any row is known."""
         rows = self._expected(role, None)
         slide, pairless = self._query.window.slide_rows, self._pairless
         choice = choose(self._binding, role, self._tactic, rows, slide=slide, pairless=pairless)
-        return Stored(choice, max(1, round(rows)))
+        return RoleIndex(choice, max(1, round(rows)))
 
     def push(self, fresh: Sequence[Fresh], streams: Mapping[Side, Stream]) -> None:
-        """Before a push: see whether the indexes that it asks should be laid out another way.
+        """Before a push: review the plans of the indexes that it probes.
 
-        Keys are sampled from every push at first, now and then later.
+        The first pushes are all sampled, later ones now and then.
         """
         due = []
         for rows in fresh:
@@ -69,10 +69,10 @@ class Planner:
                     self._samples[role] = sample(keys)
                 known = self._batches.get(role, float(count))
                 self._batches[role] = known + (count - known) / _OFTEN
-                asked = Side.RIGHT if role is Side.LEFT else Side.LEFT
+                asked = role.other
                 self._passed[role] += count
                 self._passed[asked] += count
-                if asked in streams[asked].stored and self._is_due(asked, streams[asked]):
+                if asked in streams[asked].indexes and self._is_due(asked, streams[asked]):
                     due.append(asked)
         if due and len(self._samples) == len(Side):
             arriving = {rows.side: rows.batch.num_rows for rows in fresh}
@@ -80,40 +80,41 @@ class Planner:
                 self._review(role, streams, arriving.get(role, 0))
 
     def appraised(self, role: Side, streams: Mapping[Side, Stream], batch: float) -> Estimate:
-        """What the present layout is expected to cost now, in pushes of ``batch`` rows."""
+        """Estimate the cost of the present layout, in pushes of ``batch`` rows."""
         stream = streams[role]
         traffic = Traffic(self._expected(role, stream), batch)
         samples = self._stored_sample(role, stream), self._samples[role.other]
         opposite = _settled_layout(role.other, streams)
-        return appraise(self._binding, stream.stored[role].choice, traffic, *samples, opposite)
+        return appraise(self._binding, stream.indexes[role].choice, traffic, *samples, opposite)
 
     def _is_due(self, role: Side, stream: Stream) -> bool:
         if self._passed[role] >= self._due[role]:
             return True
         if self._pushes[role.other] % _OFTEN:
             return False
-        stored = stream.stored[role]
-        measured = self._measured(stream, stored)
-        apart = 1.0 if measured is None else measured / max(stored.choice.best.nanoseconds, 1e-9)
-        return not 1 / _FAR <= apart <= _FAR
+        role_index = stream.indexes[role]
+        measured = self._measured(stream, role_index)
+        if measured is None:
+            return False
+        return not 1 / _FAR <= measured / max(role_index.choice.best.nanoseconds, 1e-9) <= _FAR
 
-    def _measured(self, stream: Stream, stored: Stored) -> float | None:
+    def _measured(self, stream: Stream, role_index: RoleIndex) -> float | None:
         """Nanoseconds per row since the plan was made.
 
-        None if that was little work, if the window was still filling, or if a pool of threads asks.
+        None if there was little work, the window was still filling, or several threads probe.
         """
-        spent = stored.spent
+        spent = role_index.spent
         much = spent.asked >= _ASKED and spent.probe + spent.insert >= _SECONDS
-        full = 2 * len(stream.rows) >= stored.choice.rows
+        full = 2 * len(stream.rows) >= role_index.choice.rows
         return spent.per_row if much and full and self._query.threads == 1 else None
 
     def _review(self, role: Side, streams: Mapping[Side, Stream], arriving: int) -> None:
         self._due[role] = max(4 * self._passed[role], _ROWS)
         stream = streams[role]
-        stored, learned = stream.stored[role], self._learned[role]
-        measured = self._measured(stream, stored)
+        role_index, learned = stream.indexes[role], self._learned[role]
+        measured = self._measured(stream, role_index)
         if measured is not None:
-            learned.note(stored.choice.best, measured)
+            learned.note(role_index.choice.best, measured)
         choice = choose(
             self._binding,
             role,
@@ -121,36 +122,36 @@ class Planner:
             self._expected(role, stream, arriving),
             self._stored_sample(role, stream),
             self._samples[role.other],
-            stored.choice,
+            role_index.choice,
             batch=self._batches.get(role, BATCH),
             slide=self._query.window.slide_rows,
             pairless=self._pairless,
             learned=learned,
             opposite=_settled_layout(role.other, streams),
         )
-        if choice.layout is stored.choice.layout:
-            stored.keep(choice)
+        if choice.layout is role_index.choice.layout:
+            role_index.keep(choice)
         else:
-            stored.move(choice)
+            role_index.move(choice)
             self._counters.replans += 1
 
     def _stored_sample(self, role: Side, stream: Stream) -> Keys:
-        """A sample of a stored side: recent keys; with aggregates the times of stored rows.
+        """Sample a stored side: recent keys and, with aggregates, the times of stored rows.
 
-        Rows that arrive together are near in time, which is all that a pair asks. A left row with
-        aggregates looks back only, and would see nothing of right rows that arrive with it.
+        For pairs, recent times suffice: rows that arrive together are near in time. A left row with
+        aggregates looks back only, so it would not see the right rows that arrive with it.
         """
-        found = self._samples[role]
-        if not self._query.aggregates or stream.times is None or found.times is None:
-            return found
-        held = stream.times.values
-        if not held.size:
-            return found
-        times = held[np.linspace(0, held.size - 1, found.times.size).astype(np.int64)]
-        return Keys(found.side, found.keys, times, found.count)
+        recent = self._samples[role]
+        if not self._query.aggregates or stream.times is None or recent.times is None:
+            return recent
+        stored = stream.times.values
+        if not stored.size:
+            return recent
+        times = stored[np.linspace(0, stored.size - 1, recent.times.size).astype(np.int64)]
+        return Keys(recent.side, recent.keys, times, recent.count)
 
     def _expected(self, role: Side, stream: Stream | None, arriving: int = 0) -> float:
-        """Rows that the window will hold: known for counts, observed otherwise."""
+        """Rows the window will hold: known for a count window, otherwise observed."""
         known = self._query.window.expected(role)
         if known is not None:
             return float(known)
@@ -159,5 +160,5 @@ class Planner:
 
 def _settled_layout(role: Side, streams: Mapping[Side, Stream]) -> Layout | None:
     """The layout of a stored side, if it was chosen from observed keys."""
-    stored = streams[role].stored.get(role)
-    return stored.layout if stored is not None and stored.choice.sampled else None
+    index = streams[role].indexes.get(role)
+    return index.layout if index is not None and index.choice.sampled else None

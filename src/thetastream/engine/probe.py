@@ -1,4 +1,4 @@
-"""Matching fresh rows against a stored side: boxes, candidates, and what of them are matches."""
+"""Match fresh rows against a stored side: from boxes to candidates to matches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thetastream.condition.expression import Column
 from thetastream.data.kernels.pairs import keep_within
 from thetastream.data.order import argsorted
 from thetastream.data.rows import BatchView, RowsView
-from thetastream.engine.output.answer import opposite
+from thetastream.engine.single_key import opposite
 from thetastream.engine.stream import Stream
 from thetastream.index.base import Ranges
 from thetastream.metrics import Counters
@@ -34,7 +34,7 @@ _SLICE = 8192
 
 
 class AnswerReader:
-    """An answer being read, with its own count of candidates (threads share no counter)."""
+    """Reads an answer and counts its candidates (threads share no counter)."""
 
     pairs: Iterator[Pair]
 
@@ -42,7 +42,7 @@ class AnswerReader:
         self.candidates = 0
 
     def drain(self, counters: Counters) -> Iterator[Pair]:
-        """Read on, adding candidates to the counters."""
+        """Read to the end, adding candidates to the counters."""
         for pair in self.pairs:
             counters.candidates += self.candidates
             self.candidates = 0
@@ -51,7 +51,7 @@ class AnswerReader:
         self.candidates = 0
 
     def take(self, limit: int) -> tuple[list[Pair], bool]:
-        """Chunks until the limit is passed; whether that was all."""
+        """Read chunks until the limit is passed; also return whether that was all."""
         chunks: list[Pair] = []
         total = 0
         for pair in self.pairs:
@@ -64,11 +64,11 @@ class AnswerReader:
 
 @dataclass
 class Probe:
-    """Fresh rows of one side against the other side's index.
+    """Fresh rows of one side, matched against the other side's index.
 
-    The rows have the ids ``first …``. ``window``, when given, holds per fresh row the first and the
-    last id (excluded) it may meet. ``weight`` is how many matches a pair stands for: 2 when it is
-    also read mirrored.
+    The rows have the ids ``first …``. ``window``, if given, holds the half-open range of ids that
+    each fresh row may meet. ``weight`` is the number of matches per pair: 2 if it is also read
+    mirrored.
     """
 
     binding: Binding
@@ -82,19 +82,19 @@ class Probe:
     weight: int = 1
 
     def __post_init__(self) -> None:
-        self.role = Side.RIGHT if self.side is Side.LEFT else Side.LEFT
+        self.role = self.side.other
         self.fresh = self.rows.roles[self.side]
-        self.stored = self.stream.stored[self.role]
-        self.layout, self.index = self.stored.layout, self.stored.index
-        self.stored.spent.asked += self.fresh.count
-        # Both sides' payload, as it is now.
+        self.role_index = self.stream.indexes[self.role]
+        self.layout, self.index = self.role_index.layout, self.role_index.index
+        self.role_index.spent.asked += self.fresh.count
+        # Snapshots of both sides' payload.
         self.views: dict[Side, RowsView] = {
             self.side: BatchView(self.rows.batch),
             self.role: self.stream.rows.view(),
         }
 
     def boxes(self) -> Boxes:
-        """The boxes to ask, ordered by their low edge so that neighbours touch the same keys."""
+        """The boxes to probe, sorted by low edge so that neighbours touch the same keys."""
         seconds, started, working = self.counters.seconds, perf_counter(), thread_time()
         layout = self.layout
         at, keys = layout.arranged(self.fresh)
@@ -110,31 +110,30 @@ class Probe:
         ended = perf_counter()
         seconds["keys"] += keyed_at - sorted_at
         seconds["sort"] += ended - keyed_at + sorted_at - started
-        self.stored.spent.probe += thread_time() - working
+        self.role_index.spent.probe += thread_time() - working
         return boxes
 
     @property
     def settled(self) -> bool:
-        """Whether the index can tell matches by ranges: nothing is left to check on candidates."""
+        """Whether every candidate in the index's ranges is a match, with nothing left to check."""
         checked = self.layout.columns > 1 or self.binding.residuals or self.window is not None
         return self.index.ranged and not checked
 
     def counts(self) -> Array:
-        """The matches of each fresh row, of a settled probe. No pair is written."""
+        """Count the matches of each fresh row of a settled probe, without writing a pair."""
         boxes = self.boxes()
         with self.timed():
-            found = self.index.counts(
+            per_box = self.index.counts(
                 np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
             )
         counts = np.zeros(self.fresh.count, np.int64)
-        np.add.at(counts, boxes.owners, found)
+        np.add.at(counts, boxes.owners, per_box)
         return counts
 
     def ranges(self) -> tuple[Array, Ranges, bool]:
-        """The fresh row of each box, where its matches lie, and whether that is negated.
+        """The fresh row of each box of a settled probe, its ranges, and whether they are negated.
 
-        Of a settled probe. Negated, every row that can match has one box, which holds the rows
-        that it does not match.
+        If negated, every row that can match has one box, which holds the rows it does not match.
         """
         equality = opposite(self.layout.fields[0])
         if equality is None:
@@ -154,22 +153,22 @@ class Probe:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the time inside as that of matching, for the join and for its index.
+        """Count the time inside as matching, for the join and for its index.
 
-        What an index has spent is processor time: plans should not hang on what else is running.
+        The index counts processor time, so that plans do not depend on what else is running.
         """
         started, working = perf_counter(), thread_time()
         try:
             yield
         finally:
             self.counters.seconds["probe"] += perf_counter() - started
-            self.stored.spent.probe += thread_time() - working
+            self.role_index.spent.probe += thread_time() - working
 
     def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], AnswerReader]:
-        """A way to read matches, as ``(fresh rows, stored ids)``; each reader starts anew.
+        """Return a function that starts a reader of matches, ``(fresh rows, stored ids)``.
 
-        The index is asked now: what it stores later does not change the answer. ``boxed``: boxes
-        are given instead of fresh rows.
+        The index is probed now: rows it stores later do not change the answer. With ``boxed`` the
+        reader returns boxes instead of fresh rows.
         """
         lows, highs = np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
         answer = self.index.probe(lows, highs, limit=self.limit)
@@ -213,7 +212,7 @@ class Probe:
         return mask
 
     def split(self, boxes: Boxes) -> list[Boxes]:
-        """Boxes cut into consecutive slices, whose number does not depend on the threads."""
+        """Cut boxes into consecutive slices; their number does not depend on the threads."""
         if boxes.owners.size <= _SLICE:
             return [boxes]
         edges = np.linspace(0, len(boxes), -(-len(boxes) // _SLICE) + 1).astype(np.int64)
@@ -225,7 +224,7 @@ class Probe:
 
 @dataclass
 class Matches:
-    """The pairs of a probe: computed already, or computed as they are read."""
+    """The pairs of a probe: already computed, or computed as they are read."""
 
     chunks: list[Pair]
     rest: Callable[[], Iterator[Pair]] | None = None
@@ -242,15 +241,15 @@ def collect(
     see: Callable[[Array, Array], None] | None,
     eager: int,
 ) -> Matches:
-    """The pairs of a probe; ``see``, when given, is shown every pair, now.
+    """Return the pairs of a probe; ``see``, if given, is called with every pair now.
 
-    Without ``see`` and threads nothing is computed before it is read: what nobody reads costs
-    nothing. Otherwise up to ``eager`` pairs are computed at once and kept; of a larger answer the
-    pairs are shown, forgotten, and computed again as they are read.
+    Without ``see`` and threads, pairs are computed only as they are read: an unread result costs
+    nothing. Otherwise up to ``eager`` pairs are computed at once and kept. If there are more, they
+    are passed to ``see``, dropped, and computed again as they are read.
 
-    Rows do not depend on the number of threads, nor does their order: threads share out slices of
-    the boxes, which are the same for any number, and slices are joined in order. One thread reads
-    later than several, when a WiB⁺-Tree may have cut its leaves and so moved rows.
+    Neither the rows nor their order depend on the number of threads: threads share slices of the
+    boxes, which are the same for any number, and slices are joined in order. One thread reads later
+    than several; by then a WiB⁺-Tree may have split its leaves and so moved rows.
     """
     boxes = probe.boxes()
     counters = probe.counters
@@ -281,7 +280,7 @@ def _too_many(
     start: list[Callable[[], AnswerReader]],
     see: Callable[[Array, Array], None] | None,
 ) -> Matches:
-    """More pairs than are held: forget them, and compute them again as they are read."""
+    """There are too many pairs to keep: drop them, and compute them again as they are read."""
     if see is not None:
         for reader in start:
             for rows, ids in reader().drain(probe.counters):
@@ -292,7 +291,7 @@ def _too_many(
 def _counted(
     probe: Probe, start: list[Callable[[], AnswerReader]], seen: list[int]
 ) -> Iterator[Pair]:
-    """Read one slice after the other, counting time, and matches once however often it is read."""
+    """Read slice after slice and count time; count matches once, however often they are read."""
     read, counters = 0, probe.counters
     for begin in start:
         reader = begin()

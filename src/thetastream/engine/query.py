@@ -1,4 +1,4 @@
-"""What a join was asked to do: plain values, checked once."""
+"""What a join is asked to do: plain values, checked once."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from functools import cached_property
 from thetastream.aggregate import Aggregate
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
-from thetastream.engine.output.answer import refuse_ranges
-from thetastream.errors import SchemaError, StateError
+from thetastream.engine.single_key import refuse_ranges
+from thetastream.errors import OptionError
+from thetastream.options.checks import read_count, read_flag, read_text
 from thetastream.output_mode import Output
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
-from thetastream.window import Window
+from thetastream.window import Window, check_window
 
 
 @dataclass(frozen=True)
 class Query:
     """Predicate, window, mode and options of a join.
 
-    ``workers`` are the threads that parts of a window are dealt to. ``collect`` rows, or those of
-    ``collect_time``, are processed together; None for no such limit. ``output`` is what is given
-    for matches. With ``aggregates``, over columns of the right side, every left row gives one row:
-    its own columns, and the aggregates of the right rows that it matches.
+    ``workers`` is the number of threads that share the parts of a window. ``collect`` rows, or
+    those of ``collect_time``, are processed together; None means no such limit. ``output`` says
+    what is returned for matches. With ``aggregates``, over columns of the right side, every left
+    row returns one row: its own columns and the aggregates of the right rows it matches.
     """
 
     predicate: Predicate
@@ -43,19 +44,13 @@ class Query:
     aggregates: tuple[Aggregate, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.window, Window):
-            raise StateError(
-                "window must be a CountWindow, a TimeWindow, a SessionWindow or Unbounded(); got "
-                f"{self.window!r}"
-            )
-        for name in ("threads", "batch_rows", "workers", "collect"):
-            value = getattr(self, name)
-            if value is None and name == "collect":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise StateError(f"{name} must be a whole number of at least 1; got {value!r}")
-        if self.columns is not None and not self.columns:
-            raise SchemaError("columns must name at least one output column, or be None for all")
+        check_window(self.window)
+        for name in ("threads", "batch_rows", "workers"):
+            read_count(name, getattr(self, name))
+        if self.collect is not None:
+            read_count("collect", self.collect)
+        read_flag("self_join", self.self_join)
+        read_text("suffix", self.suffix)
         self.dealt_tactic.check()
         self.output.check(self.how, self.columns)
         if self.aggregates:
@@ -71,29 +66,29 @@ class Query:
 
     def _check_aggregated(self) -> None:
         if self.how is not How.INNER:
-            raise StateError(
-                f"with aggregate= every left row gives one row, matched or not, so how must be "
+            raise OptionError(
+                f"with aggregate= every left row returns one row, matched or not, so how must be "
                 f"'inner'; got how={self.how.value!r}"
             )
         if self.output is not Output.ROWS:
-            raise StateError(
-                "aggregate= gives the columns of left rows, so output must be 'rows'; got "
+            raise OptionError(
+                "aggregate= returns the columns of left rows, so output must be 'rows'; got "
                 f"output={self.output.value!r}. Leave one of the two out"
             )
         if self.window.timed and not self.window.boxed:
-            raise StateError(
+            raise OptionError(
                 "aggregate= needs a window that ends when a left row arrives, as count and time "
                 f"windows do; got {self.window}"
             )
         if self.self_join:
-            raise StateError(
-                "aggregate= is for two streams; a self-join has one. Join the stream as left and "
-                "as right, and keep a row from meeting itself in the condition"
+            raise OptionError(
+                "aggregate= is for two streams; a self-join has one. Push the stream as left and "
+                "as right, and exclude pairs of a row with itself in the condition"
             )
 
     @cached_property
     def dealt_tactic(self) -> Tactic:
-        """The tactic, with ``workers`` among its parameters if there are several."""
+        """The tactic, with ``workers`` among its parameters if there is more than one."""
         return self.tactic.with_workers(self.workers)
 
     @property
@@ -103,32 +98,32 @@ class Query:
 
     @property
     def streams(self) -> tuple[Side, ...]:
-        """The sides that are pushed; a self-join's one stream counts as left."""
+        """The sides that are pushed; the only stream of a self-join is left."""
         return (Side.LEFT,) if self.self_join else tuple(Side)
 
     def roles(self, stream: Side) -> tuple[Side, ...]:
-        """The sides of a pair that rows of a stream can stand on."""
+        """The sides of a pair on which rows of a stream can stand."""
         return tuple(Side) if self.self_join else (stream,)
 
-    def gives(self, side: Side) -> bool:
-        """Whether rows of a side are given even if they match nothing."""
+    def always_returns(self, side: Side) -> bool:
+        """Whether rows of a side are returned even if they match nothing."""
         return self.how.keeps(side) or (bool(self.aggregates) and side is Side.LEFT)
 
     @property
     def deferred(self) -> bool:
-        """Whether left rows ask when they are final, and not when they arrive."""
+        """Whether left rows probe when they are final, and not when they arrive."""
         return bool(self.aggregates) and self.window.timed
 
     def stores(self, side: Side) -> bool:
-        """Whether rows of a side are kept at all."""
+        """Whether rows of a side are stored at all."""
         return not self.aggregates or side is Side.RIGHT or self.deferred
 
     def asks(self, side: Side) -> bool:
-        """Whether rows of a side look for others when their turn has come."""
+        """Whether rows of a side probe the other side when they are due."""
         return not self.aggregates or (side is Side.LEFT and not self.deferred)
 
     def tracked(self, side: Side) -> list[Side]:
-        """The roles of a stream in which it is remembered whether a row has been dealt with."""
+        """The roles in which a stream needs a match flag per row."""
         if self.aggregates:
             return [side] if side is Side.LEFT and self.deferred else []
         return [role for role in self.roles(side) if self.how.tracks(role)]
@@ -140,7 +135,7 @@ class Query:
 
     @property
     def ranked(self) -> bool:
-        """Whether arrival is decided by ranks, so that rows may have to wait for their turn."""
+        """Whether ranks decide arrival, so that rows may have to wait for their turn."""
         return self.window.order is not None and not self.self_join
 
     @property
@@ -151,12 +146,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How an engine is used; the defaults are those of one that sees all rows of the join.
+    """How an engine is used. The defaults suit one that sees all rows of the join.
 
-    ``led``: a pair is given only where its row of that side is at home; None when pairs meet once
-    anyway. ``placed``: rows carry their positions among all rows of their stream. ``mirrors``: a
-    self-join may find a pair once and give it in both orders. ``renumbers``: stored rows may get
-    new ids.
+    ``led``: a pair is returned only where its row of that side is at home; None if each pair meets
+    once anyway. ``placed``: rows carry their positions among all rows of their stream. ``mirrors``:
+    a self-join may find a pair once and return it in both orders. ``renumbers``: stored rows may
+    get new ids.
     """
 
     led: Side | None = None
@@ -166,13 +161,13 @@ class Traits:
 
 
 def patience(value: str | timedelta | Interval | None) -> Interval | None:
-    """How long rows are collected: a duration such as ``100 ms``; None for as long as it takes."""
+    """Read how long rows are collected: a duration such as ``100 ms``; None for no limit."""
     if value is None:
         return None
     try:
         wait = Interval.of(value)
     except ValueError as error:
-        raise StateError(f"collect_time: {error}") from None
+        raise OptionError(f"collect_time: {error}") from None
     if wait.nanoseconds <= 0:
-        raise StateError(f"collect_time must be positive; got {value!r}")
+        raise OptionError(f"collect_time must be positive; got {value!r}")
     return wait

@@ -1,4 +1,4 @@
-"""What a join tells about itself: the snapshot of metrics and the explanation of its plan."""
+"""How a join reports on itself: a snapshot of its metrics and an explanation of its plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def snapshot(
     waiting: Mapping[Side, int],
     largest: Mapping[Side, int | None],
 ) -> Metrics:
-    """Freeze the counters and measure what is held; ``largest`` event times are from outside."""
+    """Freeze the counters and measure the state; the caller knows the ``largest`` event times."""
     per_side = {
         side.value: SideMetrics(
             rows=sides[side].rows,
@@ -37,13 +37,13 @@ def snapshot(
         )
         for side in Side
     }
-    stored = [stored for stream in streams.values() for stored in stream.stored.values()]
+    indexes = [index for stream in streams.values() for index in stream.indexes.values()]
 
     def total(name: str) -> int:
         return int(sum(getattr(side, name) for side in per_side.values()))
 
     def work(name: str) -> float:
-        return sum(index.statistics(name) for index in stored)
+        return sum(index.statistics(name) for index in indexes)
 
     merge_seconds = work("merge_seconds")
     seconds = dict(counters.seconds)
@@ -80,7 +80,7 @@ def snapshot(
 
 
 def _pairs_made(query: Query, binding: Binding | None, choices: Sequence[Choice]) -> str:
-    """Whether a join with aggregates makes pairs, and why."""
+    """Say whether a join with aggregates computes pairs, and why."""
     reason = ""
     if binding is not None and binding.residuals:
         reason = "residuals are evaluated on pairs"
@@ -105,7 +105,7 @@ def explanation(
     choices: Sequence[Choice],
     details: Sequence[Mapping[str, Any]] | None = None,
 ) -> Explanation:
-    """Say what is joined, how, and why this way; ``details`` is what each index says of itself."""
+    """Say what is joined, how, and why; ``details`` are the indexes' own descriptions."""
     predicate = query.predicate
     residuals = predicate.residuals if binding is None else binding.residuals
     facts: dict[str, Any] = {
@@ -121,8 +121,8 @@ def explanation(
         facts["output"] = query.output.value
     if query.aggregates:
         facts["aggregates, one row per left row"] = {
-            found.name: f"{found.function.value}({'r.' + found.column if found.column else '*'})"
-            for found in query.aggregates
+            one.name: f"{one.function.value}({'r.' + one.column if one.column else '*'})"
+            for one in query.aggregates
         }
         facts["pairs"] = _pairs_made(query, binding, choices)
     if query.collects:
@@ -134,7 +134,7 @@ def explanation(
         for plan, said in zip(facts["plan"], details or (), strict=False):
             plan.update(said)
     else:
-        facts["plan"] = "made when the columns of both sides are known: push both, or give schemas="
+        facts["plan"] = "made when the columns of both sides are known: push both, or pass schemas="
     indexable = predicate.terms if binding is None else binding.terms
     if not indexable:
         facts["note"] = "no term can be indexed: this is a nested loop over the window"

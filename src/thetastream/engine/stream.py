@@ -1,7 +1,7 @@
-"""What a join remembers of one stream: payload, event times, match flags, and indexes.
+"""The state of one stream: payload, event times, match flags and indexes.
 
-A stream that is joined with itself plays both roles, so it may have two indexes; any other has one,
-in the role of its own side.
+A self-joined stream plays both roles, so it may have two indexes. Any other stream has one, in the
+role of its own side.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ N = TypeVar("N", int, NDArray[np.int64])
 _SWEEP = 4096
 
 
-class Stored:
-    """The index of a stream in one role, and the layout of its keys.
+class RoleIndex:
+    """A stream's index in one role, and the layout of its keys.
 
-    ``times`` are the event times of the stream's rows, for indexes that keep rows by time.
+    ``times`` are the event times of the stream's rows, for indexes that order rows by time.
     ``spent`` is the work done since the plan was made.
     """
 
@@ -53,9 +53,9 @@ class Stored:
         return create(layout.index, capacity=capacity, columns=layout.columns, **given)
 
     def replace(self, rows: Keys, first: int, before: int) -> None:
-        """Rows below ``before`` leave; fresh rows that can match come, with the ids ``first …``.
+        """Expire rows below ``before``, then insert fresh rows that can match as ``first …``.
 
-        Old rows leave first, so that merges leave them out.
+        Old rows leave first, so that merges skip them.
         """
         started = thread_time()
         layout = self.layout
@@ -70,13 +70,13 @@ class Stored:
         self.spent.stored += rows.count
 
     def expire(self, before: int) -> None:
-        """Rows below ``before`` leave."""
+        """Expire rows below ``before``."""
         if before > self._before:
             self._before = before
             self.index.expire(before)
 
     def _put(self, index: Index, matrix: Array, ids: Array) -> None:
-        """Insert into an index, with the rows' event times if it asks for them."""
+        """Insert into an index, with the rows' event times if it takes them."""
         if self.times is None or not index.timed:
             index.insert(matrix, ids)
             return
@@ -84,7 +84,7 @@ class Stored:
         timed.insert(matrix, ids, self.times.values[ids - self.times.first])
 
     def keep(self, choice: Choice) -> None:
-        """The layout stays, tuned to the traffic; what is measured of it begins anew."""
+        """Keep the layout, tune it to the traffic, and restart the measurement."""
         tuned = choice.best.tuned
         if tuned and tuned != self.choice.best.tuned:
             self.index.tune(round(choice.rows), **tuned)
@@ -92,7 +92,7 @@ class Stored:
         self.spent = Spent()
 
     def move(self, choice: Choice) -> None:
-        """Re-index everything under another layout. O(n log n)."""
+        """Rebuild the index under another layout. O(n log n)."""
         matrix, ids = self.index.dump()
         keys = self.choice.layout.field_keys(matrix)
         for name, value in self.index.statistics.items():
@@ -105,22 +105,22 @@ class Stored:
         self.spent = Spent()
 
     def relocate(self, ids: Array, first: int) -> None:
-        """Give the rows ``ids`` (ascending) the ids ``first …``, and forget all others."""
-        matrix, held = self.index.dump()
-        keep = np.isin(held, ids)
+        """Renumber the rows ``ids`` (ascending) as ``first …``, and drop all others."""
+        matrix, present = self.index.dump()
+        keep = np.isin(present, ids)
         self.expire(first)
-        moved = np.searchsorted(ids, held[keep]) + first
+        moved = np.searchsorted(ids, present[keep]) + first
         self._put(self.index, np.ascontiguousarray(matrix[:, keep]), moved)
 
     def statistics(self, name: str) -> float:
-        """A counter of the index, those of indexes it replaced included."""
+        """A counter of the index, including those of the indexes it replaced."""
         return self.index.statistics.get(name, 0) + self._replaced.get(name, 0)
 
 
 class Stream:
-    """The stored rows of one stream. Row ids count arrivals on it.
+    """The stored rows of one stream. Row ids count its arrivals.
 
-    ``measured`` columns, with what they are called in messages, are kept as numbers, for folds.
+    ``measured`` maps columns that are kept as numbers, for folds, to their names in messages.
     """
 
     def __init__(
@@ -146,17 +146,17 @@ class Stream:
             name: NumberColumn(schema.field(name).type, what, first)
             for name, what in (measured or {}).items()
         }
-        self.stored: dict[Side, Stored] = {}
+        self.indexes: dict[Side, RoleIndex] = {}
         self.sweeps = True
         self._sweep_at = _SWEEP
 
-    def index_as(self, role: Side, stored: Stored) -> None:
+    def index_as(self, role: Side, role_index: RoleIndex) -> None:
         """Index the rows in a role."""
-        stored.times = self.times
-        self.stored[role] = stored
+        role_index.times = self.times
+        self.indexes[role] = role_index
 
     def append(self, rows: Fresh) -> int:
-        """Take payload, times and flags in; returns the id of the first row."""
+        """Store payload, times and flags; return the id of the first row."""
         first = self.rows.next
         self.rows.append(rows.batch)
         places = rows.places
@@ -177,11 +177,11 @@ class Stream:
         if flagged:
             copies = np.zeros(rows.count, np.bool_) if places.copies is None else places.copies
             for flags in flagged:
-                flags.append(copies)  # a copy counts as dealt with: only its home emits it
+                flags.append(copies)  # a copy counts as matched: only its home emits it
         return first
 
     def number_view(self) -> NumberView:
-        """A snapshot of the rows by their arrival numbers, which are their ids unless kept."""
+        """A snapshot of the arrival numbers, which are the ids unless stored separately."""
         if self.numbers is None:
             return NumberView()
         return NumberView(self.numbers.first, self.numbers.values)
@@ -189,7 +189,7 @@ class Stream:
     def first_at(self, positions: N) -> N:
         """The first id at or after each position among all rows of the side.
 
-        Ids are positions, unless this is one partition of several.
+        Ids are positions unless this is one of several partitions.
         """
         if self.positions is None:
             return positions
@@ -197,48 +197,47 @@ class Stream:
         return int(at) if isinstance(positions, int) else at
 
     def mark(self, role: Side, ids: Array) -> Array:
-        """Flag rows as matched; gives those that were not, each once, ascending."""
+        """Flag rows as matched; return those newly flagged, each once, ascending."""
         flags = self.matched[role]
-        held = flags.values
         at = np.unique(ids) - flags.first
-        fresh = at[~held[at].astype(np.bool_)]
-        held[fresh] = True
-        return fresh + flags.first
+        newly = at[~flags.values[at].astype(np.bool_)]
+        flags.values[newly] = True
+        return newly + flags.first
 
     def unmatched(self, role: Side, before: int) -> Array:
-        """Ids below ``before`` that never matched; they count as dealt with from now on."""
+        """Ids below ``before`` that never matched; they count as matched from now on."""
         flags = self.matched[role]
-        held = flags.values[: max(0, before - flags.first)]
-        found = np.flatnonzero(~held.astype(np.bool_))
-        held[found] = True
-        return found + flags.first
+        matched = flags.values[: max(0, before - flags.first)]
+        never = np.flatnonzero(~matched.astype(np.bool_))
+        matched[never] = True
+        return never + flags.first
 
     def unmatched_older(self, role: Side, time: int) -> Array:
-        """Ids with an event time below ``time`` that never matched; dealt with from now on."""
+        """Ids of rows older than ``time`` that never matched; they count as matched from now on."""
         assert self.times is not None
         flags = self.matched[role]
-        held = flags.values
-        found = np.flatnonzero(~held.astype(np.bool_) & (self.times.values < time))
-        held[found] = True
-        return found + flags.first
+        matched = flags.values
+        never = np.flatnonzero(~matched.astype(np.bool_) & (self.times.values < time))
+        matched[never] = True
+        return never + flags.first
 
     def first_younger(self, time: int) -> int:
-        """The first id whose event time is at least ``time``; all before it are older."""
+        """The first id with an event time of at least ``time``; all before it are older."""
         assert self.times is not None
         times = self.times.values
-        step = 4096
-        for start in range(0, len(times), step):
-            young = times[start : start + step] >= time
+        for start in range(0, len(times), _SWEEP):
+            young = times[start : start + _SWEEP] >= time
             if young.any():
                 return self.times.first + start + int(np.argmax(young))
         return self.rows.next
 
     def sweep(self, time: int) -> None:
-        """Make room when rows older than ``time`` are stuck behind younger ones.
+        """Reclaim rows older than ``time`` that are stuck behind younger ones.
 
-        Rows leave from the front. One row from the future would keep all that came after it, so
-        when half of the rows are dead, the living ones are appended anew, under new ids, and the
-        front is dropped. Looked at when the rows have doubled: O(log n) per row, amortised.
+        Rows leave from the front, so one row from the future would keep every row that came after
+        it. When more than half of the rows are dead, the living ones are appended again under new
+        ids and the front is dropped. Checked when the rows have doubled: O(log n) per row,
+        amortised.
         """
         if not self.sweeps or len(self.rows) < self._sweep_at:
             return
@@ -257,27 +256,27 @@ class Stream:
         self.rows.append(pa.RecordBatch.from_arrays(arrays, names=columns), len(ids))
         for ring in self._rings():
             ring.append(ring.values[at])
-        for stored in self.stored.values():
-            stored.relocate(ids, first)
+        for role_index in self.indexes.values():
+            role_index.relocate(ids, first)
         self.expire(first)
 
     def expire(self, before: int) -> None:
-        """Forget rows below ``before`` everywhere."""
+        """Drop rows below ``before`` everywhere."""
         if before <= self.rows.first:
             return
-        for stored in self.stored.values():
-            stored.expire(before)
+        for role_index in self.indexes.values():
+            role_index.expire(before)
         self.rows.expire(before)
         for ring in self._rings():
             ring.expire(before)
 
     def expire_older(self, time: int) -> None:
-        """Let the indexes forget rows with an event time below ``time``, if they know it."""
-        for stored in self.stored.values():
-            stored.index.expire_older(time)
+        """Let indexes that know event times drop the rows older than ``time``."""
+        for role_index in self.indexes.values():
+            role_index.index.expire_older(time)
 
     def _rings(self) -> list[Ring]:
-        """What is kept beside the payload of every row."""
+        """Everything stored beside the payload, one entry per row."""
         kept = (self.times, self.positions, self.copies, self.numbers)
         measured = [ring for column in self.measured.values() for ring in column.rings()]
         return [*(r for r in kept if r is not None), *self.matched.values(), *measured]
@@ -285,7 +284,7 @@ class Stream:
     @property
     def index_bytes(self) -> int:
         """Bytes of all indexes."""
-        return sum(stored.index.nbytes for stored in self.stored.values())
+        return sum(role_index.index.nbytes for role_index in self.indexes.values())
 
     @property
     def nbytes(self) -> int:
@@ -296,8 +295,8 @@ class Stream:
         """Assert that the parts agree."""
         for ring in self._rings():
             assert ring.first == self.rows.first and ring.size == len(self.rows)
-        for stored in self.stored.values():
-            stored.index.check()
-            _, ids = stored.index.dump()
+        for role_index in self.indexes.values():
+            role_index.index.check()
+            _, ids = role_index.index.dump()
             if ids.size:
                 assert self.rows.first <= ids[0] and ids[-1] < self.rows.next

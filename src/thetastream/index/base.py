@@ -158,10 +158,10 @@ class Index(ABC):
     tunable: ClassVar[tuple[str, ...]] = ()  # parameters that ``tune`` can change
 
     def __init__(self, capacity: int, columns: int) -> None:
-        if capacity < 1 or columns < 1:
-            raise RegistryError(
-                f"capacity and columns must be at least 1; got {capacity} and {columns}"
-            )
+        for word, value in (("capacity", capacity), ("columns", columns)):
+            is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not is_whole or value < 1:
+                raise RegistryError(f"{word} must be a whole number of at least 1; got {value!r}")
         self.capacity = capacity
         self.columns = columns
 

@@ -26,7 +26,7 @@ from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError, WindowError, suggest
 from thetastream.schema import Domain, KeyKind, common_domain, tick, value_type
 from thetastream.side import Side
-from thetastream.window import CountWindow, TimeWindow, Window
+from thetastream.window import CountWindow, TimeWindow
 
 Length = str | timedelta | Interval | int
 
@@ -201,13 +201,15 @@ class _CountClock(WindowClock):
         return f"{units} rows"
 
 
-def clock_of(window: Window, schema: pa.Schema) -> WindowClock:
+def clock_of(window: TimeWindow | CountWindow, schema: pa.Schema) -> WindowClock:
     """The clock of a window over rows of a schema."""
-    if isinstance(window, TimeWindow):
-        return _TimeClock(window, schema)
-    if isinstance(window, CountWindow):
-        return _CountClock(window)
-    raise WindowError(
-        f"window must be a TimeWindow or a CountWindow; got {window!r}. For the last five minutes "
-        "write TimeWindow('5 minutes', time='t')"
-    )
+    return _TimeClock(window, schema) if isinstance(window, TimeWindow) else _CountClock(window)
+
+
+def check_clocked(window: object) -> None:
+    """WindowError for a window without a clock."""
+    if not isinstance(window, TimeWindow | CountWindow):
+        raise WindowError(
+            f"window must be a TimeWindow or a CountWindow; got {window!r}. For the last five "
+            "minutes write TimeWindow('5 minutes', time='t')"
+        )

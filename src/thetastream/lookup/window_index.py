@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +27,22 @@ from thetastream.data.batch import conform
 from thetastream.data.key_packing import Key, KeyPacker
 from thetastream.data.number_columns import NumberColumn, Values, numbers
 from thetastream.data.rows import Ring, Rows, check_gatherable
-from thetastream.errors import DataError, RegistryError, SchemaError, StateError, suggest
+from thetastream.errors import (
+    DataError,
+    OptionError,
+    RegistryError,
+    SchemaError,
+    StateError,
+    suggest,
+)
 from thetastream.index.folding import Fold
 from thetastream.index.registry import check_parameters
 from thetastream.index.slotted.ptwi import Ptwi
-from thetastream.lookup.clock import Length, WindowClock, clock_of
+from thetastream.lookup.clock import Length, WindowClock, check_clocked, clock_of
 from thetastream.lookup.parts import Parts, WindowPart, parts_of
+from thetastream.options.checks import read_columns, read_count
 from thetastream.plan.tactic import Tactic
-from thetastream.window import Window
+from thetastream.window import CountWindow, TimeWindow, Window
 
 _AUTO = "ptwi/radix-trie"
 _WHY = (
@@ -89,13 +97,22 @@ class WindowIndex:
         schema: pa.Schema | None = None,
         **options: Any,
     ) -> None:
-        self._key, self._window = key, window
+        check_clocked(window)
+        if subwindows is not None:
+            read_count("subwindows", subwindows)
+        self._key, self._window = key, cast("TimeWindow | CountWindow", window)
         self._tactic = Tactic(str(Tactic.of(index)), **options)
         self._name = _AUTO if self._tactic.name == "auto" else self._tactic.name
         self._options = dict(self._tactic.parameters)
         self._subwindows = subwindows
         if self._name.partition("/")[0] == Ptwi.name:
             self._subwindows = self._cut(subwindows)
+        elif subwindows is not None:
+            raise OptionError(
+                f"subwindows={subwindows} cuts the window of a ptwi index; {self._name!r} is one "
+                f"index for the whole window. Use index='ptwi/{self._name}', or write a parameter "
+                f"of the structure in its name: index='{self._name}(subwindows={subwindows})'"
+            )
         parts_of(self._name, 1, 1, 1, self._options)  # raises for a wrong structure or option
         self._came = self._late = self._null_keys = self._null_times = 0
         self._state: _State | None = None
@@ -204,6 +221,7 @@ class WindowIndex:
         """The rows of one key range, by key within each subwindow, the latest subwindow first."""
         state = self._ready()
         names = state.columns(columns)
+        read_count("batch_rows", batch_rows)
         lows, highs = state.packer.intervals([low], [high])
         since, until = state.period(at, last)
         for part in state.parts.between(since, until):
@@ -391,6 +409,7 @@ class _State:
 
     def columns(self, wanted: Sequence[str] | None) -> list[str]:
         """The names of the output columns."""
+        wanted = read_columns(wanted)
         if wanted is None:
             return list(self.schema.names)
         for name in wanted:

@@ -15,7 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from thetastream.errors import RegistryError, StateError, suggest
+from thetastream.errors import OptionError, RegistryError, suggest
 from thetastream.index.registry import check_parameters, create, listed, parameters, structure
 from thetastream.index.registry import names as structure_names
 from thetastream.plan.notation import plain, read, written
@@ -161,12 +161,12 @@ class Tactic:
         if workers == 1:
             return self
         if "workers" in self._parameters:
-            raise StateError(
+            raise OptionError(
                 f"workers were given twice: workers={workers}, and in tactic={self._text!r}; leave "
                 "one of them out"
             )
         if not any("workers" in parameters(name) for name in self.structures):
-            raise StateError(self._no_workers(workers))
+            raise OptionError(self._no_workers(workers))
         return Tactic(self._text, workers=workers)
 
     def _no_workers(self, workers: int) -> str:

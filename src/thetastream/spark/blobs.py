@@ -1,4 +1,4 @@
-"""Rows as blobs: Arrow streams that travel through Spark and lie in its state."""
+"""Rows as blobs: Arrow streams that travel through Spark and are stored in its state."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ import pyarrow as pa
 
 
 def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
-    """A batch cut evenly into pieces of about ``limit`` bytes at most; nothing for no rows."""
+    """Cut a batch evenly into pieces of about ``limit`` bytes at most; none for no rows."""
     if not batch.num_rows:
         return
     size = -(-batch.num_rows // max(1, -(-batch.nbytes // limit)))
     for start in range(0, batch.num_rows, size):
         yield batch.slice(start, size)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in the names and types of the plan; Spark names time zones its own way."""
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for field, column in zip(schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def write_blob(batch: pa.RecordBatch) -> pa.Buffer:

@@ -57,8 +57,8 @@ TRADE_SHARE = 5  # one row of five is a trade
 PAIR_ROWS = 20_000  # rows of a pair of files: two seconds of event time
 MOST_PAIRS = 50
 FILES_PER_BATCH = 2  # of each stream
-MOST_IDLE = 30.0  # seconds; then rows are missing, as the check will tell
-SAMPLE = 400  # trades whose answer the oracle finds too
+MOST_IDLE = 30.0  # seconds; after that, rows are missing, and the check will show it
+SAMPLE = 400  # trades whose answer the oracle also computes
 TRADES, QUOTES, MATCHES = "trades", "quotes", "matches"
 JAVA = 17
 _SCHEMAS = {
@@ -83,21 +83,21 @@ def check_java() -> None:
     except (OSError, subprocess.CalledProcessError):
         where = f"JAVA_HOME is {home!r}" if home else "there is no java on PATH"
         raise StateError(f"Spark needs Java {JAVA} or later, and {where}; {advice}") from None
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    if found is not None and int(found[1]) < JAVA:
-        raise StateError(f"Spark needs Java {JAVA} or later; {java} is Java {found[1]}; {advice}")
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is not None and int(version[1]) < JAVA:
+        raise StateError(f"Spark needs Java {JAVA} or later; {java} is Java {version[1]}; {advice}")
 
 
 @contextmanager
 def session(folder: Path) -> Iterator[SparkSession]:
-    """A session on all cores of this machine; what Java has to say goes to ``spark.log``.
+    """A session on all cores of this machine; Java logs to ``spark.log``.
 
-    Everything that Spark and its workers write lands in the folder.
+    Spark and its workers write only to the folder.
     """
     check_java()
-    given = {"THETASTREAM_RUNS": str(folder / "runs")}
+    variables = {"THETASTREAM_RUNS": str(folder / "runs")}
     if "SPARK_LOCAL_IP" not in os.environ:
-        given["SPARK_LOCAL_IP"] = "127.0.0.1"
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -110,7 +110,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
     builder = configure(SparkSession.builder.master("local[*]").appName("thetastream demo"))
     for name, value in settings.items():
         builder = builder.config(name, value)
-    os.environ.update(given)
+    os.environ.update(variables)
     try:
         with _stderr_to(folder / "spark.log"), _own_interrupts():
             spark = builder.getOrCreate()
@@ -120,14 +120,14 @@ def session(folder: Path) -> Iterator[SparkSession]:
         finally:
             spark.stop()
     finally:
-        for name in given:
+        for name in variables:
             os.environ.pop(name, None)
 
 
 class Interrupt:
-    """Keeps a Ctrl-C until it is asked for: amid a call to Java it would break the line.
+    """Defers a Ctrl-C until ``check``: during a call to Java it would break the connection.
 
-    A second one is not kept.
+    A second one is raised at once.
     """
 
     def __init__(self) -> None:
@@ -146,14 +146,14 @@ class Interrupt:
         self._caught = True
 
     def check(self) -> None:
-        """Raise it now, if there was one."""
+        """Raise the deferred interrupt, if there was one."""
         if self._caught:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Undo that Spark handles Ctrl-C, which it does by calling Java whatever is under way."""
+    """Restore the handler of Ctrl-C: Spark's own calls Java, whatever is running."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -163,7 +163,7 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Whatever is started meanwhile, the JVM here, keeps writing its errors to the file."""
+    """Processes started meanwhile, here the JVM, write their errors to the file."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -180,14 +180,14 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Streams:
-    """Trades and quotes in the order in which they will land."""
+    """Trades and quotes in the order of arrival."""
 
     trades: pa.Table
     quotes: pa.Table
 
     @classmethod
     def generated(cls, rows: int, seed: int) -> Streams:
-        """Streams of so many rows together; the same seed gives the same rows."""
+        """Generate streams of ``rows`` rows in total; the same seed returns the same rows."""
         count = max(1, rows // TRADE_SHARE)
         return cls(
             *trades_quotes(
@@ -206,7 +206,7 @@ class Streams:
         return max(1, min(MOST_PAIRS, self.rows // PAIR_ROWS))
 
     def write(self, folder: Path, pair: int) -> None:
-        """Let the pair of files with this number land, each complete at once."""
+        """Write the pair of files with this number; each appears complete."""
         for name, table in ((TRADES, self.trades), (QUOTES, self.quotes)):
             start, end = (table.num_rows * at // self.pairs for at in (pair, pair + 1))
             hidden = folder / name / f".{pair:04}.parquet"
@@ -215,7 +215,7 @@ class Streams:
 
 
 class Writer(threading.Thread):
-    """Lets a pair of files land every ``seconds``, until all have or it is told to stop."""
+    """Writes a pair of files every ``seconds``, until all are written or ``stop`` is called."""
 
     def __init__(self, streams: Streams, folder: Path, seconds: float) -> None:
         super().__init__(name="thetastream demo writer", daemon=True)
@@ -232,11 +232,11 @@ class Writer(threading.Thread):
                 self.landed = pair + 1
                 if self._stop_wanted.wait(self._seconds):
                     return
-        except Exception as error:  # the one who waits for the files must hear of it
+        except Exception as error:  # raised by the thread that waits for the files
             self.error = error
 
     def stop(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._stop_wanted.set()
         self.join()
 
@@ -265,7 +265,7 @@ class Totals:
     seconds: Counter[str] = field(default_factory=Counter)
 
     def add(self, metrics: JoinMetrics) -> None:
-        """Take a micro-batch in."""
+        """Add a micro-batch."""
         self.batches += 1
         self.rows += metrics.numInputRows
         self.matches += metrics.matches
@@ -312,12 +312,12 @@ class Demo:
 
     @property
     def plan(self) -> Explanation:
-        """How the join is done."""
+        """How the join runs."""
         return explain(self._joined)
 
     @property
     def landed(self) -> int:
-        """Pairs of files that have landed."""
+        """Pairs of files written so far."""
         return self._writer.landed
 
     @property
@@ -326,9 +326,9 @@ class Demo:
         return self._folder / MATCHES
 
     def run(self, every: float = 0.25) -> Generator[Totals]:
-        """Run the query until all rows are joined; gives the totals now and then.
+        """Run the query until all rows are joined; yield the totals now and then.
 
-        An error of the query is raised here. Whatever happens, nothing keeps running.
+        An error of the query is raised here. Nothing keeps running afterwards.
         """
         self._spark.streams.addListener(self._listener)
         query = (
@@ -354,7 +354,7 @@ class Demo:
             self._spark.streams.removeListener(self._listener)
 
     def _is_idle(self, query: StreamingQuery) -> bool:
-        """Whether all files have landed and Spark sees nothing more to do."""
+        """Whether all files are written and Spark has nothing left to do."""
         status = query.status
         busy = status["isDataAvailable"] or status["isTriggerActive"]
         return not self._writer.is_alive() and not busy
@@ -381,9 +381,9 @@ class Demo:
         return Discrepancy(len(rows), wanted, Counter(map(tuple, found)), result.count())
 
     def _expected(self, row: int) -> list[tuple[int, int]]:
-        """The pairs of one trade: the oracle's choice among the quotes anywhere near it.
+        """The pairs of one trade, found by the oracle among the quotes near it.
 
-        Near is thrice the window and ten times the band, so that both are the oracle's to judge.
+        Near means three times the window and ten times the band, so that the oracle decides both.
         """
         trade, quotes = self.streams.trades.slice(row, 1), self.streams.quotes
         times, asks = self._quotes

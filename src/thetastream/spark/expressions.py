@@ -5,7 +5,7 @@
     l.`__e0` <= r.limit + 5  AND  l.`__e1`     with __e0, __e1 computed by Spark on the left side
 
 A plain column, and a column plus or minus a constant, stay as they are: the engine compares those
-exactly, and recognises bands in them. Whatever mixes both sides is the engine's.
+exactly, and recognises bands in them. The engine also computes whatever mixes both sides.
 """
 
 from __future__ import annotations
@@ -42,39 +42,39 @@ class Split:
 
 
 def split(on: str | Predicate | Expression) -> Split:
-    """Take the expressions out that Spark shall compute."""
+    """Extract the expressions that Spark is to compute."""
     text = on if isinstance(on, str) else str(Predicate.of(on))
     return Splitter(text).split()
 
 
 class Splitter:
-    """Walks over a condition and takes out what Spark shall compute."""
+    """Walks over a condition and extracts what Spark is to compute."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._found: Split = Split(text)
+        self._parts = Split(text)
         self._names: dict[tuple[Side, str], str] = {}
 
     def split(self) -> Split:
         tree = parse_tree(self._text)
         self._refuse_random(tree)
         replaced = self._visit(tree, condition=True)
-        self._found.on = replaced.sql(dialect="spark")
-        return self._found
+        self._parts.on = replaced.sql(dialect="spark")
+        return self._parts
 
     def _refuse_random(self, tree: Any) -> None:
         for node in tree.find_all(exp.Func):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
             if name.lower() in _RANDOM or isinstance(node, exp.Rand | exp.Randn | exp.Uuid):
                 raise PredicateError(
-                    f"{node.sql(dialect='spark')!r} gives another value each time it is computed, "
-                    "so a retried task would not find the rows it found before; compute it "
-                    "upstream and write it down, or leave it out",
+                    f"{node.sql(dialect='spark')!r} returns another value each time, so a retried "
+                    "task would not find the same rows; compute it upstream and store it, or leave "
+                    "it out",
                     self._text,
                 )
 
     def _visit(self, node: Any, *, condition: bool) -> Any:
-        """The node with one-sided parts replaced. ``condition``: a truth value is wanted here."""
+        """The node with one-sided parts replaced. ``condition``: a truth value is needed here."""
         sides = sides_of(node)
         if len(sides) != 1:
             if isinstance(node, exp.And | exp.Or | exp.Not | exp.Paren):
@@ -114,7 +114,7 @@ class Splitter:
         if name is None:
             name = f"__e{len(self._names)}"
             self._names[(side, sql)] = name
-            self._found.computed[side][name] = sql
+            self._parts.computed[side][name] = sql
         return exp.column(name, table=side.alias, quoted=True)
 
 

@@ -1,7 +1,7 @@
-"""Arrow batches as the pandas frames that Spark's stateful operator wants, without a copy.
+"""Arrow batches as the pandas frames that Spark's stateful operator expects, without a copy.
 
 Spark turns the frames back into Arrow, column by column. A column here is a pandas extension array
-that holds the Arrow array and gives it back as it is, so values of any type, nested ones too, go
+that holds the Arrow array and returns it as it is, so values of any type, nested ones too, pass
 through untouched.
 """
 

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import Row
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -22,7 +21,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from thetastream.spark.metrics import JoinMetrics, read_reports
+from thetastream.spark.metrics import JoinMetrics, observed_texts, read_reports
 from thetastream.spark.theta.operator import OBSERVED
 
 
@@ -32,7 +31,7 @@ def query_metrics(query: StreamingQuery) -> list[JoinMetrics]:
     >>> metrics = query_metrics(query)[-1]                                     # doctest: +SKIP
     >>> metrics.matches, metrics.numRowsDroppedByWatermark, metrics.rebuilds   # doctest: +SKIP
     """
-    return [found for progress in query.recentProgress for found in _read(progress)]
+    return [metrics for progress in query.recentProgress for metrics in _read(progress)]
 
 
 def _read(progress: StreamingQueryProgress | Mapping[str, Any]) -> list[JoinMetrics]:
@@ -42,19 +41,11 @@ def _read(progress: StreamingQueryProgress | Mapping[str, Any]) -> list[JoinMetr
         observed: Mapping[str, Any] = progress.observedMetrics
     else:
         facts, observed = dict(progress), progress.get("observedMetrics", {})
-    found = []
-    for name, row in observed.items():
-        if name.startswith(f"{OBSERVED}-"):
-            texts = _texts(row.asDict() if isinstance(row, Row) else row)
-            if texts:
-                found.append(read_reports(name, texts, facts))
-    return found
-
-
-def _texts(fields: Mapping[str, Any]) -> list[str]:
-    """The reports of an observed row; Connect gives its values and its schema apart."""
-    found = fields["values"][0] if "values" in fields else fields["partitions"]
-    return list(found or [])
+    return [
+        read_reports(name, texts, facts)
+        for name, row in observed.items()
+        if name.startswith(f"{OBSERVED}-") and (texts := observed_texts(row, "partitions"))
+    ]
 
 
 class MetricsListener(StreamingQueryListener):

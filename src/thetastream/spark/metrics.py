@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import Row
+
 from thetastream.metrics import Items
 from thetastream.side import Side
 
@@ -23,10 +25,10 @@ class JoinMetrics(Items):
 
     ``attaches`` restored a partition from run files of the host, ``rebuilds`` from the state store;
     ``hits`` found it alive in the worker. A partition without rows reports only when the watermark
-    has moved: figures of what is stored are those of the partitions that reported. ``skew`` is the
-    largest partition's share of the fresh rows over the mean share. ``watermarkLag`` is, per side,
-    how far the largest event time is ahead of the watermark, in milliseconds (or units of an
-    integer time column).
+    has moved, so figures of stored rows cover the partitions that reported. ``skew`` is the largest
+    partition's share of the fresh rows over the mean share. ``watermarkLag`` is, per side, how far
+    the largest event time is ahead of the watermark, in milliseconds (or units of an integer time
+    column).
     """
 
     join: str
@@ -57,19 +59,26 @@ class JoinMetrics(Items):
     watermarkLag: dict[str, int]
 
 
+def observed_texts(row: Any, column: str) -> list[str]:
+    """The reports in an observed row; Connect returns its values and its schema separately."""
+    fields = row.asDict() if isinstance(row, Row) else row
+    texts = fields["values"][0] if "values" in fields else fields[column]
+    return list(texts or [])
+
+
 def read_reports(join: str, texts: list[str], progress: Mapping[str, Any]) -> JoinMetrics:
-    """Add up the reports of a micro-batch. ``progress`` holds what Spark itself tells of it."""
+    """Add up the reports of a micro-batch. ``progress`` is Spark's own account of it."""
     reports = [json.loads(text) for text in texts]
 
     def total(name: str) -> int:
         return int(sum(report.get(name, 0) for report in reports))
 
     def per_partition(*names: str) -> dict[int, int]:
-        found = dict.fromkeys(range(max(report["partitions"] for report in reports)), 0)
+        totals = dict.fromkeys(range(max(report["partitions"] for report in reports)), 0)
         for report in reports:
             at = report["partition"]
-            found[at] = max(found[at], sum(report.get(name, 0) for name in names))
-        return found
+            totals[at] = max(totals[at], sum(report.get(name, 0) for name in names))
+        return totals
 
     last = list({report["partition"]: report for report in reports}.values())
     fresh = per_partition("rows")

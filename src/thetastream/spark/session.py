@@ -1,4 +1,4 @@
-"""What a Spark session must be set to, and a helper that sets it.
+"""The settings that a Spark session needs, and a function that sets them.
 
 The operator keeps its state in Spark's ``transformWithState``, which needs the RocksDB state store,
 and in Python workers that have thetastream.
@@ -23,11 +23,11 @@ Builder = TypeVar("Builder")
 
 
 def configure(builder: Builder, *, partitions: int | None = None) -> Builder:
-    """Set what the operator needs on a ``SparkSession.builder``, and give it back.
+    """Set what the operator needs on a ``SparkSession.builder``, and return it.
 
     ``partitions`` becomes the number of shuffle partitions; without it, one per core of this
-    machine, where Spark's own default is 200 tasks for every micro-batch. Python workers run the
-    Python that runs this. What is set afterwards wins.
+    machine (Spark's own default is 200 tasks per micro-batch). Python workers use the Python that
+    runs this. Later settings override these.
 
     >>> from pyspark.sql import SparkSession
     >>> builder = configure(SparkSession.builder.master("local[2]"), partitions=2)
@@ -46,7 +46,7 @@ def configure(builder: Builder, *, partitions: int | None = None) -> Builder:
 
 
 def check_streaming(spark: SparkSession) -> None:
-    """Refuse a session in which the operator cannot work, and say what to set."""
+    """StateError for a session in which the operator cannot work; it says what to set."""
     provider = spark.conf.get(PROVIDER, "")
     if provider is None or not provider.endswith("RocksDBStateStoreProvider"):
         raise StateError(
@@ -63,7 +63,7 @@ def check_streaming(spark: SparkSession) -> None:
 
 
 def default_partitions(spark: SparkSession) -> int:
-    """One partition per task that the session runs after a shuffle, at most per core it has."""
+    """One partition per task after a shuffle, and at most one per core of the session."""
     shuffles = int(str(spark.conf.get(SHUFFLE, "200")))
     try:
         cores = spark.sparkContext.defaultParallelism
@@ -73,7 +73,7 @@ def default_partitions(spark: SparkSession) -> int:
 
 
 def placed_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
-    """Group keys that Spark's hash sends to different shuffle partitions, as evenly as can be."""
+    """Group keys that Spark's hash spreads over the shuffle partitions as evenly as possible."""
     shuffles = int(str(spark.conf.get(SHUFFLE, "200")))
     tries = 16 * (max(partitions, shuffles) + 4)
     rows = spark.sql(

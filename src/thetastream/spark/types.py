@@ -32,14 +32,14 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
 
 def known_types(schema: StructType) -> pa.Schema:
     """All columns with their Arrow types; null for those that Spark cannot hand over."""
-    fields = []
-    for field in schema.fields:
-        try:
-            kind = to_arrow_type(field.dataType, timezone="UTC")
-        except Exception:
-            kind = pa.null()
-        fields.append(pa.field(field.name, kind))
-    return pa.schema(fields)
+    return pa.schema([(field.name, _arrow_type(field.dataType)) for field in schema.fields])
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except Exception:
+        return pa.null()
 
 
 def _is_refused(kind: DataType) -> bool:

@@ -19,11 +19,10 @@ from thetastream.testing.streams import Scenario, count_scenarios, scenarios
 from thetastream.truth import aggregate_oracle, oracle
 
 Rows = dict[int, Mapping[str, Any]]
-_WIDE = (-(2**63), 2**64 - 1)  # values whose sums may leave 64 bits
 
 
 def all_aggregates(scenario: Scenario) -> dict[str, Any]:
-    """Every function of every column of the right side, but sums that may overflow."""
+    """Every function of every column of the right side, except sums that may overflow."""
     asked: dict[str, Any] = {"n": "count"}
     right = scenario.table(1)
     for name in [] if right is None else "abc":
@@ -49,7 +48,7 @@ def run_aggregates(
     lazy: bool = False,
     **options: Any,
 ) -> tuple[Rows, Any]:
-    """What the engine gives, by the number of each left row, and its metrics."""
+    """Run the engine; return its rows by the number of each left row, and its metrics."""
     join = (make or ts.StreamJoin)(scenario.on, window=scenario.window, aggregate=asked, **options)
     answers: list[Iterator[Any]] = []
     for left, right in numbered(scenario):
@@ -57,14 +56,14 @@ def run_aggregates(
         answers.append(answer if lazy else iter(list(answer)))
         join.check()
     answers.append(join.flush())
-    found: Rows = {}
+    rows: Rows = {}
     for answer in answers:
         for batch in answer:
             for row in oracle.read(batch, [ROW, *asked]):
                 number = row[ROW]
-                assert number not in found, f"left row {number} was given twice\n{scenario}"
-                found[number] = {name: row[name] for name in asked}
-    return found, join.metrics()
+                assert number not in rows, f"left row {number} was returned twice\n{scenario}"
+                rows[number] = {name: row[name] for name in asked}
+    return rows, join.metrics()
 
 
 def agree_on_aggregates(
@@ -73,15 +72,15 @@ def agree_on_aggregates(
     asked: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    """Assert that the engine gives what the oracle gives."""
+    """Assert that the engine returns what the oracle returns."""
     asked = all_aggregates(scenario) if asked is None else asked
-    found, metrics = run_aggregates(scenario, asked, make, **options)
+    rows, metrics = run_aggregates(scenario, asked, make, **options)
     truth = aggregate_oracle.aggregate(scenario.pushes, scenario.on, scenario.window, asked)
-    assert found.keys() == truth.keys(), (sorted(found), sorted(truth), scenario)
+    assert rows.keys() == truth.keys(), (sorted(rows), sorted(truth), scenario)
     for number, row in truth.items():
         for name, value in row.items():
-            given = found[number][name]
-            assert alike(given, value), (number, name, given, value, scenario)
+            actual = rows[number][name]
+            assert alike(actual, value), (number, name, actual, value, scenario)
     if scenario.table(1) is not None and "n" in asked and asked["n"] == "count":
         assert metrics.matches == sum(row["n"] for row in truth.values()), scenario
 
@@ -109,7 +108,7 @@ def aggregates_of_matches(trial: Trial) -> None:
 
 @check
 def aggregates_where_one_key_decides(trial: Trial) -> None:
-    """A band over a count window, of many rows and few keys: what structures fold by themselves."""
+    """A band over a count window of many rows and few keys, which structures fold themselves."""
     numbers = [(KINDS[name], KINDS[name]) for name in ("int", "finite")]
 
     @trial.forall(

@@ -1,4 +1,4 @@
-"""Driving the engine over a scenario, and asking the oracle the same question."""
+"""Run the engine and the oracle over a scenario."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW = "row number"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the engine gave: row-number pairs, its last metrics, and the batches themselves."""
+    """The answer of the engine: row-number pairs, its last metrics, and the batches."""
 
     pairs: list[Pair]
     metrics: Any
@@ -75,8 +75,8 @@ def run_engine(
     )
     answers: list[Iterator[Any]] = []
     for left, right in numbered(scenario):
-        given = {} if scenario.self_join else {"right": right}
-        answer = join.push(left=left, **given)
+        other = {} if scenario.self_join else {"right": right}
+        answer = join.push(left=left, **other)
         answers.append(answer if lazy else iter(list(answer)))
         if check:
             join.check()

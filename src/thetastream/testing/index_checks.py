@@ -30,7 +30,7 @@ IndexFactory = Callable[[int], Index]
 _SMALL = st.integers(-4, 4)
 _EXTREME = st.sampled_from([LEAST, LEAST + 1, -(2**62), -1, 0, 1, 2**62, MOST - 1, MOST])
 Step = tuple[str, Any]
-Found = Counter[tuple[int, int]]
+Matches = Counter[tuple[int, int]]
 Box = tuple[tuple[int, int], ...]
 
 
@@ -47,6 +47,16 @@ INDEX_CHECKS: list[IndexCheck] = []
 
 def _check(run: Callable[[IndexFactory, float], None]) -> Callable[[IndexFactory, float], None]:
     INDEX_CHECKS.append(IndexCheck(run.__name__, run))
+    return run
+
+
+def forall(scale: float, examples: int, *strategies: Any) -> Callable[[Callable[..., None]], None]:
+    """Return a decorator that runs a function on examples of the strategies at once."""
+
+    def run(function: Callable[..., None]) -> None:
+        decorate: Any = given(*strategies)
+        settings(max_examples=max(1, int(examples * scale)))(decorate(function))()
+
     return run
 
 
@@ -79,7 +89,7 @@ class _Model:
     """Rows in a list."""
 
     rows: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
-    issued: int = 0  # ids given out so far
+    issued: int = 0  # ids assigned so far
 
     def insert(self, keys: list[tuple[int, ...]], gap: int) -> list[int]:
         ids = [self.issued + gap + at for at in range(len(keys))]
@@ -91,7 +101,7 @@ class _Model:
         self.issued = max(self.issued, before)  # an expired id does not come back
         self.rows = [row for row in self.rows if row[1] >= before]
 
-    def probe(self, boxes: list[Box]) -> Found:
+    def probe(self, boxes: list[Box]) -> Matches:
         return Counter(
             (at, id_)
             for at, box in enumerate(boxes)
@@ -111,13 +121,13 @@ def _ask(index: Index, boxes: list[Box], limit: int | None = None) -> Iterator[t
     return index.probe(lows, highs) if limit is None else index.probe(lows, highs, limit=limit)
 
 
-def _collect(chunks: list[tuple[Any, Any]]) -> Found:
+def _collect(chunks: list[tuple[Any, Any]]) -> Matches:
     """All pairs. Chunks are read at the very end, so a chunk that is overwritten shows."""
-    found: Found = Counter()
+    matches: Matches = Counter()
     for positions, ids in chunks:
         assert len(positions) == len(ids)
-        found.update(zip(positions.tolist(), ids.tolist(), strict=True))
-    return found
+        matches.update(zip(positions.tolist(), ids.tolist(), strict=True))
+    return matches
 
 
 def _insert(index: Index, model: _Model, rows: list[tuple[int, ...]], gap: int, turn: int) -> None:
@@ -175,16 +185,15 @@ def _agree(index: Index, model: _Model) -> None:
     assert _collect(list(_ask(index, everything))) == model.probe(everything)
 
 
-def _walk(make: IndexFactory, examples: int, columns: int, keys: st.SearchStrategy[int]) -> None:
-    @settings(max_examples=max(1, examples))
-    @given(_steps(columns, keys))
+def _walk(
+    make: IndexFactory, scale: float, examples: int, columns: int, keys: st.SearchStrategy[int]
+) -> None:
+    @forall(scale, examples, _steps(columns, keys))
     def walk(steps: list[Step]) -> None:
         index, model = make(columns), _Model()
         for step in steps:
             _apply(index, model, step)
             _agree(index, model)
-
-    walk()
 
 
 # --- The checks ---------------------------------------------------------------------------------
@@ -192,41 +201,42 @@ def _walk(make: IndexFactory, examples: int, columns: int, keys: st.SearchStrate
 
 @_check
 def exact_one_column(make: IndexFactory, scale: float) -> None:
-    """Any mixture of inserts, probes and expiries gives what a list gives."""
-    _walk(make, int(120 * scale), 1, _SMALL)
+    """Any mixture of inserts, probes and expiries returns what a list of rows returns."""
+    _walk(make, scale, 120, 1, _SMALL)
 
 
 @_check
 def exact_two_columns(make: IndexFactory, scale: float) -> None:
     """The same with boxes of two intervals."""
-    _walk(make, int(60 * scale), 2, _SMALL)
+    _walk(make, scale, 60, 2, _SMALL)
 
 
 @_check
 def exact_three_columns(make: IndexFactory, scale: float) -> None:
     """The same with boxes of three intervals."""
-    _walk(make, int(40 * scale), 3, st.integers(-1, 1))
+    _walk(make, scale, 40, 3, st.integers(-1, 1))
 
 
 @_check
 def extreme_keys(make: IndexFactory, scale: float) -> None:
     """The ends of the 64-bit integers are keys and bounds like any other."""
-    _walk(make, int(80 * scale), 1, _EXTREME)
-    _walk(make, int(40 * scale), 2, _EXTREME)
+    _walk(make, scale, 80, 1, _EXTREME)
+    _walk(make, scale, 40, 2, _EXTREME)
 
 
 @_check
 def duplicates(make: IndexFactory, scale: float) -> None:
     """Many rows with one key, each found once."""
-    _walk(make, int(40 * scale), 1, st.just(7))
+    _walk(make, scale, 40, 1, st.just(7))
 
 
 @_check
 def chunk_limits(make: IndexFactory, scale: float) -> None:
-    """No chunk is longer than asked for or empty, and the chunks together are the answer."""
+    """No chunk is empty or longer than the limit, and together they are the answer."""
 
-    @settings(max_examples=max(1, int(60 * scale)))
-    @given(_rows(1, _SMALL, 20), _rows(1, _SMALL, 5), _boxes(1, _SMALL), st.integers(1, 7))
+    @forall(
+        scale, 60, _rows(1, _SMALL, 20), _rows(1, _SMALL, 5), _boxes(1, _SMALL), st.integers(1, 7)
+    )
     def chunked(first: Any, second: Any, boxes: Any, limit: int) -> None:
         index, model = make(1), _Model()
         _insert(index, model, first, 0, 0)
@@ -235,15 +245,14 @@ def chunk_limits(make: IndexFactory, scale: float) -> None:
         assert all(0 < len(positions) <= limit for positions, _ in chunks)
         assert _collect(chunks) == model.probe(boxes)
 
-    chunked()
-
 
 @_check
 def snapshot(make: IndexFactory, scale: float) -> None:
     """An answer does not change with what is inserted or expired while it is read."""
 
-    @settings(max_examples=max(1, int(60 * scale)))
-    @given(
+    @forall(
+        scale,
+        60,
         st.sampled_from([1, 2]).flatmap(
             lambda k: st.tuples(_steps(k, _SMALL), _steps(k, _SMALL), _boxes(k, _SMALL), st.just(k))
         ),
@@ -261,15 +270,18 @@ def snapshot(make: IndexFactory, scale: float) -> None:
             _apply(index, model, step)
         assert _collect([*chunks, *answer]) == expected
 
-    frozen()
-
 
 @_check
 def expiry_edges(make: IndexFactory, scale: float) -> None:
     """Expiring up to, at and beyond the first and the last id; backwards does nothing."""
 
-    @settings(max_examples=max(1, int(40 * scale)))
-    @given(_rows(1, _SMALL, 9), _rows(1, _SMALL, 3), st.lists(st.integers(-1, 14), max_size=5))
+    @forall(
+        scale,
+        40,
+        _rows(1, _SMALL, 9),
+        _rows(1, _SMALL, 3),
+        st.lists(st.integers(-1, 14), max_size=5),
+    )
     def expired(first: Any, second: Any, edges: list[int]) -> None:
         index, model = make(1), _Model()
         _insert(index, model, first, 0, 0)
@@ -281,12 +293,10 @@ def expiry_edges(make: IndexFactory, scale: float) -> None:
         _insert(index, model, first, 20, 0)
         _agree(index, model)
 
-    expired()
-
 
 @_check
 def empty(make: IndexFactory, scale: float) -> None:
-    """Nothing inserted, nothing asked, nothing stored, and intervals that hold nothing."""
+    """No inserts, no probes, no rows, and empty intervals."""
     for columns in (1, 2, 3):
         index, model = make(columns), _Model()
         assert len(index) == 0
@@ -304,7 +314,7 @@ def empty(make: IndexFactory, scale: float) -> None:
 
 @_check
 def size(make: IndexFactory, scale: float) -> None:
-    """``nbytes`` covers what is stored and is given back when rows expire."""
+    """``nbytes`` covers the stored rows and shrinks when rows expire."""
     index, model = make(1), _Model()
     for _ in range(40):
         _insert(index, model, [(key,) for key in range(25)], 0, 3)
@@ -323,10 +333,9 @@ def size(make: IndexFactory, scale: float) -> None:
 
 @_check
 def dump(make: IndexFactory, scale: float) -> None:
-    """``dump`` gives all live rows in ascending order of id."""
+    """``dump`` returns all live rows in ascending order of id."""
 
-    @settings(max_examples=max(1, int(30 * scale)))
-    @given(_steps(2, _SMALL))
+    @forall(scale, 30, _steps(2, _SMALL))
     def dumped(steps: list[Step]) -> None:
         index, model = make(2), _Model()
         for step in steps:
@@ -335,8 +344,6 @@ def dump(make: IndexFactory, scale: float) -> None:
         assert keys.shape == (2, len(model.rows))
         stored = list(zip(map(tuple, keys.T.tolist()), ids.tolist(), strict=True))
         assert stored == sorted(model.rows, key=lambda row: row[1])
-
-    dumped()
 
 
 @_check
@@ -351,8 +358,8 @@ def threads(make: IndexFactory, scale: float) -> None:
     ]
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda boxes: _collect(list(_ask(index, boxes, limit=5))), asked))
-    for boxes, found in zip(asked, answers, strict=True):
-        assert found == model.probe(boxes)
+    for boxes, matches in zip(asked, answers, strict=True):
+        assert matches == model.probe(boxes)
 
 
 @_check

@@ -1,7 +1,7 @@
 """The battery for joins: what every registered tactic must answer.
 
 A check takes a *factory* of joins (``make_join(tactic)``), a *scale* for the number of examples,
-and whether the tactic may refuse predicates with ``PredicateError``; those are passed over.
+and whether the tactic may refuse predicates with ``PredicateError``; those are skipped.
 
     for check in JOIN_CHECKS:
         check.run(make_join("auto"), scale=1.0, may_refuse=False)
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thetastream.errors import PredicateError
 from thetastream.testing.assertions import assert_same_pairs
 from thetastream.testing.driver import ROW, JoinFactory, Outcome, run_engine, run_oracle
+from thetastream.testing.index_checks import forall
 from thetastream.testing.kinds import KINDS, Kind
 from thetastream.testing.predicates import conjunctions
 from thetastream.testing.streams import (
@@ -35,17 +35,19 @@ from thetastream.testing.streams import (
 )
 from thetastream.window import CountWindow, TimeWindow
 
+Scenarios = st.SearchStrategy[Scenario]
+
 
 @dataclass(frozen=True)
 class Trial:
-    """A factory under test, how long to try, and whether it may refuse predicates."""
+    """A factory under test, how many examples to try, and whether it may refuse predicates."""
 
     make: JoinFactory
     scale: float = 1.0
     may_refuse: bool = False
 
     def engine(self, scenario: Scenario, **options: Any) -> Outcome | None:
-        """What the engine gives, or None for a predicate that it refuses."""
+        """The outcome of the engine; None for a predicate that it refuses."""
         try:
             return run_engine(scenario, self.make, **options)
         except PredicateError:
@@ -54,7 +56,7 @@ class Trial:
             return None
 
     def agrees(self, scenario: Scenario, **options: Any) -> Outcome | None:
-        """Assert that the engine gives what the oracle gives."""
+        """Assert that the engine returns what the oracle returns."""
         outcome = self.engine(scenario, **options)
         if outcome is not None:
             truth = run_oracle(scenario)
@@ -63,14 +65,8 @@ class Trial:
         return outcome
 
     def forall(self, examples: int, *strategies: Any) -> Callable[[Callable[..., None]], None]:
-        """Run a function on examples of the strategies, at once."""
-
-        def run(function: Callable[..., None]) -> None:
-            count = max(1, int(examples * self.scale))
-            decorate: Any = given(*strategies)
-            settings(max_examples=count)(decorate(function))()
-
-        return run
+        """Return a decorator that runs a function on examples of the strategies at once."""
+        return forall(self.scale, examples, *strategies)
 
 
 @dataclass(frozen=True)
@@ -94,6 +90,20 @@ def check(body: Callable[[Trial], None]) -> Callable[[Trial], None]:
     return body
 
 
+def exact(examples: int) -> Callable[[Callable[[], Scenarios]], None]:
+    """Put a check into the battery: the engine agrees with the oracle on these scenarios."""
+
+    def put(scenarios_of: Callable[[], Scenarios]) -> None:
+        def body(trial: Trial) -> None:
+            @trial.forall(examples, scenarios_of())
+            def agrees(scenario: Scenario) -> None:
+                trial.agrees(scenario)
+
+        JOIN_CHECKS.append(JoinCheck(scenarios_of.__name__, body))
+
+    return put
+
+
 def same(scenario: Scenario, actual: list[Any], expected: list[Any]) -> None:
     """Compare pairs; a difference shows the rows and the scenario."""
     left = scenario.table(0)
@@ -112,31 +122,22 @@ _ALIKE = [(kind, kind) for kind in (Kind("same", pa.int64(), (7,), ("0",)),)]
 # --- Exactness ----------------------------------------------------------------------------------
 
 
-@check
-def exact_count_windows(trial: Trial) -> None:
+@exact(150)
+def exact_count_windows() -> Scenarios:
     """Any predicate and mode over a count window, as the oracle says."""
-
-    @trial.forall(150, count_scenarios())
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return count_scenarios()
 
 
-@check
-def exact_time_windows(trial: Trial) -> None:
+@exact(150)
+def exact_time_windows() -> Scenarios:
     """Any predicate and mode over a time window, late rows and NULL times included."""
-
-    @trial.forall(150, time_scenarios())
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return time_scenarios()
 
 
-@check
-def self_joins(trial: Trial) -> None:
+@exact(100)
+def self_joins() -> Scenarios:
     """One stream against itself: every ordered pair of two different rows."""
-
-    @trial.forall(100, scenarios(self_join=True))
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return scenarios(self_join=True)
 
 
 @check
@@ -151,7 +152,7 @@ def modes(trial: Trial) -> None:
 
 @check
 def conjunctions_of_terms(trial: Trial) -> None:
-    """Two or three plain terms at once: what multi-term structures are made for."""
+    """Two or three plain terms at once, for which multi-term structures are made."""
     numbers = _of("int", "float", "finite", "extreme", "decimal", "date", "timestamp", "string")
     options: dict[str, Any] = {"on": conjunctions, "columns": 2, "self_join": None}
     served = []
@@ -163,24 +164,18 @@ def conjunctions_of_terms(trial: Trial) -> None:
     assert any(served), "the tactic refused every predicate"
 
 
-@check
-def special_floats(trial: Trial) -> None:
+@exact(100)
+def special_floats() -> Scenarios:
     """NaN, ±0.0, ±inf, the largest and the smallest numbers, NULL."""
     pairings = [*_of("float", "float32"), (KINDS["extreme"], KINDS["float"])]
-
-    @trial.forall(100, scenarios(pairings, modes=("inner", "full")))
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return scenarios(pairings, modes=("inner", "full"))
 
 
-@check
-def extreme_integers(trial: Trial) -> None:
+@exact(80)
+def extreme_integers() -> Scenarios:
     """The ends of the integers; band edges saturate and never wrap."""
     pairings = _of("extreme", "unsigned", "small")
-
-    @trial.forall(80, scenarios(pairings, modes=("inner", "full")))
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return scenarios(pairings, modes=("inner", "full"))
 
 
 @check
@@ -207,37 +202,28 @@ def times_and_text(trial: Trial) -> None:
         trial.agrees(scenario)
 
 
-@check
-def empty_and_single(trial: Trial) -> None:
+@exact(60)
+def empty_and_single() -> Scenarios:
     """Streams of no rows or one, pushes of nothing."""
-
-    @trial.forall(60, scenarios(_INTS, max_rows=1, self_join=None))
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return scenarios(_INTS, max_rows=1, self_join=None)
 
 
-@check
-def expiry_edges(trial: Trial) -> None:
-    """Rows that all match, so that the window alone decides: who leaves, and exactly when."""
-
-    @trial.forall(80, scenarios(_ALIKE, on="l.a = r.a", self_join=None, max_rows=20))
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+@exact(80)
+def expiry_edges() -> Scenarios:
+    """Rows that all match, so that only the window decides which rows leave, and when."""
+    return scenarios(_ALIKE, on="l.a = r.a", self_join=None, max_rows=20)
 
 
-@check
-def duplicates(trial: Trial) -> None:
+@exact(40)
+def duplicates() -> Scenarios:
     """Many equal keys: every pair once, no pair twice."""
-
-    @trial.forall(40, scenarios(_ALIKE, modes=("inner",), self_join=None, max_rows=16))
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return scenarios(_ALIKE, modes=("inner",), self_join=None, max_rows=16)
 
 
 # --- Invariance ---------------------------------------------------------------------------------
 
 
-def _punctual(**options: Any) -> st.SearchStrategy[Scenario]:
+def _punctual(**options: Any) -> Scenarios:
     return st.one_of(
         count_scenarios(**options, self_join=None),
         time_scenarios(**options, self_join=None, punctual=True),
@@ -246,7 +232,7 @@ def _punctual(**options: Any) -> st.SearchStrategy[Scenario]:
 
 @check
 def split_invariance(trial: Trial) -> None:
-    """Any cutting of the same arrivals into pushes gives the same pairs."""
+    """Any cutting of the same arrivals into pushes returns the same pairs."""
 
     @trial.forall(80, st.data())
     def invariant(data: Any) -> None:
@@ -260,7 +246,7 @@ def split_invariance(trial: Trial) -> None:
 
 @check
 def disorder(trial: Trial) -> None:
-    """Rows out of order, but within the lateness, give what the ordered stream gives."""
+    """Rows out of order, but within the lateness, return the pairs of the ordered stream."""
 
     @trial.forall(80, time_scenarios(self_join=None, punctual=True))
     def reordered(scenario: Scenario) -> None:
@@ -289,7 +275,7 @@ def _in_order(table: Any) -> tuple[Any, list[int]]:
 
 @check
 def threads(trial: Trial) -> None:
-    """Any number of threads gives the same rows in the same order."""
+    """Any number of threads returns the same rows in the same order."""
 
     @trial.forall(30, scenarios(self_join=None, max_rows=16))
     def identical(scenario: Scenario) -> None:
@@ -399,12 +385,12 @@ def many_matches(trial: Trial) -> None:
         assert sorted(outcome.pairs) == [(a, b) for a in range(rows) for b in numbers]
 
 
-# --- What else the engine says ------------------------------------------------------------------
+# --- Payload, metrics, options ------------------------------------------------------------------
 
 
 @check
 def payload(trial: Trial) -> None:
-    """Every column of an output row, of any type, is that of the rows it was made from."""
+    """Every column of an output row, of any type, equals that of its input rows."""
 
     @trial.forall(40, scenarios(self_join=None))
     def carried(scenario: Scenario) -> None:
@@ -471,7 +457,7 @@ def metrics(trial: Trial) -> None:
 
 @check
 def bounded_windows(trial: Trial) -> None:
-    """A count window holds no more rows than it is long, whatever has passed through."""
+    """A count window never stores more rows than its size."""
 
     @trial.forall(40, count_scenarios(_INTS, modes=("inner",), self_join=None, max_rows=40))
     def bounded(scenario: Scenario) -> None:

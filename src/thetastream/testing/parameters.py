@@ -72,21 +72,21 @@ _INNER = {
 
 def drawable(name: str) -> list[str]:
     """The parameters of a structure that ``parameters_of`` draws."""
-    held = ("inner", "options") if name in _INNER else ()
-    return [word for word in parameters(name) if word in _WORDS or word in held]
+    inside = ("inner", "options") if name in _INNER else ()
+    return [word for word in parameters(name) if word in _WORDS or word in inside]
 
 
 def parameters_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
     """Some parameters of a structure, with values that it takes."""
     plain = {w: _OWN.get((name, w), _WORDS[w]) for w in parameters(name) if w in _WORDS}
     drawn = st.fixed_dictionaries({}, optional=plain)
-    return drawn if name not in _INNER else drawn.flatmap(lambda held: _with_inner(name, held))
+    return drawn if name not in _INNER else drawn.flatmap(lambda outer: _with_inner(name, outer))
 
 
-def _with_inner(name: str, held: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+def _with_inner(name: str, outer: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """The same, with a structure inside and parameters of that."""
     return st.sampled_from(_INNER[name]).flatmap(
         lambda inner: parameters_of(inner).map(
-            lambda options: {**held, "inner": inner, "options": options or None}
+            lambda options: {**outer, "inner": inner, "options": options or None}
         )
     )

@@ -28,8 +28,7 @@ On = str | Callable[[Kinds], st.SearchStrategy[str]]
 class Scenario:
     """Pushes in order, each ``(left, right)`` or None for nothing, and the join to run on them.
 
-    ``arrival`` says, where no row may become late by another cutting, the side (0 or 1) of each
-    arriving row.
+    ``arrival`` is the side (0 or 1) of each arriving row, if no other cutting makes a row late.
     """
 
     pushes: tuple[tuple[Any, Any], ...]
@@ -78,8 +77,8 @@ def keys(
     draw: st.DrawFn, pairings: Sequence[tuple[Kind, Kind]] = PAIRINGS, least: int = 1
 ) -> Kinds:
     """Key columns ``a``, and perhaps ``b`` and ``c``: a left and a right kind for each."""
-    found = draw(st.lists(st.sampled_from(pairings), min_size=least, max_size=3))
-    return dict(zip("abc", found, strict=False))
+    pairs = draw(st.lists(st.sampled_from(pairings), min_size=least, max_size=3))
+    return dict(zip("abc", pairs, strict=False))
 
 
 @st.composite
@@ -116,7 +115,7 @@ def _cuts(draw: st.DrawFn, count: int, pieces: int) -> list[tuple[int, int]]:
 def _pushes(
     draw: st.DrawFn, left: Any, right: Any, max_pushes: int = 5
 ) -> tuple[tuple[Any, Any], ...]:
-    """Cut both streams independently into pushes; an empty piece is an empty table or nothing."""
+    """Cut both streams independently into pushes; an empty piece is an empty table or None."""
     pieces = draw(st.integers(1, max_pushes))
     sides = []
     for table in (left, right):
@@ -134,10 +133,11 @@ def _pushes(
 
 @st.composite
 def recut(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """The same rows, arriving in the same order, cut into pushes in another way.
+    """The same rows, arriving in the same order, cut into other pushes.
 
-    A push brings its left rows first, so it may always be cut into left pieces followed by right
-    pieces. With ranks both sides may be cut anew. A time window needs a punctual scenario.
+    The left rows of a push come first, so it can always be cut into left pieces followed by right
+    pieces. With ranks, both sides can be cut independently. A time window needs a punctual
+    scenario.
     """
     tables = [table for table in (scenario.table(0), scenario.table(1)) if table is not None]
     if scenario.window.timed:

@@ -32,7 +32,7 @@ def collected_sessions(trial: Trial) -> None:
 
 @check
 def sessions_cut_anew(trial: Trial) -> None:
-    """Any cutting of the same arrivals into pushes gives the same sessions."""
+    """Any cutting of the same arrivals into pushes returns the same sessions."""
 
     @trial.forall(50, st.data())
     def invariant(data: Any) -> None:

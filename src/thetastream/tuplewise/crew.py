@@ -15,16 +15,16 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.errors import RegistryError
 from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool
+from thetastream.options.checks import read_count
 from thetastream.tuplewise.kernels import crew as shared
 from thetastream.tuplewise.kernels.crew import Team, finish, work
 from thetastream.tuplewise.kernels.ibwj import Feed
 
 Pairs = tuple[Array, Array]
-_MOST_THREADS = 64
+MOST_THREADS = 64
 _OUT = 1 << 20
 _BUFFER = 1 << 14
 _LOG = 4096
@@ -35,10 +35,6 @@ class Merge(enum.Enum):
 
     BLOCKING = "blocking"
     NON_BLOCKING = "non-blocking"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Merge:
-        raise RegistryError(f"merge must be 'blocking' or 'non-blocking'; got {value!r}")
 
 
 class Crew:
@@ -60,7 +56,7 @@ class Crew:
         self._blocking = merge is Merge.BLOCKING
         self._record = record
         self._perturb = perturb
-        self._wanted = _checked(threads)
+        self._wanted = read_count("threads", threads, most=MOST_THREADS)
         self._guard = threading.Lock()
         self._edges = [0] * sides
         self._spare = len(pool.recipes) - 1  # its only run is the free one
@@ -83,7 +79,7 @@ class Crew:
     @threads.setter
     def threads(self, count: int) -> None:
         with self._guard:
-            self._wanted = _checked(count)
+            self._wanted = read_count("threads", count, most=MOST_THREADS)
             if self._team is not None and self._running:
                 self._adjust(self._team)
 
@@ -132,13 +128,13 @@ class Crew:
             at = shared.SIDES + side * shared.SIDE_STEP
             control[at + shared.EDGE] = self._edges[side]
             control[at + shared.DELETE_AT] = self._pool.side(side)[layout.DELETED]
-        workers = np.zeros(_MOST_THREADS * shared.WORKER_SIZE, np.int64)
-        rows = workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
-        rows[:, shared.SEED] = np.arange(1, _MOST_THREADS + 1) * 0x9E3779B97F4A7C1 + count
+        workers = np.zeros(MOST_THREADS * shared.WORKER_SIZE, np.int64)
+        rows = workers.reshape(MOST_THREADS, shared.WORKER_SIZE)
+        rows[:, shared.SEED] = np.arange(1, MOST_THREADS + 1) * 0x9E3779B97F4A7C1 + count
         rows[:, shared.LAST] = -1
         control[shared.SPARE] = self._spare
         tasks = -(-count // self._task) if self._record else 0
-        buffers = _MOST_THREADS * self._buffer
+        buffers = MOST_THREADS * self._buffer
         results = (count, count, count, buffers, buffers, self._out, self._out)
         recorded = (2 * tasks, 3 * _LOG if self._record else 0)
         sizes = (ring.size, *results, *recorded)
@@ -167,8 +163,8 @@ class Crew:
         # Set before any thread starts: inserts leave nodes for this many.
         most = max(int(team.control[shared.THREADS]), self._wanted)
         team.control[shared.THREADS] = most
-        rows = team.workers.reshape(_MOST_THREADS, shared.WORKER_SIZE)
-        rows[:, shared.LEAVE] = np.arange(_MOST_THREADS) >= self._wanted
+        rows = team.workers.reshape(MOST_THREADS, shared.WORKER_SIZE)
+        rows[:, shared.LEAVE] = np.arange(MOST_THREADS) >= self._wanted
         # A thread that holds a task must finish it, wanted or not.
         holders = np.flatnonzero(rows[:, shared.TASK_AT] < rows[:, shared.TASK_END]).tolist()
         for me in sorted({*holders, *range(self._wanted)}):
@@ -221,9 +217,9 @@ class Crew:
         """Double every thread's buffer; results not yet emitted are copied."""
         old, self._buffer = self._buffer, 2 * self._buffer
         narrow = [team.held_positions, team.held_numbers]
-        wide = [np.empty(_MOST_THREADS * self._buffer, np.int64) for _ in narrow]
+        wide = [np.empty(MOST_THREADS * self._buffer, np.int64) for _ in narrow]
         for new, was in zip(wide, narrow, strict=True):
-            new.reshape(_MOST_THREADS, -1)[:, :old] = was.reshape(_MOST_THREADS, -1)
+            new.reshape(MOST_THREADS, -1)[:, :old] = was.reshape(MOST_THREADS, -1)
         owner, within = np.divmod(team.where, old)
         return team._replace(
             held_positions=wide[0], held_numbers=wide[1], where=owner * self._buffer + within
@@ -247,9 +243,3 @@ class Crew:
             self._ends.append(team.times[tasks:])
             log = team.log.reshape(-1, 3)[: min(logged, _LOG)]
             self.merges += [(int(side), int(start), int(end)) for side, start, end in log]
-
-
-def _checked(threads: int) -> int:
-    if not 1 <= threads <= _MOST_THREADS:
-        raise RegistryError(f"threads must be from 1 to {_MOST_THREADS}; got {threads}")
-    return threads

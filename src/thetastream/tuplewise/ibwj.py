@@ -33,6 +33,7 @@ from thetastream.index.trees.kernels import rows_in_trees
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool, Recipe
 from thetastream.index.trees.tree_index import TreeIndex
+from thetastream.options.checks import read_choice, read_count
 from thetastream.tuplewise.crew import Crew, Merge
 from thetastream.tuplewise.kernels import ibwj as kernels
 from thetastream.tuplewise.kernels.ibwj import Feed, join_alone
@@ -78,11 +79,11 @@ class IndexJoin:
                 f"structure must be one of {', '.join(joinable())}; got {structure!r}."
                 f"{suggest(structure, joinable())}"
             )
-        if min(windows) < 1 or threads < 0 or task_size < 1:
-            raise RegistryError(
-                "windows and task_size must be at least 1 and threads at least 0; got "
-                f"{windows}, {task_size} and {threads}"
-            )
+        for size in windows:
+            read_count("each size in windows", size)
+        read_count("threads", threads, least=0)
+        read_count("task_size", task_size)
+        read_count("perturb", perturb, least=0)
         kind = kind_of(structure)
         if threads > 0 and not getattr(kind, "concurrent", structure == "nested-loop"):
             able = [name for name in joinable() if getattr(kind_of(name), "concurrent", True)]
@@ -98,7 +99,7 @@ class IndexJoin:
         self.threads = threads
         self._divides = structure in ("round-robin", "nested-loop")
         self._deletes = getattr(kind, "deletes", False)
-        merging = Merge(merge)
+        merging = read_choice(Merge, "merge", merge)
         crew = threads > 0 and not self._divides
         sides = windows[:1] if self_join else windows
         settings = dict(parameters or {})

@@ -33,18 +33,26 @@ from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.rows import Ring, RowsView, gathered
 from thetastream.engine.engine import Engine
-from thetastream.engine.output.batches import Batches, Flow, OutputPart, rechunked
+from thetastream.engine.parts.batches import Batches, Flow, OutputPart, rechunked
 from thetastream.engine.query import Query, Traits
-from thetastream.errors import DataError, PredicateError, RegistryError, StateError, suggest
+from thetastream.errors import (
+    DataError,
+    OptionError,
+    PredicateError,
+    RegistryError,
+    WindowError,
+    suggest,
+)
 from thetastream.join import StreamJoin
+from thetastream.options.checks import read_count
 from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
-from thetastream.tuplewise.crew import Crew
+from thetastream.tuplewise.crew import MOST_THREADS, Crew
 from thetastream.tuplewise.ibwj import IndexJoin, joinable
 from thetastream.tuplewise.kernels.ibwj import Feed
-from thetastream.window import Window
+from thetastream.window import Window, check_window
 
 __all__ = ["ParallelJoin"]
 
@@ -89,14 +97,15 @@ class ParallelJoin(StreamJoin):
         output: str | Output = "rows",
         perturb: int = 0,
     ) -> None:
+        check_window(window)
         if window.waits:
-            raise StateError(
+            raise WindowError(
                 "ParallelJoin takes arrival from the order of rows, so rows cannot wait for ranks "
                 f"or the end of a session; got {window}. Use StreamJoin"
             )
         output = Output.of(output)
         if output.bounded:
-            raise StateError(
+            raise OptionError(
                 f"ParallelJoin finds pairs one by one, so it has no output={output.value!r}; use "
                 "output='rows' or output='pairs', or StreamJoin"
             )
@@ -144,9 +153,9 @@ class ParallelJoin(StreamJoin):
 
     @threads.setter
     def threads(self, count: int) -> None:
-        self._options["threads"] = count
         if self._crew is not None:
             self._crew.threads = count
+        self._options["threads"] = read_count("threads", count, most=MOST_THREADS)
 
     @property
     def _crew(self) -> Crew | None:
@@ -155,7 +164,7 @@ class ParallelJoin(StreamJoin):
     _arrival: Array | None = None
     _meeting: _Meeting | None = None
 
-    def _made_engine(self, query: Query, binding: Binding) -> Engine:
+    def _make_engine(self, query: Query, binding: Binding) -> Engine:
         def meeting(engine: Engine) -> _Meeting:
             self._meeting = _Meeting(engine, self._structure, self._options)
             return self._meeting
@@ -187,9 +196,13 @@ def _full_tactic(
 ) -> Tactic:
     """The structure with its parameters, as a tactic with the full name."""
     if tactic is not None and structure != _STRUCTURE:
-        raise StateError(
+        raise OptionError(
             f"the structure was given twice: structure={str(structure)!r} and "
             f"tactic={str(tactic)!r}; pass it once"
+        )
+    if not isinstance(parameters, Mapping):
+        raise OptionError(
+            f"parameters must be a mapping such as {{'depth': 3}}; got {parameters!r}"
         )
     given = Tactic.of(structure if tactic is None else tactic)
     family, stroke, index = given.name.partition("/")

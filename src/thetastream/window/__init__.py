@@ -6,7 +6,7 @@ parses sizes and durations. A window is a value; its behaviour while a join runs
 (``engine/lifetime``). Imports ``errors``, ``side`` and ``duration`` only.
 """
 
-from thetastream.window.base import EventTime, Window
+from thetastream.window.base import EventTime, Window, check_window
 from thetastream.window.count import CountWindow
 from thetastream.window.lengths import saturating_add, saturating_multiply
 from thetastream.window.session import BoundSession, SessionWindow
@@ -22,6 +22,7 @@ __all__ = [
     "TimeWindow",
     "Unbounded",
     "Window",
+    "check_window",
     "saturating_add",
     "saturating_multiply",
 ]

@@ -53,6 +53,15 @@ class Window(ABC):
         return {}
 
 
+def check_window(value: object) -> None:
+    """WindowError for what is not a window."""
+    if not isinstance(value, Window):
+        raise WindowError(
+            "window must be a CountWindow, a TimeWindow, a SessionWindow or Unbounded(); got "
+            f"{value!r}"
+        )
+
+
 class EventTime(Window):
     """A window over event time: rows may arrive out of order, and too late.
 

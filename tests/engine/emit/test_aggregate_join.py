@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.errors import DataError, PredicateError, SchemaError, StateError
+from thetastream.errors import DataError, OptionError, PredicateError, SchemaError
 from thetastream.testing.aggregates import agree_on_aggregates, all_aggregates
 from thetastream.testing.driver import make_join
 from thetastream.testing.kinds import KINDS
@@ -242,14 +242,14 @@ RIGHT = pa.schema([("x", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"how": "left"}, "every left row gives one row, matched or not.*got how='left'"),
+        ({"how": "left"}, "every left row returns one row, matched or not.*got how='left'"),
         ({"how": "semi"}, "how must be 'inner'"),
         ({"output": "count"}, "output must be 'rows'; got output='count'"),
         ({"self_join": True}, "aggregate= is for two streams"),
     ],
 )
 def test_joins_without_aggregates(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(StateError, match=message):
+    with pytest.raises(OptionError, match=message):
         ts.StreamJoin("l.x < r.x", window=WINDOW, aggregate={"n": "count"}, **options)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.errors import SchemaError, StateError, WindowError
+from thetastream.errors import OptionError, SchemaError, WindowError
 
 ALL = "l.x <> r.x"  # rows of both sides have other numbers, so all that meet match
 
@@ -73,13 +73,13 @@ def test_late_rows_continue_no_session() -> None:
         (lambda: ts.SessionWindow(0, time="t"), WindowError, "must be positive"),
         (lambda: ts.SessionWindow("1 s", time="t", lateness=5), WindowError, "durations through"),
         (lambda: ts.SessionWindow(3, time="t", slide=1), WindowError, "has no 'slide'"),
-        (lambda: joined(aggregate={"n": "count"}), StateError, "aggregate"),
+        (lambda: joined(aggregate={"n": "count"}), OptionError, "aggregate"),
         (
             lambda: ts.StreamJoin("l.x < r.x", window=ts.SessionWindow(3, "t"), output="ranges"),
-            StateError,
+            OptionError,
             "cannot be exact",
         ),
-        (lambda: ts.ParallelJoin(ALL, window=ts.SessionWindow(3, "t")), StateError, "session"),
+        (lambda: ts.ParallelJoin(ALL, window=ts.SessionWindow(3, "t")), WindowError, "session"),
         (
             lambda: joined(by="gone").push(left=rows(1)),
             SchemaError,

@@ -12,7 +12,7 @@ import pytest
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.routing import Routing, choose
-from thetastream.errors import SchemaError, StateError
+from thetastream.errors import OptionError, SchemaError
 from thetastream.side import How, Side
 from thetastream.window import TimeWindow
 
@@ -69,15 +69,15 @@ def test_what_is_asked_for_is_done_or_refused() -> None:
     assert plan("l.x = r.x", scheme="matrix").name == "matrix"
     assert plan("l.x = r.x AND abs(l.y - r.y) <= 1", scheme="cells").name == "cells"
     for scheme, on in (("hash", "l.x < r.x"), ("cells", "l.x = r.x")):
-        with pytest.raises(StateError, match=f"partitioning='{scheme}' needs"):
+        with pytest.raises(OptionError, match=f"partitioning='{scheme}' needs"):
             plan(on, scheme=scheme)
-    with pytest.raises(StateError, match="Did you mean 'cells'"):
+    with pytest.raises(OptionError, match="Did you mean 'cells'"):
         plan("l.x = r.x", scheme="cell")
-    with pytest.raises(StateError, match="partitions must be a whole number of at least 1; got 0"):
+    with pytest.raises(OptionError, match="partitions must be a whole number of at least 1; got 0"):
         plan("l.x = r.x", partitions=0)
-    with pytest.raises(StateError, match="cell_width is for joins on a band"):
+    with pytest.raises(OptionError, match="cell_width is for joins on a band"):
         plan("l.x < r.x", cell_width=5)
-    with pytest.raises(StateError, match="cell_width must be a positive number"):
+    with pytest.raises(OptionError, match="cell_width must be a positive number"):
         plan("abs(l.x - r.x) <= 5", cell_width=-5)
 
 

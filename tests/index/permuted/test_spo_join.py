@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.boxes.binding import bind
 from thetastream.condition.predicate import Predicate
-from thetastream.errors import PredicateError, RegistryError, StateError
+from thetastream.errors import OptionError, PredicateError, RegistryError
 from thetastream.plan.choice import Choice, choose
 from thetastream.side import Side
 from thetastream.testing import MODES, make_join, run_engine, run_oracle
@@ -328,13 +328,13 @@ def test_an_unknown_index_is_refused() -> None:
 
 
 def test_workers_need_a_structure_that_has_them() -> None:
-    with pytest.raises(StateError, match=r"'zoned-runs'.*workers=2"):
+    with pytest.raises(OptionError, match=r"'zoned-runs'.*workers=2"):
         ts.StreamJoin(TWO, window=ts.CountWindow(9), tactic="spo-join/zoned-runs", workers=2)
 
 
 def index_of(join: ts.StreamJoin) -> Any:
     engine: Any = join._engine
-    return engine.streams[Side.LEFT].stored[Side.LEFT].index
+    return engine.streams[Side.LEFT].indexes[Side.LEFT].index
 
 
 @pytest.mark.parametrize("tactic", ["spo-join", "spo-join/po-join"])

@@ -593,7 +593,7 @@ def test_a_join_hands_event_times_over(tactic: str) -> None:
     explained = join.explain().as_dict()
     assert "ptwi" in str(explained)
     for stream in join._engine.streams.values():
-        (stored,) = stream.stored.values()
+        (stored,) = stream.indexes.values()
         assert isinstance(stored.index, Ptwi)
         assert stored.index.statistics["slots_dropped"] > 5
         assert stored.index.details["stride"] > 1000

@@ -19,7 +19,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.engine.planner import Planner
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
-from thetastream.errors import PredicateError, RegistryError, StateError
+from thetastream.errors import OptionError, PredicateError, RegistryError
 from thetastream.index.registry import defaults
 from thetastream.metrics import Counters
 from thetastream.plan.choice import BATCH, Choice, choose
@@ -91,20 +91,20 @@ def test_an_unknown_index_is_refused() -> None:
 @pytest.mark.parametrize("tactic", ["auto", "ordered", "ibwj", "hash", "nested-loop"])
 def test_workers_need_subwindows(tactic: str) -> None:
     message = f"workers=2 needs tactic='panjoin' or .* got tactic='{tactic}'. Use threads="
-    with pytest.raises(StateError, match=message):
+    with pytest.raises(OptionError, match=message):
         ts.StreamJoin(BAND, window=ts.CountWindow(9), tactic=tactic, workers=2)
 
 
 def test_workers_need_a_chain() -> None:
     message = "index 'sorted-runs' has no parts to deal to workers=3; use one of bi-sort, "
-    with pytest.raises(StateError, match=message):
+    with pytest.raises(OptionError, match=message):
         ts.StreamJoin(BAND, window=ts.CountWindow(9), tactic="panjoin/sorted-runs", workers=3)
     ts.StreamJoin(BAND, window=ts.CountWindow(9), tactic="panjoin/sorted-runs", workers=1)
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.0, "2", True])
 def test_workers_are_a_number(workers: Any) -> None:
-    with pytest.raises(StateError, match="workers must be a whole number of at least 1; got"):
+    with pytest.raises(OptionError, match="workers must be a whole number of at least 1; got"):
         ts.StreamJoin(BAND, window=ts.CountWindow(9), tactic="panjoin", workers=workers)
 
 
@@ -130,7 +130,7 @@ def test_workers_reach_the_index(workers: int) -> None:
         BAND, window=ts.CountWindow(64), tactic="panjoin", workers=workers, schemas=(SCHEMA, SCHEMA)
     )
     engine: Any = join._engine
-    assert engine.streams[Side.LEFT].stored[Side.LEFT].index.workers == workers
+    assert engine.streams[Side.LEFT].indexes[Side.LEFT].index.workers == workers
     assert ("workers: 2" in join.explain()) == (workers == 2)
 
 

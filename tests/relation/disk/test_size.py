@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from thetastream.errors import RelationError
+from thetastream.errors import OptionError
 from thetastream.relation.disk.size import read_size, show_size
 
 
@@ -20,7 +20,7 @@ def test_sizes(text: str | int, count: int) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "many", "-1 MB", "0 MB", 0, -5, True, 1.5, "64 MX", None])
 def test_what_is_no_size(wrong: Any) -> None:
-    with pytest.raises(RelationError, match="such as '64 MB'"):
+    with pytest.raises(OptionError, match="such as '64 MB'"):
         read_size(wrong)
 
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.errors import DataError, RelationError, SchemaError
+from thetastream.errors import DataError, OptionError, RelationError, SchemaError
 from thetastream.relation.files.build import Progress
 from thetastream.relation.files.sorting import KeyedRows, Sorter, stable_order
 
@@ -325,20 +325,20 @@ def test_no_rows(tmp_path: Path, key: Any) -> None:
         ({"key": "kk"}, SchemaError, r"no column 'kk'.*has k, v\..*Did you mean 'k'"),
         ({"key": ("k", "hi")}, SchemaError, "no column 'hi'"),
         ({"key": ("k", "v")}, SchemaError, "interval from 'k' to 'v'.*cast"),
-        ({"key": ("k", "k")}, RelationError, "got 'k' twice"),
-        ({"key": ()}, RelationError, r"pair of names .* got \(\)"),
-        ({"key": ("a", "b", "c")}, RelationError, "pair of names"),
-        ({"key": 5}, RelationError, "column name.* got 5"),
-        ({"block_bytes": 5000}, RelationError, "multiple of 4096 .* got 5000"),
-        ({"block_bytes": 0}, RelationError, "multiple of 4096 .* got 0"),
-        ({"block_bytes": 2**40}, RelationError, "multiple of 4096"),
-        ({"block_bytes": "8k"}, RelationError, "number of bytes; got '8k'"),
-        ({"fill": 0}, RelationError, "above 0 and at most 1; got 0"),
-        ({"fill": 1.01}, RelationError, "at most 1; got 1.01"),
-        ({"fill": math.nan}, RelationError, "got nan"),
-        ({"fill": "full"}, RelationError, "got 'full'"),
+        ({"key": ("k", "k")}, OptionError, "got 'k' twice"),
+        ({"key": ()}, OptionError, r"pair of names .* got \(\)"),
+        ({"key": ("a", "b", "c")}, OptionError, "pair of names"),
+        ({"key": 5}, OptionError, "column name.* got 5"),
+        ({"block_bytes": 5000}, OptionError, "multiple of 4096 .* got 5000"),
+        ({"block_bytes": 0}, OptionError, "multiple of 4096 .* got 0"),
+        ({"block_bytes": 2**40}, OptionError, "multiple of 4096"),
+        ({"block_bytes": "8k"}, OptionError, "number of bytes; got '8k'"),
+        ({"fill": 0}, OptionError, "above 0 and at most 1; got 0"),
+        ({"fill": 1.01}, OptionError, "at most 1; got 1.01"),
+        ({"fill": math.nan}, OptionError, "got nan"),
+        ({"fill": "full"}, OptionError, "got 'full'"),
         ({"memory": "1 kB"}, RelationError, "at least 64 KiB"),
-        ({"memory": "much"}, RelationError, "amount of memory"),
+        ({"memory": "much"}, OptionError, "amount of memory"),
         ({"source": 5}, RelationError, "got int"),
     ],
 )

@@ -12,7 +12,14 @@ import pyarrow.compute as pc
 import pytest
 
 from thetastream import RelationJoin
-from thetastream.errors import DataError, PredicateError, RelationError, SchemaError, StateError
+from thetastream.errors import (
+    DataError,
+    OptionError,
+    PredicateError,
+    RelationError,
+    SchemaError,
+    StateError,
+)
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock
 from thetastream.relation.store import Relation
 
@@ -241,7 +248,7 @@ def test_missed_deadlines_are_counted(relation: Relation) -> None:
 def test_a_deadline_that_cannot_be_met(relation: Relation) -> None:
     with pytest.raises(RelationError, match=r"a deadline of 5 ms cannot be met: .* or more can be"):
         simulated(relation, deadline="5 ms")
-    with pytest.raises(RelationError, match="cannot read 'soon' as a duration"):
+    with pytest.raises(OptionError, match="cannot read 'soon' as a duration"):
         simulated(relation, deadline="soon")
 
 
@@ -250,13 +257,13 @@ def test_a_deadline_that_cannot_be_met(relation: Relation) -> None:
 
 BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "memory": ({"memory": "20 kB"}, RelationError, "use at least"),
-    "no memory": ({"memory": "lots"}, RelationError, "such as '64 MB'"),
-    "how": ({"how": "full"}, RelationError, "use inner, left, semi or anti"),
-    "other how": ({"how": "inn"}, StateError, "Did you mean 'inner'"),
-    "cache": ({"cache": "lfu"}, RelationError, "Did you mean 'lru'"),
-    "plan": ({"plan": "optimum"}, RelationError, "Did you mean 'optimal'"),
-    "split": ({"split": 1.5}, RelationError, "0 ≤ split < 1"),
-    "threshold": ({"stream_rows": 0}, RelationError, "stream_rows must be a whole number"),
+    "no memory": ({"memory": "lots"}, OptionError, "such as '64 MB'"),
+    "how": ({"how": "full"}, OptionError, "use inner, left, semi or anti"),
+    "other how": ({"how": "inn"}, OptionError, "Did you mean 'inner'"),
+    "cache": ({"cache": "lfu"}, OptionError, "Did you mean 'lru'"),
+    "plan": ({"plan": "optimum"}, OptionError, "Did you mean 'optimal'"),
+    "split": ({"split": 1.5}, OptionError, "0 ≤ split < 1"),
+    "threshold": ({"stream_rows": 0}, OptionError, "stream_rows must be a whole number"),
     "no key": ({"on": "l.x = r.id"}, PredicateError, "must compare r.k itself"),
     "column": ({"on": "l.x = r.key"}, PredicateError, "no column 'key'"),
     "type": ({"on": "l.s = r.k"}, SchemaError, "cannot be compared"),

@@ -19,10 +19,10 @@ import pytest
 import thetastream as ts
 from thetastream.errors import (
     DataError,
+    OptionError,
     PredicateError,
     RelationError,
     SchemaError,
-    StateError,
 )
 from thetastream.spark import relation_join, relation_metrics
 from thetastream.spark.relation import worker as relation_worker
@@ -95,8 +95,8 @@ def built(folder: Path, rows: pa.Table, key: Any = "x") -> Path:
 @pytest.fixture(autouse=True)
 def _nothing_held() -> Iterator[None]:
     yield
-    while relation_worker._HELD:
-        relation_worker._HELD.popitem()[1].close()
+    while relation_worker._WARM:
+        relation_worker._WARM.popitem()[1].close()
 
 
 # --- Answers ------------------------------------------------------------------------------------
@@ -375,10 +375,10 @@ def test_a_task_that_is_abandoned_leaves_no_rows(
     next(first)
     first.close()
     assert list(rest), "it was abandoned in the middle"
-    assert len(relation_worker._HELD) == 1
-    (held,) = relation_worker._HELD.values()
+    assert len(relation_worker._WARM) == 1
+    (held,) = relation_worker._WARM.values()
     assert answered(work, left) == truth(left, right, "l.x = r.x")
-    assert list(relation_worker._HELD.values()) == [held]
+    assert list(relation_worker._WARM.values()) == [held]
 
 
 def test_answers_travel_in_larger_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,7 +404,7 @@ def test_a_task_that_fails_is_forgotten(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="on purpose"):
         list(work(broken()))
-    assert not relation_worker._HELD
+    assert not relation_worker._WARM
     assert answered(work, left) == truth(left, right, "l.x = r.x")
 
 
@@ -438,7 +438,7 @@ def test_tasks_without_rows_open_nothing(tmp_path: Path) -> None:
     work = task(tmp_path / "nowhere", right)
     assert list(work(iter([]))) == []
     assert list(work(iter(table(1, 0).to_batches()))) == []
-    assert not relation_worker._HELD
+    assert not relation_worker._WARM
 
 
 def test_only_some_joins_are_kept(tmp_path: Path) -> None:
@@ -447,12 +447,12 @@ def test_only_some_joins_are_kept(tmp_path: Path) -> None:
     conditions = [f"l.x = r.x AND r.x > {n}" for n in range(7)]
     for on in conditions:
         answered(task(path, right, on=on), left)
-        newest = next(reversed(relation_worker._HELD.values()))
-    kept = list(relation_worker._HELD.values())
+        newest = next(reversed(relation_worker._WARM.values()))
+    kept = list(relation_worker._WARM.values())
     assert len(kept) == relation_worker._LIMIT
     assert kept[-1] is newest
     answered(task(path, right, on=conditions[-4]), left)
-    assert next(reversed(relation_worker._HELD.values())) is kept[0], "the one used last stays"
+    assert next(reversed(relation_worker._WARM.values())) is kept[0], "the one used last stays"
 
 
 def test_the_report_of_a_task_is_its_own(tmp_path: Path) -> None:
@@ -492,16 +492,16 @@ def test_a_relation_that_an_executor_does_not_reach(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no relation": ({"path": "nowhere.rel"}, RelationError, "nowhere.rel"),
     "a URI": ({"path": "hdfs://host/table.rel"}, RelationError, "mount it"),
-    "right": ({"how": "right"}, StateError, "inner, left, semi, anti.*a stream has no end"),
-    "full": ({"how": "full"}, StateError, "a stream has no end"),
-    "no mode": ({"how": "inwards"}, StateError, "how must be one of"),
+    "right": ({"how": "right"}, OptionError, "inner, left, semi, anti.*a stream has no end"),
+    "full": ({"how": "full"}, OptionError, "a stream has no end"),
+    "no mode": ({"how": "inwards"}, OptionError, "how must be one of"),
     "key type": ({"on": "l.s = r.x"}, SchemaError, "cannot be compared"),
     "no such column": ({"on": "l.y = r.x"}, SchemaError, "l.y"),
     "no column of the relation": ({"on": "l.x = r.y"}, PredicateError, "no column 'y'"),
     "no term on the key": ({"on": "l.v = r.v"}, Exception, "x"),
     "random": ({"on": "l.x = r.x AND rand() < 0.5"}, PredicateError, "another value each time"),
     "Spark cannot": ({"on": "nofunction(l.x) = r.x"}, PredicateError, "Spark cannot compute"),
-    "memory": ({"memory": "many"}, RelationError, "64 MB"),
+    "memory": ({"memory": "many"}, OptionError, "64 MB"),
     "too little": ({"memory": "2 kB"}, RelationError, "needs|budget|at least"),
     "no columns": ({"columns": []}, SchemaError, "at least one"),
     "other columns": ({"columns": ["nix"]}, SchemaError, "no output column 'nix'"),

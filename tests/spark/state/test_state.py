@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.errors import DataError, StateError
+from thetastream.errors import DataError, OptionError, StateError
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob, write_blob
 from thetastream.spark.state import state
@@ -259,7 +259,7 @@ def test_a_missing_file_stops_the_query(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (str(tmp_path / "file"), "nosuchscheme://x/y"):
-        with pytest.raises(StateError, match="state_path=.* cannot be used"):
+        with pytest.raises(OptionError, match="state_path=.* cannot be used"):
             read_location(path)
 
 

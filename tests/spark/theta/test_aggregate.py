@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thetastream.aggregate import of_right, read_aggregates
-from thetastream.errors import SchemaError, StateError
+from thetastream.errors import OptionError, SchemaError
 from thetastream.side import Side
 from thetastream.spark import explain, theta_join
 from thetastream.spark.state.state import Meta, open_partition
@@ -222,8 +222,8 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
         ({"aggregate": {"x": "count"}}, SchemaError, "has the name of a column of the left side"),
         ({"aggregate": {"__n": "count"}}, SchemaError, "two underscores"),
         ({"aggregate": {}}, SchemaError, "given by name"),
-        ({"how": "left"}, StateError, "every left row gives one row"),
-        ({"event_time": "later"}, StateError, "event_time is for pairs"),
+        ({"how": "left"}, OptionError, "every left row returns one row"),
+        ({"event_time": "later"}, OptionError, "event_time is for pairs"),
     ],
 )
 def test_what_is_refused(spark: Any, options: Any, error: Any, message: str) -> None:
@@ -231,5 +231,5 @@ def test_what_is_refused(spark: Any, options: Any, error: Any, message: str) -> 
     asked = {"aggregate": {"count": "count"}, **options}
     with pytest.raises(error, match=message):
         theta_join(left, right, "l.x < r.x", TimeWindow("6 s", time="t"), **asked)
-    with pytest.raises(StateError, match="for two streams"):
+    with pytest.raises(OptionError, match="for two streams"):
         theta_join(left, None, "l.x < r.x", TimeWindow("6 s", time="t"), aggregate={"m": "count"})

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
+from thetastream.errors import OptionError, PredicateError, SchemaError, StateError, WindowError
 from thetastream.spark import explain, theta_join
 from thetastream.spark.theta.worker import pickled
 from thetastream.testing.streams import Scenario
@@ -157,7 +157,7 @@ def test_event_time_that_cannot_be(stream: Any) -> None:
         theta_join(stream, stream, "l.x = r.x", WINDOW, event_time="t")
     with pytest.raises(WindowError, match="event_time needs a TimeWindow"):
         theta_join(stream, stream, "l.x = r.x", CountWindow(5, order="n"), event_time="e")
-    with pytest.raises(StateError, match="event_time is for inner joins.*left join"):
+    with pytest.raises(OptionError, match="event_time is for inner joins.*left join"):
         theta_join(stream, stream, "l.x = r.x", WINDOW, "left", event_time="e")
     with pytest.raises(SchemaError, match="event_time needs timestamps; l.n is bigint"):
         theta_join(stream, stream, "l.x = r.x", TimeWindow(5, time="n"), event_time="e")
@@ -186,12 +186,12 @@ def test_schemes_that_do_not_fit(table: Any) -> None:
         ("abs(l.x - r.x) <= 2", {"cell_width": 0}, "must be a positive number"),
         ("abs(l.x - r.x) <= 2", {"cell_width": 2.5}, "must be a whole number"),
     ):
-        with pytest.raises(StateError, match=f"(?i){message}"):
+        with pytest.raises(OptionError, match=f"(?i){message}"):
             theta_join(table, table.select("*"), on, WINDOW, **options)
 
 
 def test_explain_of_something_else(table: Any) -> None:
-    with pytest.raises(StateError, match="explain takes the DataFrame that theta_join gave"):
+    with pytest.raises(StateError, match="explain takes the DataFrame that theta_join returned"):
         explain(table)
 
 

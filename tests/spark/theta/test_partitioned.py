@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from thetastream.errors import SchemaError, StateError
+from thetastream.errors import OptionError, SchemaError
 from thetastream.side import How, Side
 from thetastream.testing import assert_same_pairs
 from thetastream.testing.driver import run_oracle
@@ -35,7 +35,7 @@ def planned(scenario: Scenario, partitions: int, scheme: str, width: Any) -> Any
     spec = spec_of(scenario, partitions, scheme, width)
     try:
         _ = spec.routing
-    except (StateError, SchemaError):
+    except (OptionError, SchemaError):
         assume(False)
     return spec
 

@@ -11,6 +11,7 @@ import pytest
 
 from thetastream.condition.predicate import Predicate
 from thetastream.side import Side
+from thetastream.spark import payload as payload_module
 from thetastream.spark.theta import spec as spec_module
 from thetastream.spark.theta import worker
 from thetastream.spark.theta.packing import Packer
@@ -33,7 +34,7 @@ def test_workers_neither_parse_nor_bind(tmp_path: Path, monkeypatch: pytest.Monk
     scenario = Scenario(((rows, rows),), "abs(l.x - r.x) <= 1", window, "full")
     planned = spec_of(scenario, 2)
     payload = worker.pickled(planned)
-    monkeypatch.setattr(worker, "_SPECS", {b"another": planned})
+    monkeypatch.setattr(payload_module, "_SPECS", {b"another": planned})
     monkeypatch.setattr(Predicate, "parse", no_planning)
     monkeypatch.setattr(spec_module, "bind", no_planning)
     stores = {key: DictStore() for key in planned.keys}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thetastream as ts
-from thetastream.errors import RegistryError, StateError
+from thetastream.errors import OptionError, RegistryError
 from thetastream.spark import explain, theta_join
 from thetastream.spark.theta.worker import pickled
 from thetastream.testing import assert_same_pairs, parameters_of, run_oracle
@@ -110,8 +110,8 @@ def test_a_changed_tactic_goes_on_from_the_checkpoint(spark: Any, tmp_path: Path
         ({"tactic": "pim-tree(dept=3)"}, RegistryError, "it has merge_ratio: float = 0.0625, dep"),
         ({"tactic": "pim-tree(depth=a)"}, RegistryError, "depth must be of type int"),
         ({"tactic": "pim-tree(depth=-9)"}, RegistryError, "depth must be at least -1; got -9"),
-        ({"workers": 2}, StateError, "workers=2 needs tactic='panjoin' or tactic='spo-join'"),
-        ({"workers": 0}, StateError, "workers must be a whole number of at least 1; got 0"),
+        ({"workers": 2}, OptionError, "workers=2 needs tactic='panjoin' or tactic='spo-join'"),
+        ({"workers": 0}, OptionError, "workers must be a whole number of at least 1; got 0"),
         ({"collect": 100}, TypeError, "unexpected keyword argument 'collect'"),
     ],
 )

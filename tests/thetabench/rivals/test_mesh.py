@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from thetabench.rivals.circle import Circle
 from thetabench.rivals.mesh import MeshJoin, best_shape
-from thetastream.errors import DataError, PredicateError, RelationError, StateError
+from thetastream.errors import DataError, OptionError, PredicateError, RelationError, StateError
 from thetastream.relation.disk.clock import PROFILES, Costs, SimulatedClock
 from thetastream.relation.files.fences import Fences
 from thetastream.relation.store import Relation
@@ -273,7 +273,7 @@ def test_a_circle_passes_every_leaf_once(
 def test_wrong_conditions(keyed: Relation) -> None:
     with pytest.raises(PredicateError, match="sorted by k"):
         MeshJoin(keyed, "l.x = r.m", schema=stream_table(1, seed=1).schema)
-    with pytest.raises(RelationError, match="how='right'"):
+    with pytest.raises(OptionError, match="how='right'"):
         MeshJoin(keyed, "l.x = r.k", how="right", schema=stream_table(1, seed=1).schema)
 
 

@@ -1,15 +1,14 @@
 """``aggregate=``: one row per left row, over the right rows that it sees.
 
 A left row sees the right rows that are in its window when it arrives and satisfy the predicate.
-Right rows are stored and indexed, and never ask anything; left rows ask once, and nothing ever
-looks for them.
+Right rows are stored and indexed, and never probe. Left rows probe once, and are never probed.
 
     count window   arrival is the order of pushes (left first), or of ranks: the row at ``c(x)``
-                   sees the positions ``[c(x) - size, c(x))`` of the right side. It asks at once, or
-                   when its rank has come, and is not stored.
+                   sees the positions ``[c(x) - size, c(x))`` of the right side. It probes at once,
+                   or when its rank is due, and is not stored.
     time window    arrival is event time: the row at ``t`` sees right rows with times
-                   ``[t - size, t]``, whenever they come. It waits in its stream until it is final,
-                   for then no such row can come any more; then it asks.
+                   ``[t - size, t]``, whenever they arrive. It waits in its stream until it is
+                   final, when no such row can arrive any more; then it probes.
 
 So the answer does not depend on how streams are cut into pushes, nor, with a time window, on the
 order of arrival within the lateness.
@@ -23,11 +22,11 @@ from thetastream._jit.arrays import Array
 from thetastream.boxes.fresh import Fresh
 from thetastream.engine.emit.base import Emitter, Task
 from thetastream.engine.emit.summarizer import Summarizer
-from thetastream.engine.output.batches import OutputPart
+from thetastream.engine.parts.batches import OutputPart
 from thetastream.engine.probe import Probe
 from thetastream.side import Side
 
-_ASKED = 1 << 16  # waiting rows that ask at a time
+_ASKED = 1 << 16  # waiting rows that probe at a time
 
 
 class Aggregates(Emitter):
@@ -46,7 +45,7 @@ class Aggregates(Emitter):
         return self._summarizer.summarize(rows.batch, probe, columns, self._task.pool)
 
     def final(self, role: Side, ids: Array) -> list[OutputPart]:
-        """Waiting left rows ask, with keys computed anew from what was kept of them."""
+        """Probe with waiting left rows; their keys are computed again from the stored columns."""
         task = self._task
         left, schema = task.streams[Side.LEFT], task.binding.schemas[Side.LEFT]
         names, view = left.rows.columns, left.rows.view()

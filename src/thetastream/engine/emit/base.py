@@ -1,4 +1,4 @@
-"""What the engine asks of an emitter."""
+"""The protocol between the engine and an emitter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import NumberView
-from thetastream.engine.output.batches import OutputPart
+from thetastream.engine.parts.batches import OutputPart
 from thetastream.engine.probe import Probe
 from thetastream.engine.query import Query, Traits
 from thetastream.engine.stream import Stream
@@ -25,7 +25,7 @@ EAGER_PAIRS = 1 << 20
 
 @dataclass(frozen=True)
 class Task:
-    """A join, as far as its output is concerned. ``streams`` holds the stream of each role."""
+    """What an emitter needs to know of a join. ``streams`` holds the stream of each role."""
 
     query: Query
     binding: Binding
@@ -36,7 +36,7 @@ class Task:
 
     @cached_property
     def mirrored(self) -> bool:
-        """Whether a self-join finds each pair once and gives it in both orders."""
+        """Whether a self-join finds each pair once and returns it in both orders."""
         return self.query.mirrored and self.traits.mirrors
 
     @cached_property
@@ -55,19 +55,19 @@ class Emitter(ABC):
 
     @abstractmethod
     def answer(self, rows: Fresh, probe: Probe | None) -> list[OutputPart]:
-        """What fresh rows give; ``probe`` is None where nothing is stored that they could meet."""
+        """The output for fresh rows; ``probe`` is None if no stored row can meet them."""
 
     def final(self, role: Side, ids: Array) -> list[OutputPart]:
-        """What stored rows give that never matched, now that nothing can meet them."""
+        """The output for stored rows that never matched and that nothing can meet any more."""
         return []
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Release the threads."""
         if self._task.pool is not None:
             self._task.pool.shutdown(wait=False)
 
 
 def fresh_numbers(probe: Probe) -> NumberView:
-    """The arrival numbers of the rows that ask."""
+    """The arrival numbers of the probing rows."""
     numbers = probe.rows.places.numbers
     return NumberView(probe.first) if numbers is None else NumberView(0, numbers)

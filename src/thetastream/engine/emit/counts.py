@@ -11,13 +11,13 @@ import pyarrow as pa
 from thetastream.boxes.fresh import Fresh
 from thetastream.engine.emit import base
 from thetastream.engine.emit.base import Emitter, fresh_numbers
-from thetastream.engine.output.batches import Flow, OutputPart, counted
+from thetastream.engine.parts.batches import Flow, OutputPart, counted
 from thetastream.engine.probe import Probe, collect
 from thetastream.side import Side
 
 
 class Counts(Emitter):
-    """Counts from ranges at once, where one key column decides; else from pairs, when read."""
+    """Counts ranges at once if one key column decides every pair; otherwise pairs, when read."""
 
     def answer(self, rows: Fresh, probe: Probe | None) -> list[OutputPart]:
         if probe is None:

@@ -1,8 +1,8 @@
 """Pairs of matching rows, first matches of a semi join, and rows without a match.
 
-Pairs are computed while they are read. Where matches must be known at once (outer, semi and anti
-joins, several threads), up to ``EAGER_PAIRS`` of a probe are kept from that; a larger answer is
-computed again, so that it never needs much memory.
+Pairs are computed while they are read. If matches must be known at once (outer, semi and anti
+joins, several threads), up to ``EAGER_PAIRS`` of a probe are kept; a larger answer is computed
+again, so that it never needs much memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thetastream.boxes.fresh import Fresh
 from thetastream.data.rows import RowsView, gathered
 from thetastream.engine.emit import base
 from thetastream.engine.emit.base import Emitter, Task, fresh_numbers
-from thetastream.engine.output.batches import Flow, GatheredPart, OutputPart, rechunked
+from thetastream.engine.parts.batches import Flow, GatheredPart, OutputPart, rechunked
 from thetastream.engine.probe import Matches, Probe, collect
 from thetastream.side import How, Side
 
@@ -48,19 +48,19 @@ class Pairs(Emitter):
         return self._pairs(self._led(matches, probe), probe)
 
     def _led(self, matches: Matches, probe: Probe) -> Matches:
-        """Only pairs whose leading row is at home here; the others are given by its home."""
+        """Keep only pairs whose leading row is at home here; its home returns the others."""
         lead, mine = self._task.traits.led, probe.rows.places.copies
         if lead is None or (probe.side is lead and mine is None):
             return matches
         copies = self._task.streams[lead].copies
         assert copies is not None
         fresh_leads = probe.side is lead
-        held, first = (mine, 0) if fresh_leads else (copies.values, copies.first)
-        assert held is not None
+        is_copy, first = (mine, 0) if fresh_leads else (copies.values, copies.first)
+        assert is_copy is not None
 
         def led(pairs: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
             for fresh_rows, ids in pairs:
-                keep = ~held[(fresh_rows if fresh_leads else ids) - first]
+                keep = ~is_copy[(fresh_rows if fresh_leads else ids) - first]
                 self._counters.matches -= int(np.count_nonzero(~keep))
                 if keep.any():
                     yield fresh_rows[keep], ids[keep]
@@ -77,7 +77,7 @@ class Pairs(Emitter):
         side, role, ways = probe.side, probe.role, self._ways
 
         def gather(pair: tuple[Array, Array], exchanged: bool) -> pa.RecordBatch:
-            """The rows of pairs; exchanged: each row in the other role."""
+            """Gather the rows of pairs; if exchanged, each row in the other role."""
             started = perf_counter()
             fresh_rows, ids = pair
             taken = {role: (views[side], fresh_rows), side: (views[role], ids)}
@@ -106,7 +106,7 @@ class Pairs(Emitter):
         return {probe.side: fresh_numbers(probe), probe.role: probe.stream.number_view()}
 
     def final(self, role: Side, ids: Array) -> list[OutputPart]:
-        """Stored rows alone, the other side's columns NULL."""
+        """Return stored rows alone, with NULLs for the other side's columns."""
         if not ids.size:
             return []
         stream, size = self._task.streams[role], self._size
@@ -122,7 +122,7 @@ class Pairs(Emitter):
 
 
 class _Marker:
-    """Flags the rows of pairs as matched; remembers left rows that matched for the first time."""
+    """Flags the rows of pairs as matched; collects left rows that matched for the first time."""
 
     def __init__(self, task: Task, probe: Probe) -> None:
         self._streams = task.streams
@@ -136,11 +136,11 @@ class _Marker:
 
     @property
     def needed(self) -> bool:
-        """Whether any flag is kept at all."""
+        """Whether any flag is stored at all."""
         return bool(self._places)
 
     def see(self, fresh_rows: Array, ids: Array) -> None:
-        """Take note of pairs."""
+        """Flag the rows of pairs."""
         for role, fresh in self._places:
             new = self._streams[role].mark(role, fresh_rows + self._first if fresh else ids)
             if role is Side.LEFT:

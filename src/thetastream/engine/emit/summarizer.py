@@ -1,10 +1,10 @@
-"""Aggregates of the matches of fresh rows, without making the pairs.
+"""Aggregates of the matches of fresh rows, without storing pairs.
 
     fresh rows ─ boxes ─┬─ fold inside the index, box by box     one key column decides a match
                         └─ pairs, chunk by chunk ─ fold them     several columns, residuals, windows
                                    └─ boxes of one row are combined ─ one output row per fresh row
 
-Either way a match costs one look at a number by id: no pair is kept, and no payload is gathered.
+Either way a match costs one lookup of a number by id: no pair is kept, no payload is gathered.
 Memory is O(boxes) and one chunk of pairs. Ordered Indexing, Section 3.2, calls the first way a
 mapper.
 """
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array
 from thetastream.aggregate import Aggregate, Folded, Summary, answer
 from thetastream.data.number_columns import Values
-from thetastream.engine.output.batches import Flow, OutputPart
+from thetastream.engine.parts.batches import Flow, OutputPart
 from thetastream.engine.probe import AnswerReader, Probe
 from thetastream.index.base import Index, folds_itself
 from thetastream.index.folding import Fold
@@ -35,8 +35,8 @@ ROWS = ""  # the fold that counts rows, in the place of a column's name
 class Summarizer:
     """Turns fresh rows and a probe into output rows with aggregates.
 
-    ``kinds`` are the types of the aggregated columns, ``schema`` that of the output; columns of the
-    fresh rows in it are given as they came.
+    ``kinds`` are the types of the aggregated columns, ``schema`` that of the output. Columns of the
+    fresh rows pass through unchanged.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Summarizer:
         batch_rows: int,
         counters: Counters,
     ) -> None:
-        self._aggregates = {found.name: found for found in aggregates}
+        self._aggregates = {one.name: one for one in aggregates}
         self._kinds = kinds
         self._schema = schema
         self._size = batch_rows
@@ -60,10 +60,10 @@ class Summarizer:
         columns: Mapping[str, Values],
         pool: ThreadPoolExecutor | None,
     ) -> list[OutputPart]:
-        """One output row per row of the batch; ``probe`` is None where there is nothing to match.
+        """Return one output row per row of the batch; ``probe`` is None if no row can match.
 
-        What can be folded inside the index is folded now. Pairs are found while the result is read,
-        from a snapshot, unless threads share the work.
+        Folds inside the index happen now. Pairs are found from a snapshot while the result is read,
+        unless threads share the work.
         """
         if not batch.num_rows:
             return []
@@ -84,7 +84,7 @@ class Summarizer:
                 else:
                     done = list(pool.map(lambda one: one(), work))
                 self._counters.candidates += sum(candidates for _, candidates in done)
-                joined = {name: _joined([found[name] for found, _ in done]) for name in folds}
+                joined = {name: _joined([folded[name] for folded, _ in done]) for name in folds}
                 rows = {
                     name: combined(fold, boxes.owners, batch.num_rows)
                     for name, fold in joined.items()
@@ -93,18 +93,18 @@ class Summarizer:
             return rows
 
         if pool is not None or is_mapped(probe):
-            found = run()
-            return [self._part(batch, lambda: found)]
+            folded = run()
+            return [self._part(batch, lambda: folded)]
         return [self._part(batch, cache(run))]
 
     def _folds(self, columns: Mapping[str, Values]) -> dict[str, Values | None]:
-        """What has to be folded: the rows, and columns whose values matter."""
-        found: dict[str, Values | None] = {ROWS: None}
+        """What must be folded: the rows, and the columns whose values matter."""
+        folds: dict[str, Values | None] = {ROWS: None}
         for aggregate in self._aggregates.values():
             name = aggregate.column
             if name is not None and self._is_needed(aggregate, columns[name]):
-                found[name] = columns[name]
-        return found
+                folds[name] = columns[name]
+        return folds
 
     @staticmethod
     def _is_needed(aggregate: Aggregate, values: Values) -> bool:
@@ -116,20 +116,20 @@ class Summarizer:
     def _mapping(
         self, probe: Probe, boxes: Boxes, folds: Mapping[str, Values | None]
     ) -> Callable[[], tuple[dict[str, Folded], int]]:
-        """Fold inside the index; no pair is seen."""
+        """Fold inside the index, without pairs."""
         lows, highs = np.ascontiguousarray(boxes.lows), np.ascontiguousarray(boxes.highs)
         index = probe.index
 
         def run() -> tuple[dict[str, Folded], int]:
-            found: dict[str, Folded] = {}
+            folded: dict[str, Folded] = {}
             for name, values in folds.items():
                 if values is not None:
                     fold = Fold(values, len(boxes))
                     index.fold_boxes(lows, highs, fold)
-                    found[name] = Folded.of(fold)
+                    folded[name] = Folded.of(fold)
             whole = _whole(folds)
-            found[ROWS] = _counted(index, lows, highs) if whole is None else found[whole]
-            return found, 0
+            folded[ROWS] = _counted(index, lows, highs) if whole is None else folded[whole]
+            return folded, 0
 
         return run
 
@@ -141,26 +141,26 @@ class Summarizer:
 
         def run() -> tuple[dict[str, Folded], int]:
             whole = _whole(folds)
-            made = {
+            running = {
                 name: Fold(values, len(boxes))
                 for name, values in folds.items()
                 if name != ROWS or whole is None
             }
             reader = start()
             for positions, ids in reader.pairs:
-                for fold in made.values():
+                for fold in running.values():
                     fold.add(np.ascontiguousarray(positions), np.ascontiguousarray(ids))
-            found = {name: Folded.of(fold) for name, fold in made.items()}
-            found[ROWS] = found[whole or ROWS]
-            return found, reader.candidates
+            folded = {name: Folded.of(fold) for name, fold in running.items()}
+            folded[ROWS] = folded[whole or ROWS]
+            return folded, reader.candidates
 
         return run
 
     # --- Rows -----------------------------------------------------------------------------------
 
-    def _part(self, batch: pa.RecordBatch, found: Callable[[], dict[str, Folded]]) -> OutputPart:
+    def _part(self, batch: pa.RecordBatch, fold: Callable[[], dict[str, Folded]]) -> OutputPart:
         def flow() -> Iterator[pa.RecordBatch]:
-            folds = found()
+            folds = fold()
             with self._counters.timed("gather"):
                 columns = [self._column(name, batch, folds) for name in self._schema.names]
                 whole = pa.RecordBatch.from_arrays(columns, schema=self._schema)

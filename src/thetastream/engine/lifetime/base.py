@@ -1,17 +1,17 @@
-"""What the engine asks of a window while a join runs.
+"""The protocol between the engine and a window while a join runs.
 
-A push goes through these questions in order:
+A push asks these questions, in order:
 
-    admit    which fresh rows take part at all (late ones do not)
-    due      which rows have their turn now; others wait
-    sees     which stored rows a row looks at, as an interval of ids; None for all
-    floor    the first stored row that a row still to come may meet
+    admit    which fresh rows take part (late ones do not)
+    due      which rows are processed now; the others wait
+    sees     which stored rows a row probes, as an interval of ids; None for all
+    floor    the first stored row that a future row may meet
     final    rows that nothing can meet any more, and that never matched
-    forget   rows that nothing can meet any more leave
+    forget   drop the rows that nothing can meet any more
 
-Two orders exist in which rows are stored and ask. Usually the rows of a side ask first and are
-stored then, left before right: of a pair, the row that is processed later asks. Where rows *look
-back*, all are stored first, and every row sees an interval of ids that ends before it.
+Rows probe and are stored in one of two orders. Usually the rows of a side probe first and are then
+stored, left before right: in each pair, the row processed later probes. If rows *look back*, all
+are stored first, and every row sees an interval of ids that ends before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Interval = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a lifetime is made from: the join, its state, and what was counted."""
+    """What a lifetime is built from: the join, its state and its counters."""
 
     query: Query
     binding: Binding
@@ -47,10 +47,10 @@ class Setting:
 
 
 class Lifetime:
-    """The rules of a window for one join. The defaults: all rows take part, and none leaves."""
+    """The rules of a window for one join. By default all rows take part, and none leaves."""
 
     eager = False  # whether rows leave right after their side is stored, and not after the push
-    one_way = False  # whether left rows alone ask, and find all pairs
+    one_way = False  # whether only left rows probe, and find all pairs
 
     def __init__(self, facts: Setting) -> None:
         self._facts = facts
@@ -59,7 +59,7 @@ class Lifetime:
         self.looks_back = facts.query.self_join
 
     def ranked(self, fresh: Sequence[Fresh]) -> list[Fresh]:
-        """Read what decides arrival. Raises for bad input, before any change of state."""
+        """Read what decides arrival. Bad input raises before any state changes."""
         return list(fresh)
 
     def admit(self, fresh: Sequence[Fresh], outside: Outside) -> Sequence[Fresh]:
@@ -67,13 +67,13 @@ class Lifetime:
         return fresh
 
     def due(self, fresh: Sequence[Fresh], *, last: bool = False) -> Sequence[Fresh]:
-        """The rows whose turn has come, in the order of their processing; ``last``: all of them."""
+        """The rows to process now, in order; all of them if this is the ``last`` call."""
         return fresh
 
     def sees(self, rows: Fresh, first: int, role: Side) -> Interval | None:
-        """The ids ``[low, high)`` of the rows stored in ``role`` that each row looks at.
+        """The ids ``[low, high)`` of the rows stored in ``role`` that each row probes.
 
-        ``rows`` have the ids ``first …``. None: all rows that are stored by now.
+        ``rows`` have the ids ``first …``. None means all rows stored so far.
         """
         if not self._facts.query.self_join:
             return None
@@ -81,11 +81,11 @@ class Lifetime:
         return self._since(rows, ids, role), ids
 
     def _since(self, rows: Fresh, ids: Array, role: Side) -> Array:
-        """In a self-join, the first id in ``role`` that each row looks at."""
+        """In a self-join, the first id in ``role`` that each row probes."""
         return np.full(ids.size, self.streams[Side.LEFT].rows.first)
 
     def floor(self, side: Side) -> int:
-        """The first id of a stream that rows still to be processed may meet."""
+        """The first id of a stream that an unprocessed row may meet."""
         return self.streams[side].rows.first
 
     def final(self, side: Side, role: Side) -> Array:

@@ -4,20 +4,20 @@ Let ``p(x)`` be the position of a row on its side, ``c(x)`` the number of rows o
 that arrived before it, and ``low(x) = oldest(c(x))`` the lowest position that it meets as the later
 row of a pair (``window/count.py``).
 
-*By arrival* a side asks, is stored, and pushes old rows out at once. So all stored rows are in the
-window of every row that asks.
+*By arrival* a side probes, is stored, and pushes old rows out at once. So all stored rows are in
+the window of every probing row.
 
-*By rank* rows wait until the other side has shown their rank (``boxes/arrival.py``). Both sides are
-stored, then every row looks back on the interval of positions that its ``c(x)`` gives.
+*By rank* rows wait until the other side has reached their rank (``boxes/arrival.py``). Both sides
+are stored, then every row looks back on the interval of positions that follows from its ``c(x)``.
 
-*A stream with itself*: arrival is the place in the stream; every row looks back.
+*A stream joined with itself*: arrival is the place in the stream, and every row looks back.
 
-*Collected rows* are processed later than they came (``collector.py``). Why that is exact:
+*Collected rows* are processed later than they arrived (``collector.py``). This is exact because
 
     x and y meet   if and only if   p(x) >= low(y)  and  p(y) >= low(x)
 
-For let ``x`` be the earlier one: they meet if and only if ``p(x) >= low(y)``, by definition, and
-the second condition always holds: ``low(x) < c(x) <= p(y)``, as ``y`` came after ``x``. As ``low``
+Let ``x`` be the earlier one. They meet if and only if ``p(x) >= low(y)``, by definition, and the
+second condition always holds: ``low(x) < c(x) <= p(y)``, as ``y`` came after ``x``. As ``low``
 never falls along a side, the rows ``x`` with ``low(x) <= p(y)`` are a prefix of their side. So a
 fresh row meets the stored rows of one interval of positions, ``[low(y), first x with low(x) >
 p(y))``. A stored row ``y`` is met by no row ``x`` that has ``low(x) > p(y)``. Rows that come have
@@ -60,18 +60,18 @@ class Counted(Lifetime):
         self._domain = order_domain(self.window.order, facts.binding.schemas)
 
     def ranked(self, fresh: Sequence[Fresh]) -> list[Fresh]:
-        """Ranks must not fall along a side, from one push to the next, either."""
+        """Read the ranks, which must not fall along a side, nor from one push to the next."""
         if self._domain is None:
             return list(fresh)
         lasts = {side: self.census[side].last for side in Side}
-        found = []
+        ranked = []
         for rows in fresh:
             side, name = rows.side, self.window.order[rows.side.position]
             ranks = read_ranks(rows.batch, name, self._domain, side, lasts[side])
             if ranks.size:
                 lasts[side] = int(ranks[-1])
-            found.append(rows.placed(ranks=ranks))
-        return found
+            ranked.append(rows.placed(ranks=ranks))
+        return ranked
 
     def admit(self, fresh: Sequence[Fresh], outside: Outside) -> Sequence[Fresh]:
         for side, ranks in outside.ranks.items():
@@ -96,7 +96,7 @@ class ByArrival(Counted):
 
 
 class ByPlace(Counted):
-    """One stream with itself: a row's arrival is its place."""
+    """A stream joined with itself: a row's arrival is its place."""
 
     def _since(self, rows: Fresh, ids: Array, role: Side) -> Array:
         positions = rows.places.positions
@@ -117,13 +117,13 @@ class ByPlace(Counted):
 
 
 class ByRank(Counted):
-    """Rows wait until the other side has shown their rank, and look back then."""
+    """Rows wait until the other side has reached their rank, then look back."""
 
     def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
         self.looks_back = True
         self.waiting = {side: Waiting() for side in Side}
-        self._due = dict.fromkeys(Side, 0)  # ranks whose turn has come, and that still count
+        self._due = dict.fromkeys(Side, 0)  # ranks that are due, and not released yet
 
     def due(self, fresh: Sequence[Fresh], *, last: bool = False) -> Sequence[Fresh]:
         for rows in fresh:
@@ -131,20 +131,20 @@ class ByRank(Counted):
         released = []
         for side, waiting in self.waiting.items():
             shown, census = self.census[side.other].last, self.census[side]
-            held = waiting.rows
-            ranks = np.empty(0, np.int64) if held is None else held.places.ranks
+            rows_in = waiting.rows
+            ranks = np.empty(0, np.int64) if rows_in is None else rows_in.places.ranks
             assert ranks is not None
-            found = waiting.release(ranks.size if last else ready(ranks, side, shown))
-            if found is not None:
-                released.append(found)
+            due = waiting.release(ranks.size if last else ready(ranks, side, shown))
+            if due is not None:
+                released.append(due)
             self._due[side] = census.pending.size if last else ready(census.pending, side, shown)
         return released
 
     def sees(self, rows: Fresh, first: int, role: Side) -> Interval | None:
-        stored, ranks = self.streams[role], rows.places.ranks
+        stream, ranks = self.streams[role], rows.places.ranks
         assert ranks is not None
         counts = self.census[role].before(ranks, rows.side)
-        return stored.first_at(self.window.oldest(counts, role)), stored.first_at(counts)
+        return stream.first_at(self.window.oldest(counts, role)), stream.first_at(counts)
 
     def floor(self, side: Side) -> int:
         stream = self.streams[side]
@@ -164,7 +164,7 @@ class ByRank(Counted):
 
 
 class Collected(Counted):
-    """By arrival, of rows that were collected: each side is processed when its buffer closes."""
+    """By arrival, with collected rows: each side is processed when its buffer closes."""
 
     def __init__(self, facts: Setting) -> None:
         super().__init__(facts)
@@ -182,7 +182,7 @@ class Collected(Counted):
         return lows, others.first + np.searchsorted(others.values, positions, "right")
 
     def floor(self, side: Side) -> int:
-        """The first stored row that a row of the other side, collected or to come, may meet."""
+        """The first stored row that a collected or future row of the other side may meet."""
         count = self._collector.least_count(side.other)
         oldest = self.window.oldest(self._collector.arrived[side] if count is None else count, side)
         return int(max(min(oldest, self.streams[side].rows.next), self.streams[side].rows.first))
@@ -205,7 +205,7 @@ class Collected(Counted):
 
 
 class CollectedBack(Counted):
-    """Collected rows of a join with aggregates: right rows are stored, then left rows look back."""
+    """Collected rows with aggregates: right rows are stored, then left rows look back."""
 
     def __init__(self, facts: Setting) -> None:
         super().__init__(facts)

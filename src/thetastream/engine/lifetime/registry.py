@@ -11,5 +11,5 @@ def lifetime_of(facts: Setting) -> Lifetime:
     """The lifetime of a join's window."""
     module, _, name = facts.query.window.lifetime.partition(":")
     make = getattr(import_module(f"thetastream.engine.lifetime.{module}"), name)
-    made: Lifetime = make(facts)
-    return made
+    lifetime: Lifetime = make(facts)
+    return lifetime

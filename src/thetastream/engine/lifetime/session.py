@@ -43,7 +43,7 @@ class BySession(Lifetime):
         self.waiting = {side: Waiting() for side in facts.query.streams}
         self._bound = facts.binding.bound
         self._frontier: int | None = None
-        self._ends = MAX  # no session that waits is over before the frontier is above this
+        self._ends = MAX  # no waiting session ends before the frontier is above this
         self._sessions = {side: np.empty(0, np.int64) for side in facts.query.streams}
         self._keys = _SessionKeys(facts) if self.window.by is not None else None
 
@@ -61,7 +61,7 @@ class BySession(Lifetime):
         if not last and (frontier is None or frontier <= self._ends):
             return []
         waiting = {side: waiting.rows for side, waiting in self.waiting.items()}
-        whole = {side: held for side, held in waiting.items() if held is not None}
+        whole = {side: rows for side, rows in waiting.items() if rows is not None}
         return self._released(whole, None if last else frontier) if whole else []
 
     def _released(self, whole: dict[Side, Fresh], frontier: int | None) -> list[Fresh]:
@@ -71,9 +71,8 @@ class BySession(Lifetime):
         sessions, ends = _sessions(times, keys, able, self._bound.gap)
         over = np.ones(ends.size, np.bool_) if frontier is None else ends < frontier
         self._ends = int(ends[~over].min(initial=MAX))
-        out = np.append(over, True)[
-            sessions
-        ]  # rows without a session, -1, have nothing to wait for
+        # Rows without a session, -1, have nothing to wait for.
+        out = np.append(over, True)[sessions]
         released, start = [], 0
         for side, rows in whole.items():
             mine, leaves = (part[start : start + rows.count] for part in (sessions, out))
@@ -101,9 +100,9 @@ class BySession(Lifetime):
 
     def sees(self, rows: Fresh, first: int, role: Side) -> Interval | None:
         mine = self._sessions[rows.side]
-        stored = rows.side if self._facts.query.self_join else role
-        theirs = self._sessions[stored]
-        start = self.streams[stored].rows.next - theirs.size
+        other = rows.side if self._facts.query.self_join else role
+        theirs = self._sessions[other]
+        start = self.streams[other].rows.next - theirs.size
         lows = start + np.searchsorted(theirs, mine, "left")
         highs = start + np.searchsorted(theirs, mine, "right")
         if self._facts.query.self_join:
@@ -111,7 +110,7 @@ class BySession(Lifetime):
         return lows, np.where(mine == _NONE, lows, highs)
 
     def floor(self, side: Side) -> int:
-        """All rows that are stored have met whom they meet."""
+        """All stored rows have met all their partners."""
         return self.streams[side].rows.next
 
     def forget(self, side: Side) -> None:
@@ -143,16 +142,16 @@ class _SessionKeys:
         }
         if self._domain.kind is KeyKind.BYTES:
             return _encoded([plain(column) for column in columns.values()])
-        found = [
+        pairs = [
             to_keys(column, self._domain, f"{side.alias}.{self._names[side.position]}")
             for side, column in columns.items()
         ]
-        known = [np.ones(k.size, np.bool_) if v is None else v for k, v in found]
-        return np.concatenate([keys for keys, _ in found]), np.concatenate(known)
+        known = [np.ones(k.size, np.bool_) if v is None else v for k, v in pairs]
+        return np.concatenate([keys for keys, _ in pairs]), np.concatenate(known)
 
 
 def _encoded(columns: list[pa.Array]) -> tuple[Array, Mask]:
-    """Strings or binary values, numbered as they come."""
+    """Strings or binary values, numbered by first appearance."""
     text = pa.types.is_string(columns[0].type) or pa.types.is_large_string(columns[0].type)
     text = text or pa.types.is_string_view(columns[0].type)
     wide = pa.large_string() if text else pa.large_binary()

@@ -1,9 +1,9 @@
-"""Event time at work: late rows are dropped, and rows that the frontier has left behind leave.
+"""Event time at work: late rows are dropped, and rows that the frontier has passed leave.
 
-A pair is decided by event times alone, which are one more term of the condition, so nobody looks
-back unless a stream is joined with itself. Rows are told late when they are pushed, by the frontier
-of all rows pushed before, collected or not. A row is final when neither a row at the frontier nor
-the oldest collected row of the other side can meet it.
+Event times alone decide a pair, as one more term of the condition, so rows look back only in a
+self-join. The frontier of all earlier rows, collected or not, decides whether a pushed row is late.
+A row is final when neither a row at the frontier nor the oldest collected row of the other side can
+meet it.
 """
 
 from __future__ import annotations

@@ -11,14 +11,10 @@ from thetastream.side import Side
 
 
 def forever(facts: Setting) -> Lifetime:
-    """The lifetime of a join without a window."""
+    """The lifetime of a join without a window: no row is late, waits or leaves."""
     if facts.collector is not None and facts.query.aggregates:
         return _CollectedForever(facts)
-    return Forever(facts)
-
-
-class Forever(Lifetime):
-    """Nothing is late, nothing waits, nothing leaves."""
+    return Lifetime(facts)
 
 
 class _CollectedForever(CollectedBack):

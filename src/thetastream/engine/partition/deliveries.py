@@ -1,11 +1,11 @@
-"""Which rows each partition gets: targets are collected row by row and listed by partition.
+"""Which rows each partition receives: targets are collected per row and listed by partition.
 
 Three rows whose homes are 2, 0 and 0; the second one is also sent to partition 2:
 
     marks         row 0 → {2}             row 1 → {0, 2}       row 2 → {0}
     deliveries    partition 0: rows 1, 2  partition 1: none    partition 2: rows 0, 1 (a copy)
 
-Rows that go to their homes alone need no marks: they are counted and listed by home.
+Rows that go only to their homes need no marks: they are counted and listed by home.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from thetastream.engine.partition.kernels.routes import (
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Partition ``p`` gets ``rows[edges[p]:edges[p + 1]]``.
+    """Partition ``p`` receives ``rows[edges[p]:edges[p + 1]]``.
 
     ``copies`` marks those that are copies there; None for a side that has none.
     """
@@ -49,7 +49,7 @@ class Deliveries:
 
 
 class Marks:
-    """Where rows go, being collected. Rows that have a ``home`` are sent there first."""
+    """Collects where rows go. Rows that have a ``home`` are sent there first."""
 
     def __init__(self, rows: int, partitions: int, home: Array | None = None) -> None:
         self._rows = rows
@@ -58,7 +58,7 @@ class Marks:
 
     @cached_property
     def _words(self) -> Words:
-        """The targets as bits, made when a row is sent to a place that may not be its home."""
+        """The targets as bits, made when a row is first sent beyond its home."""
         words = np.zeros((-(-self._partitions // 64), self._rows), np.uint64)
         if self._home is not None:
             mark(self._home, self._or_all(None), words)
@@ -82,7 +82,7 @@ class Marks:
         return np.asarray((self._words == 0).all(axis=0))
 
     def deliveries(self) -> Deliveries:
-        """Everything that was marked, by partition."""
+        """All marked targets, by partition."""
         if "_words" not in self.__dict__:
             return self._at_home()
         counts = np.zeros(64 * self._words.shape[0], np.int64)
@@ -94,7 +94,7 @@ class Marks:
         return Deliveries(rows, copies, edges[: self._partitions + 1])
 
     def _at_home(self) -> Deliveries:
-        """Every row at its home and nowhere else. Packing is 1.2 to 2 times as fast as by marks."""
+        """Send every row to its home only. Packing is 1.2 to 2 times as fast as with marks."""
         assert self._home is not None
         counts, rows = np.zeros(self._partitions, np.int64), np.empty(self._rows, np.int64)
         count_homes(self._home, counts)

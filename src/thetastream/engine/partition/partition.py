@@ -1,13 +1,13 @@
 """One partition of a join that runs in several places: a part of the rows, exact answers.
 
-A partition is an engine that is told what it cannot see by itself: the frontier of event time, and
-the ranks of all rows of a count window. Rows come as a *home* row (in one partition) or as a *copy*
-(in others, to be met there); a pair is given where its left row is at home, an unmatched row where
-it is at home, so every row of the answer is given once.
+A partition is an engine that sees only some of the rows, so the caller supplies the global facts:
+the frontier of event time, and the ranks of all rows of a count window. A row arrives as a *home*
+row in one partition, and as a *copy* in others, where it is met. A pair is returned where its left
+row is at home, and an unmatched row where it is at home, so every row of the answer appears once.
 
 The state of a partition is a list of *runs* per stream, immutable batches of the rows of one push,
-and a bit per row and role when matches must be remembered. ``saved`` and ``restore`` move it; a
-partition restored from runs gives the same answers as one that lived on.
+and a bit per row and role if matches must be known. ``stretches`` and ``flags`` return it,
+``restore`` takes it back; a restored partition returns the same answers as one that lived on.
 
     push k                 ids 100 ─────────── 163 164 ── 171 172 … 180
     runs of a stream       │ run a: 64 rows       │ run b    │ run c │   ← rows of push k
@@ -30,8 +30,8 @@ from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh, Places
 from thetastream.data.batch import joined
 from thetastream.engine.engine import Engine, Pushed
-from thetastream.engine.output.batches import Batches
 from thetastream.engine.outside import Outside, Tops
+from thetastream.engine.parts.batches import Batches
 from thetastream.engine.query import Query, Traits
 from thetastream.engine.report import snapshot
 from thetastream.errors import DataError
@@ -68,9 +68,9 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Rows stored by one push: what a run is made of. ``last`` is their largest time or position.
+    """Rows stored by one push, which become a run. ``last`` is their largest time or position.
 
-    ``system`` columns (copy, position, rank) stand beside those of the user.
+    The columns ``COPY``, ``POSITION`` and ``RANK``, where they apply, follow those of the user.
     """
 
     side: Side
@@ -81,7 +81,7 @@ class Stretch:
 class Partition:
     """The engine of one partition, with its state as plain batches.
 
-    ``led``: a pair is given only where its row of that side is at home; None when pairs meet once.
+    ``led``: a pair is returned only where its row of that side is at home; None if pairs meet once.
     """
 
     def __init__(self, query: Query, binding: Binding, led: Side | None = None) -> None:
@@ -102,34 +102,34 @@ class Partition:
     def push(
         self, batches: Mapping[Side, pa.RecordBatch], *, frontier: int | None = None
     ) -> Batches:
-        """Take fresh rows in. Batches carry the system columns that apply."""
+        """Process fresh rows. Batches have ``COPY``, ``POSITION`` and ``RANK`` where they apply."""
         started = perf_counter()
         fresh = [self._fresh(side, batch) for side, batch in _in_order(batches)]
         self.counters.seconds["keys"] += perf_counter() - started
         for rows in fresh:
             copies = rows.places.copies
-            own = rows.count if copies is None else int(np.count_nonzero(~copies))
-            self.sides[rows.side].rows += own
+            at_home = rows.count if copies is None else int(np.count_nonzero(~copies))
+            self.sides[rows.side].rows += at_home
         self.counters.pushes += 1
         ranks, self._ranks = self._ranks, {}
-        return self._given(self._engine.push(fresh, Outside(frontier, frontier, ranks)))
+        return self._returned(self._engine.push(fresh, Outside(frontier, frontier, ranks)))
 
     def finish(self) -> Batches:
-        """The streams have ended: give what is left."""
-        return self._given(self._engine.finish())
+        """End the streams; return what is left."""
+        return self._returned(self._engine.finish())
 
-    def _given(self, pushed: Pushed) -> Batches:
+    def _returned(self, pushed: Pushed) -> Batches:
         self._stored = pushed.stored
         for rows in pushed.stored:
             self._tops.note(rows)
         return Batches(pushed.parts, self.counters)
 
     def note_ranks(self, ranks: Mapping[Side, Ranks]) -> dict[Side, dict[int, Array]]:
-        """Take note of the ranks of all fresh rows; gives the position of each sender's rows."""
+        """Note the ranks of all fresh rows; return the positions of each sender's rows."""
         positions: dict[Side, dict[int, Array]] = {}
-        for side, given in ranks.items():
+        for side, fresh in ranks.items():
             census = self.census()[side]
-            whole, places = given.merged()
+            whole, places = fresh.merged()
             if whole.size and census.last is not None and whole[0] < census.last:
                 raise DataError(
                     f"the order column of the {side.value} side falls: a row of rank {whole[0]} "
@@ -166,15 +166,15 @@ class Partition:
 
     @property
     def _counted(self) -> Any:
-        """The lifetime of a count window, which knows ranks and rows that wait."""
+        """The lifetime of a count window, which knows the ranks and the waiting rows."""
         return self._engine.lifetime
 
     def waiting(self) -> dict[Side, pa.RecordBatch]:
-        """Rows whose turn has not come."""
+        """Rows that are not due yet."""
         if not self.query.ranked:
             return {}
-        found = {side: waiting.rows for side, waiting in self._counted.waiting.items()}
-        return {side: rows.batch for side, rows in found.items() if rows is not None}
+        waiting = {side: queue.rows for side, queue in self._counted.waiting.items()}
+        return {side: rows.batch for side, rows in waiting.items() if rows is not None}
 
     def census(self) -> dict[Side, Census]:
         """What is known of all ranks."""
@@ -187,30 +187,30 @@ class Partition:
         batches: Sequence[pa.RecordBatch],
         flags: Mapping[Side, Mask],
     ) -> None:
-        """Take back the rows of all runs of a stream, oldest first, and their flags per role."""
+        """Restore the rows of all runs of a stream, oldest first, and their flags per role."""
         if batches:
             self._engine.restore(self._fresh(side, joined(batches)), flags)
 
     def restore_ranks(
         self, census: Mapping[Side, Census], waiting: Mapping[Side, pa.RecordBatch]
     ) -> None:
-        """Take back what was known of ranks, and the rows that wait."""
+        """Restore the known ranks and the waiting rows."""
         self.census().update(census)
         for side, batch in waiting.items():
             self._counted.waiting[side].add(self._fresh(side, batch))
 
     def flags(self, side: Side, first: int) -> dict[Side, Mask]:
-        """Match flags of a stream's rows from id ``first`` on; rows that are gone count as met."""
+        """Match flags of a stream's rows from id ``first`` on; expired rows count as matched."""
         stream = self._engine.streams[side]
-        found: dict[Side, Mask] = {}
+        flags: dict[Side, Mask] = {}
         for role, ring in stream.matched.items():
-            gone = np.ones(max(0, ring.first - first), np.bool_)
-            found[role] = np.concatenate([gone, ring.values[max(0, first - ring.first) :]])
-        return found
+            expired = np.ones(max(0, ring.first - first), np.bool_)
+            flags[role] = np.concatenate([expired, ring.values[max(0, first - ring.first) :]])
+        return flags
 
     @property
     def tracked(self) -> dict[Side, list[Side]]:
-        """The roles of each stream in which it is remembered which rows have matched."""
+        """The roles in which each stream has match flags."""
         return {side: self.query.tracked(side) for side in self.query.streams}
 
     def next_id(self, side: Side) -> int:
@@ -218,7 +218,7 @@ class Partition:
         return self._engine.streams[side].rows.next
 
     def rows(self, side: Side) -> int:
-        """How many rows of a stream are held, expired ones behind a younger one included."""
+        """How many rows of a stream are stored, including dead ones behind a younger one."""
         return len(self._engine.streams[side].rows)
 
     @property
@@ -237,7 +237,7 @@ class Partition:
     def choices(self) -> list[Choice]:
         """How the rows of each stream are indexed."""
         streams = self._engine.streams.values()
-        return [stored.choice for stream in streams for stored in stream.stored.values()]
+        return [index.choice for stream in streams for index in stream.indexes.values()]
 
     def metrics(self) -> Metrics:
         """Counters, sizes and times up to now."""

@@ -11,13 +11,13 @@
                  column; a pair meets where they cross
     everywhere   inequalities, otherwise: rows of an anchored side at home, the others everywhere
 
-Anchored is the side whose unmatched rows matter, both for a full join; the left one for an inner
-join, and for aggregates of the matches of left rows, which need all of them in one place. A row
-that is sent to several partitions is a *copy* in all but one; ``copied`` names the sides that can
-have copies. ``led`` names the side whose home gives a pair, where a pair may meet more than once.
+Anchored is the side whose unmatched rows matter: both for a full join, the left one for an inner
+join and for aggregates, which need all matches of a left row in one place. A row that is sent to
+several partitions is a *copy* in all but one; ``copied`` names the sides that can have copies.
+``led`` names the side whose home returns a pair, if a pair may meet more than once.
 
-Targets follow from a row's values alone, never from its place in a batch: a task that is run again
-sends every row where it was sent before.
+Targets depend on a row's values alone, never on its place in a batch: a task that is run again
+sends every row to the same partitions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from thetastream.boxes.keys import Keys
 from thetastream.condition.term import swap
 from thetastream.data.kernels.hashing import mix_into
 from thetastream.engine.partition.deliveries import Deliveries, Marks
-from thetastream.errors import SchemaError, StateError, suggest
+from thetastream.errors import OptionError, SchemaError
+from thetastream.options.checks import read_count, read_number, unknown
 from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.plan.layout import hashed
 from thetastream.schema import KeyKind
@@ -49,7 +50,7 @@ _BANDS_PER_CELL = 8
 
 @dataclass(frozen=True)
 class RoutingPlan:
-    """What every scheme needs to know of the join."""
+    """What every scheme needs to know about the join."""
 
     binding: Binding
     how: How
@@ -64,7 +65,7 @@ class RoutingPlan:
 
     @property
     def lead(self) -> Side:
-        """The side whose home gives a pair."""
+        """The side whose home returns a pair."""
         return self.anchored[0]
 
 
@@ -98,7 +99,7 @@ class Routing(ABC):
 
     @property
     def led(self) -> Side | None:
-        """The side whose home gives a pair; None where every pair meets once anyway."""
+        """The side whose home returns a pair; None if every pair meets once anyway."""
         return self.plan.lead if self.plan.lead in self.copied else None
 
     @abstractmethod
@@ -110,21 +111,21 @@ class Routing(ABC):
         """The scheme in words."""
 
     def _places(self, rows: Keys) -> Array:
-        """The partitions of rows by their keys; anything for rows without."""
+        """The partitions of rows by their keys; arbitrary for rows without a key."""
         raise NotImplementedError
 
     def _roles(self, fresh: dict[Side, Keys]) -> tuple[Keys, Keys | None]:
-        """Rows in the role that has a home; those of a self-join in the other role, too."""
+        """Rows in the role that has a home; for a self-join, also in the other role."""
         if len(fresh) == 1:
             (rows,) = fresh.values()
             return rows, None
         return fresh[self.plan.lead], fresh[self.plan.lead.other]
 
     def _homes(self, rows: Keys, met: Keys | None) -> Array:
-        """Where rows lead. One that cannot is at home where it is met; if it is not met, anywhere.
+        """The homes of rows: where they lead, else where they are met, else anywhere.
 
-        A row of a self-join may be able to match in one role only. Its home must be where it does:
-        elsewhere it would be held for unmatched.
+        A row of a self-join may be able to match in one role only. Its home must be where it does;
+        elsewhere it would count as unmatched.
         """
         homes = self._places(rows)
         if rows.valid is None:
@@ -136,7 +137,7 @@ class Routing(ABC):
         return np.where(rows.valid, homes, others)
 
     def _spread(self, rows: Keys) -> Array:
-        """A partition from all that a row compares; rows that can match nothing share by time."""
+        """A partition from all values a row compares; rows that cannot match spread by time."""
         count = self.plan.partitions
         columns = [*rows.keys, *([] if rows.times is None else [rows.times])]
         masks = [rows.valid] * len(rows.keys) + [rows.timed]
@@ -152,7 +153,7 @@ def _count(fresh: dict[Side, Keys]) -> int:
 
 
 def _modulo(hashes: Array, count: int) -> Array:
-    """A partition from a hash, all of whose bits count."""
+    """A partition from all bits of a hash."""
     return ((hashes.view(np.uint64) >> np.uint64(11)) % np.uint64(count)).astype(np.int64)
 
 
@@ -182,7 +183,7 @@ class Hashed(Routing):
         return marks.deliveries()
 
     def _places(self, rows: Keys) -> Array:
-        """Right rows go where the left key they ask for goes."""
+        """Right rows go where the left key they match goes."""
         keys: list[Array] = []
         for term, field in zip(self._terms, self._fields, strict=True):
             key = rows.keys[term] if rows.side is Side.LEFT else field.pieces(rows)[0][0]
@@ -227,7 +228,7 @@ class Cells(Routing):
         return self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
 
     def _send_to_partners(self, marks: Marks, rows: Keys) -> None:
-        """To every partition with a cell that the partners of rows can lie in."""
+        """Send rows to every partition with a cell in which their partners can lie."""
         for low, high in self._fields[rows.side.other].pieces(rows):
             wanted = low <= high
             if rows.valid is not None:
@@ -293,7 +294,7 @@ class Grid(Routing):
 
 
 class Everywhere(Routing):
-    """Rows of an anchored side have a home; whoever must meet them goes everywhere."""
+    """Rows of an anchored side have a home; their possible partners go everywhere."""
 
     name = "matrix"
 
@@ -329,25 +330,27 @@ def choose(
     *,
     rooted: bool = False,
 ) -> Routing:
-    """The scheme for a join: equality by hash, a band by cells, all else by a matrix.
+    """Choose the scheme for a join: hash for equality, cells for a band, else a matrix.
 
-    ``rooted``: an anchored row must meet all its partners at its home, as for aggregates of them.
+    ``rooted``: an anchored row must meet all its partners at its home, as aggregates require.
     """
     if scheme not in SCHEMES:
-        raise StateError(
-            f"partitioning must be one of {', '.join(SCHEMES)}; got {scheme!r}."
-            f"{suggest(scheme, SCHEMES)}"
-        )
-    if not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 1:
-        raise StateError(f"partitions must be a whole number of at least 1; got {partitions!r}")
+        raise unknown("partitioning", scheme, SCHEMES)
+    read_count("partitions", partitions)
+    if cell_width is not None:
+        read_number("cell_width", cell_width)
     plan = RoutingPlan(binding, how, self_join, partitions)
     points, bands = _points(plan), _bands(plan)
     if cell_width is not None and (scheme not in ("auto", "cells") or not bands):
-        raise StateError("cell_width is for joins on a band, partitioned by cells")
+        raise OptionError(
+            "cell_width is for joins on a band, partitioned by cells; got "
+            f"cell_width={cell_width!r} with partitioning={scheme!r} on {binding.predicate}. "
+            "Leave it out"
+        )
     if scheme == "hash" and not points:
-        raise StateError(f"partitioning='hash' needs an equality; {binding.predicate} has none")
+        raise OptionError(f"partitioning='hash' needs an equality; {binding.predicate} has none")
     if scheme == "cells" and not bands:
-        raise StateError(f"partitioning='cells' needs a band; {binding.predicate} has none")
+        raise OptionError(f"partitioning='cells' needs a band; {binding.predicate} has none")
     if points and scheme in ("auto", "hash") and cell_width is None:
         return Hashed(plan, points)
     if bands and scheme in ("auto", "cells"):
@@ -359,13 +362,12 @@ def choose(
 
 def _points(plan: RoutingPlan) -> tuple[int, ...]:
     """Equality terms by which rows of both sides can be hashed."""
-    found = [
+    return tuple(
         i
         for i, bound in enumerate(plan.binding.terms)
         if all(Field(plan.binding, side, (i,)).is_point for side in Side)
         and (not _needs_both(plan) or (_same(plan, i) and bound.term.is_equality))
-    ]
-    return tuple(found)
+    )
 
 
 def _bands(plan: RoutingPlan) -> list[int]:
@@ -385,8 +387,8 @@ def _needs_both(plan: RoutingPlan) -> bool:
 
 def _same(plan: RoutingPlan, term: int) -> bool:
     """Whether a term compares one expression with itself."""
-    found = plan.binding.terms[term].term
-    return bool(found.left.same(swap(found.right)))
+    compared = plan.binding.terms[term].term
+    return bool(compared.left.same(swap(compared.right)))
 
 
 def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
@@ -396,7 +398,7 @@ def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
     if wanted is not None:
         width = float(field.domain.constant(_decimal(wanted))) if integral else float(wanted)
         if not width > 0 or not math.isfinite(width) or (integral and width < 1):
-            raise StateError(f"cell_width must be a positive number; got {wanted!r}")
+            raise OptionError(f"cell_width must be a positive number; got {wanted!r}")
     else:
         width = field.width * _BANDS_PER_CELL or 1.0
     if integral:
@@ -413,14 +415,14 @@ def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
 
 def _decimal(value: float) -> int:
     if value != int(value):
-        raise StateError(
+        raise OptionError(
             f"cell_width must be a whole number for keys that are not floats; got {value}"
         )
     return int(value)
 
 
 def _cell_count(plan: RoutingPlan, field: Field, width: float) -> int | None:
-    """How many cells the values of a narrow key type can lie in; None for wide types."""
+    """The number of cells that the values of a narrow key type span; None for wide types."""
     binding = plan.binding
     narrow = [
         schema.field(name).type.bit_width

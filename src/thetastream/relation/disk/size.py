@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from thetastream.errors import RelationError
+from thetastream.errors import OptionError
 
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -26,7 +26,7 @@ def read_size(size: str | int) -> int:
         factor = _UNITS.get(unit) or _BINARY.get(unit)
         if factor is not None and (count := int(Fraction(match.group(1)) * factor)) > 0:
             return count
-    raise RelationError(
+    raise OptionError(
         f"expected an amount of memory such as '64 MB', '1.5 GiB' or a number of bytes; "
         f"got {size!r}"
     )

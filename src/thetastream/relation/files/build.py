@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array, Mask
 from thetastream.data.batch import to_keys
-from thetastream.errors import RelationError, SchemaError
+from thetastream.errors import OptionError, RelationError, SchemaError
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.files.folder import DamagedCurrent, Folder, disk_errors
 from thetastream.relation.files.generation import stored_layout, write_generation
@@ -66,21 +66,21 @@ class BuildOptions:
         """Validate options before anything is written."""
         names = tuple(key) if isinstance(key, (tuple, list)) else (key,)
         if not 1 <= len(names) <= 2 or not all(isinstance(name, str) for name in names):
-            raise RelationError(
+            raise OptionError(
                 "key must be a column name, or a pair of names ('lo', 'hi') for intervals; got "
                 f"{key!r}"
             )
         if len(set(names)) < len(names):
-            raise RelationError(f"an interval needs two columns; got {names[0]!r} twice")
+            raise OptionError(f"an interval needs two columns; got {names[0]!r} twice")
         if isinstance(block_bytes, bool) or not isinstance(block_bytes, int):
-            raise RelationError(f"block_bytes must be a number of bytes; got {block_bytes!r}")
+            raise OptionError(f"block_bytes must be a number of bytes; got {block_bytes!r}")
         if block_bytes % _PAGE or not _PAGE <= block_bytes <= _MOST_BLOCK:
-            raise RelationError(
+            raise OptionError(
                 f"block_bytes must be a multiple of {_PAGE} from {_PAGE} to {_MOST_BLOCK}, so that "
                 f"blocks can be read past the page cache; got {block_bytes}"
             )
         if not isinstance(fill, (int, float)) or not 0 < fill <= 1:
-            raise RelationError(
+            raise OptionError(
                 f"fill, the share of a block to fill, must be above 0 and at most 1; got {fill!r}"
             )
         budget = read_size(memory)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
-from thetastream.errors import RelationError, suggest
+from thetastream.options.checks import read_choice
 from thetastream.relation.disk.device import aligned, release
 from thetastream.relation.join.kernels.leaves import split_by_cache, tally_uses
 from thetastream.relation.join.memory import Memory
@@ -42,15 +42,7 @@ class Policy(Enum):
     @classmethod
     def of(cls, name: str | Policy) -> Policy:
         """The policy of a name."""
-        if isinstance(name, Policy):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = [policy.value for policy in cls]
-            raise RelationError(
-                f"cache must be one of {', '.join(known)}; got {name!r}.{suggest(str(name), known)}"
-            ) from None
+        return read_choice(cls, "cache", name)
 
 
 class Keeping:

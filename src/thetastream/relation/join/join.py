@@ -24,8 +24,9 @@ from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import conform
 from thetastream.data.rows import check_gatherable
 from thetastream.duration import Interval
-from thetastream.errors import RelationError, StateError, suggest
+from thetastream.errors import OptionError, StateError
 from thetastream.interrupt import uninterrupted
+from thetastream.options.checks import read_columns, read_count, read_number, read_text, unknown
 from thetastream.plan.choice import Explanation
 from thetastream.relation.disk import kernels as disk_kernels
 from thetastream.relation.disk.calibrate import at_start
@@ -37,7 +38,7 @@ from thetastream.relation.join import kernels
 from thetastream.relation.join.cache import Policy
 from thetastream.relation.join.engine import RelationEngine, Settings
 from thetastream.relation.join.explanation import explained
-from thetastream.relation.join.matching import Matching
+from thetastream.relation.join.matching import Matching, read_mode
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.join.metrics import RelationCounters, RelationMetrics
 from thetastream.relation.join.pace import read_deadline
@@ -81,16 +82,16 @@ class RelationJoin:
     ) -> None:
         self._relation = relation
         self._on = Predicate.of(on)
-        self._how = How.of(how)
-        self._suffix = suffix
-        self._names = columns
+        self._how = read_mode(how)
+        self._suffix = read_text("suffix", suffix)
+        self._names = read_columns(columns)
         self._clock: Clock = RealClock() if clock is None else clock
         self._memory = Memory(read_size(memory), _share(split))
         self._counters = RelationCounters()
         fixed = {"input_rows": input_rows, "stream_rows": stream_rows, "max_scan": max_scan}
         policy, planner = Policy.of(cache), _planner(plan)
-        batch_rows = _positive("batch_rows", batch_rows)
-        thresholds = {name: _positive(name, n) for name, n in fixed.items() if n is not None}
+        batch_rows = read_count("batch_rows", batch_rows)
+        thresholds = {name: read_count(name, n) for name, n in fixed.items() if n is not None}
         self._outside: deque[tuple[pa.RecordBatch, float]] = deque()  # pushed, not offered yet
         self._flushing = self._closed = False
         prepare(data_kernels, box_kernels, disk_kernels, kernels)
@@ -267,20 +268,12 @@ class RelationJoin:
 
 
 def _planner(name: str) -> Planner:
-    if name not in PLANS:
-        raise RelationError(
-            f"plan must be one of {', '.join(PLANS)}; got {name!r}.{suggest(str(name), PLANS)}"
-        )
+    if not isinstance(name, str) or name not in PLANS:
+        raise unknown("plan", name, PLANS)
     return PLANS[name]
 
 
-def _positive(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise RelationError(f"{name} must be a whole number of at least 1; got {value!r}")
-    return value
-
-
 def _share(split: float | None) -> float | None:
-    if split is not None and not 0 <= split < 1:
-        raise RelationError(f"split is the share of the cache, 0 ≤ split < 1; got {split!r}")
+    if split is not None and not 0 <= read_number("split", split) < 1:
+        raise OptionError(f"split is the share of the cache, 0 ≤ split < 1; got {split!r}")
     return split

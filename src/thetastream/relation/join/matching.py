@@ -28,7 +28,7 @@ from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask
-from thetastream.errors import PredicateError, RelationError
+from thetastream.errors import OptionError, PredicateError
 from thetastream.relation.image.domains import stored_interval
 from thetastream.relation.image.layout import LeafLayout
 from thetastream.schema import Domain, KeyKind, common_domain, kind_of, tick, value_type
@@ -86,7 +86,7 @@ class Matching:
         suffix: str,
         columns: Sequence[str] | None,
     ) -> None:
-        self.how = _checked(how)
+        self.how = read_mode(how)
         self.layout = layout
         self.predicate = Predicate.of(on)
         self.binding: Binding = bind(
@@ -238,10 +238,11 @@ class Matching:
         return reduce(np.logical_and, masks)
 
 
-def _checked(how: str | How) -> How:
+def read_mode(how: str | How) -> How:
+    """Read the mode of a join with a relation; OptionError for right and full joins."""
     mode = How.of(how)
     if mode in (How.RIGHT, How.FULL):
-        raise RelationError(
+        raise OptionError(
             f"how={mode.value!r} would return rows of the relation that match nothing, but a "
             "stream never ends, so none is ever known to; use inner, left, semi or anti"
         )

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from thetastream.duration import Interval
-from thetastream.errors import RelationError
+from thetastream.errors import OptionError, RelationError
 from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.join.arrivals import Arrivals
 from thetastream.relation.join.memory import Memory
@@ -120,13 +120,13 @@ class Pace:
 
 
 def read_deadline(deadline: str | timedelta | Interval | None, costs: Costs) -> float | None:
-    """The deadline in seconds; RelationError if it is not a duration, or shorter than a read."""
+    """The deadline in seconds; OptionError if it is not a duration, RelationError if too short."""
     if deadline is None:
         return None
     try:
         seconds = Interval.of(deadline).nanoseconds / 1e9
     except ValueError as error:
-        raise RelationError(f"deadline: {error}") from None
+        raise OptionError(f"deadline: {error}") from None
     one = costs.seek + costs.transfer
     least = (one + _SHORT) / _SHARE
     if seconds < least:

@@ -24,7 +24,8 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
-from thetastream.errors import PredicateError, RelationError, SchemaError, StateError, suggest
+from thetastream.errors import OptionError, PredicateError, RelationError, SchemaError, suggest
+from thetastream.options.checks import read_columns, read_count, read_text
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.store import Relation
 from thetastream.shape import OutputShape
@@ -33,12 +34,12 @@ from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
 from thetastream.spark.relation.report import OBSERVED
 from thetastream.spark.relation.types import spark_type
 from thetastream.spark.relation.worker import REPORT, RelationSpec, RelationTask
-from thetastream.spark.theta.operator import computed_column, escaped
+from thetastream.spark.theta.operator import answer_columns, computed_column, escaped
 from thetastream.spark.types import arrow_schema, check_names
 
 _MODES = (How.INNER, How.LEFT, How.SEMI, How.ANTI)
 _numbers = count(1)
-_Answer = list[tuple[str, Side, str]]
+_Answer = Sequence[tuple[str, Side, str]]
 
 
 def relation_join(
@@ -52,7 +53,7 @@ def relation_join(
     columns: Sequence[str] | None = None,
     batch_rows: int = 65_536,
 ) -> DataFrame:
-    """Join a DataFrame with the relation at ``path``, which the driver and all executors reach.
+    """Join a DataFrame with the relation at ``path``, which the driver and all executors can read.
 
     ``on`` is SQL over ``l``, the DataFrame, and ``r``, the relation, with a term on the relation's
     key; an expression over ``l`` alone may be any Spark SQL. ``how`` is inner, left, semi or anti.
@@ -63,19 +64,20 @@ def relation_join(
     """
     mode = _mode(how)
     place = _place(path)
-    if columns is not None and not columns:
-        raise SchemaError("columns must name at least one output column, or be None for all")
+    columns = read_columns(columns)
+    read_text("suffix", suffix)
+    read_count("batch_rows", batch_rows)
     check_names(stream.schema, "left")
     text = on if isinstance(on, str) else str(Predicate.of(on))
-    found = _LeftSplitter(text).split()
+    parts = _LeftSplitter(text).split()
     with Relation.open(place) as relation:
-        answer = _answer(stream, relation.schema, mode, suffix, columns)
-        shown = _shown(stream, found, answer, text)
+        answer = answer_columns(stream.columns, relation.schema.names, mode, suffix, columns)
+        shown = _shown(stream, parts, answer, text)
         travels = arrow_schema(shown.schema, "left")
         types = _types(answer, stream, relation.schema)
         spec = RelationSpec(
             path=place,
-            on=found.on,
+            on=parts.on,
             memory=read_size(memory),
             how=mode.value,
             suffix=suffix,
@@ -96,30 +98,30 @@ def relation_join(
 def _mode(how: str | How) -> How:
     mode = How.of(how)
     if mode not in _MODES:
-        raise StateError(
+        raise OptionError(
             f"how must be one of {', '.join(m.value for m in _MODES)}; got {mode.value!r}, which "
-            "gives the relation's rows that no stream row matches: a stream has no end after "
-            "which that is known. Turn a table that does end into the left side, or use theta_join "
+            "returns the relation's rows that no stream row matches: a stream has no end after "
+            "which that is known. Make a table that does end the left side, or use theta_join "
             "with a window"
         )
     return mode
 
 
 def _place(path: str | os.PathLike[str]) -> str:
-    """The path as every worker can use it, whatever folder it was started in."""
+    """The absolute path, which every worker can use."""
     text = os.fspath(path)
     if text.startswith("file:"):
         text = "/" + text.removeprefix("file:").lstrip("/")
     if "://" in text:
         raise RelationError(
-            f"a relation is read block by block from a folder, and {text!r} is none; mount it "
-            "where the driver and every executor reach it under one path"
+            f"a relation is read block by block from a folder, and {text!r} is not a folder; "
+            "mount it where the driver and every executor reach it under one path"
         )
     return str(Path(text).absolute())
 
 
 class _LeftSplitter(Splitter):
-    """Takes the left side's expressions out; those of the relation are the engine's."""
+    """Extracts the left side's expressions; the engine computes those of the relation."""
 
     def _visit(self, node: Any, *, condition: bool) -> Any:
         if sides_of(node) == {Side.RIGHT} and not is_plain(node):
@@ -127,22 +129,13 @@ class _LeftSplitter(Splitter):
         return super()._visit(node, condition=condition)
 
 
-def _answer(
-    stream: DataFrame, relation: pa.Schema, how: How, suffix: str, columns: Sequence[str] | None
-) -> _Answer:
-    """The columns of the answer: name, side, and name there."""
-    named = [pa.schema([(name, pa.null()) for name in s]) for s in (stream.columns, relation.names)]
-    shape = OutputShape.of(named[0], named[1], how, suffix, columns)
-    return [(name, *place) for name, place in zip(shape.schema.names, shape.origin, strict=True)]
-
-
-def _shown(stream: DataFrame, found: Split, answer: _Answer, text: str) -> DataFrame:
-    """The columns that travel: what the answer and the condition read of the stream."""
+def _shown(stream: DataFrame, parts: Split, answer: _Answer, text: str) -> DataFrame:
+    """The columns that travel: those of the stream that the answer and the condition read."""
     try:
-        predicate = Predicate.parse(found.on)
+        predicate = Predicate.parse(parts.on)
     except PredicateError as error:
         raise PredicateError(error.message, text) from None  # the text that the user wrote
-    computed = found.computed[Side.LEFT]
+    computed = parts.computed[Side.LEFT]
     read = set(predicate.columns(Side.LEFT)) - set(computed)
     for name in sorted(read.difference(stream.columns)):
         raise SchemaError(
@@ -168,14 +161,14 @@ def _types(answer: _Answer, stream: DataFrame, relation: pa.Schema) -> list[tupl
 def _gathered(
     answer: _Answer, travels: pa.Schema, relation: pa.Schema, how: How, suffix: str
 ) -> tuple[str, ...]:
-    """What the engine calls the columns of the answer: it sees those that travel, and no others."""
+    """The engine's names for the columns of the answer: it sees only those that travel."""
     shape = OutputShape.of(travels, relation, how, suffix)
     names = dict(zip(shape.origin, shape.schema.names, strict=True))
     return tuple(names[(side, column)] for _, side, column in answer)
 
 
 def _try(spec: RelationSpec, relation: Relation, text: str) -> None:
-    """Make the join once, so that whatever is wrong with it shows here and not in a task."""
+    """Make the join once, so that errors show here and not in a task."""
     try:
         spec.engine(relation).close()
     except PredicateError as error:

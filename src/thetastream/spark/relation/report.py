@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Row
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.metrics import Items
+from thetastream.spark.metrics import observed_texts
 
 OBSERVED = "relation_join"
 
@@ -58,20 +58,12 @@ def relation_metrics(query: StreamingQuery) -> list[RelationJoinMetrics]:
     >>> metrics = relation_metrics(query)[-1]                                  # doctest: +SKIP
     >>> metrics.hits, metrics.blocksRead, metrics.versions                     # doctest: +SKIP
     """
-    found = []
-    for progress in query.recentProgress:
-        for name, row in progress.observedMetrics.items():
-            if name.startswith(f"{OBSERVED}-"):
-                texts = _texts(row.asDict() if isinstance(row, Row) else row)
-                if texts:
-                    found.append(_added(name, texts, json.loads(progress.json)))
-    return found
-
-
-def _texts(fields: Mapping[str, Any]) -> list[str]:
-    """The reports of an observed row; Connect gives its values and its schema apart."""
-    found = fields["values"][0] if "values" in fields else fields["tasks"]
-    return list(found or [])
+    return [
+        _added(name, texts, json.loads(progress.json))
+        for progress in query.recentProgress
+        for name, row in progress.observedMetrics.items()
+        if name.startswith(f"{OBSERVED}-") and (texts := observed_texts(row, "tasks"))
+    ]
 
 
 def _added(join: str, texts: list[str], progress: Mapping[str, Any]) -> RelationJoinMetrics:

@@ -1,22 +1,20 @@
 """What travels to Spark's Python workers for ``relation_join``, and what stays in them.
 
-A worker process keeps its ``RelationJoin`` from one task to the next, so that the cache of blocks
-and all that it has learned of the stream are there for the next micro-batch. Nothing else
-outlives a task: its rows are all answered before it ends, so a checkpoint needs no state of ours.
+A worker process keeps its ``RelationJoin`` between tasks, so that the next micro-batch finds the
+cache of blocks and what the join has learned about the stream. Nothing else outlives a task: all
+its rows are answered before it ends, so a checkpoint needs no state of the join.
 
-    task begins     the join is taken out; the relation is refreshed: updates are seen from here on
-    rows            pushed; answers are given as they come
-    rows end        flushed; the report is given; the join is put back
-    abandoned       (a LIMIT that has enough) rows that wait are forgotten; the join is put back
-    fails           the join is closed; the task that is tried again starts with a new one
+    task begins     take the join out; refresh the relation, so that updates are seen from here on
+    rows            push them; return answers as they are found
+    rows end        flush; return the report; put the join back
+    abandoned       (a LIMIT is satisfied) drop the waiting rows; put the join back
+    fails           close the join; a retried task starts with a new one
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import pickle
-import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from thetastream.errors import RelationError, StateError
+from thetastream.errors import RelationError
+from thetastream.spark.blobs import conformed
+from thetastream.spark.payload import read_payload
 
 if TYPE_CHECKING:
     from thetastream.relation.join.join import RelationJoin
@@ -38,23 +38,22 @@ COUNTED = (
     *("blocks_wasted", "online_phases", "join_phases"),
     *("plan_seconds", "io_seconds", "join_seconds", "online_seconds"),
 )
-"""Metrics that grow: a report tells by how much in this task."""
-HELD = ("cached_blocks", "memory_bytes", "peak_bytes", "budget_bytes", "version")
-"""Metrics of what is there now."""
+"""Counters: a report says how much they grew in this task."""
+GAUGES = ("cached_blocks", "memory_bytes", "peak_bytes", "budget_bytes", "version")
+"""Gauges: a report says what they are now."""
 _PARCEL_ROWS = 8192
 _PARCEL_BYTES = 1 << 20
 _LIMIT = 4  # joins kept in a process, each with a budget of its own
-_HELD: OrderedDict[bytes, _Held] = OrderedDict()
-_SPECS: dict[bytes, RelationSpec] = {}
+_WARM: OrderedDict[bytes, _WarmJoin] = OrderedDict()
 
 
 @dataclass(frozen=True)
 class RelationSpec:
     """A join of a stream with a relation, as plain values.
 
-    ``stream`` are the columns that travel; ``relation`` those that the relation had when the join
-    was planned. ``gathered`` are the columns of the answer as the engine calls them, ``output``
-    the same as they are handed to Spark. With ``reports`` the last row of a task is its report.
+    ``stream`` are the columns that travel, ``relation`` those of the relation when the join was
+    planned. ``gathered`` are the columns of the answer by the engine's names, ``output`` the same
+    as Spark receives them. With ``reports`` the last row of a task is its report.
     """
 
     path: str
@@ -70,7 +69,7 @@ class RelationSpec:
     reports: bool
 
     def engine(self, relation: Relation) -> RelationJoin:
-        """The join; also made on the driver, so that what is wrong with it shows there."""
+        """Make the join; the driver makes it too, so that errors show there."""
         from thetastream.relation.join.join import RelationJoin
 
         return RelationJoin(
@@ -92,43 +91,45 @@ class RelationTask:
         self._payload = pickle.dumps(spec)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spec = _spec(self._payload)
-        held: _Held | None = None
+        spec: RelationSpec = read_payload(
+            self._payload, "thetastream.relation.join.join", "thetastream.relation.store"
+        )
+        warm: _WarmJoin | None = None
         parcel = _Parcel()
         try:
             for batch in batches:
                 if not batch.num_rows:
                     continue
-                if held is None:
-                    held = _take(self._payload, spec)
-                for rows in held.join.push(_conformed(batch, spec.stream)):
+                if warm is None:
+                    warm = _take(self._payload, spec)
+                for rows in warm.join.push(conformed(batch, spec.stream)):
                     if parcel.add(rows):
                         yield _handed(parcel.take(), spec)
-            if held is None:
+            if warm is None:
                 return
-            for rows in held.join.flush():
+            for rows in warm.join.flush():
                 if parcel.add(rows):
                     yield _handed(parcel.take(), spec)
             if parcel.rows:
                 yield _handed(parcel.take(), spec)
             if spec.reports:
-                yield _report_row(held.report(), spec)
+                yield _report_row(warm.report(), spec)
         except GeneratorExit:
-            if held is not None:
-                held.join.reset()
-                _keep(self._payload, held)
+            if warm is not None:
+                warm.join.reset()
+                _keep(self._payload, warm)
             raise
         except BaseException:
-            if held is not None:
-                held.close()
+            if warm is not None:
+                warm.close()
             raise
-        _keep(self._payload, held)
+        _keep(self._payload, warm)
 
 
 # --- What stays in the process ------------------------------------------------------------------
 
 
-class _Held:
+class _WarmJoin:
     """A join over an open relation; ``begin`` and ``report`` bracket a task."""
 
     def __init__(self, spec: RelationSpec) -> None:
@@ -159,7 +160,7 @@ class _Held:
             )
 
     def begin(self) -> None:
-        """Remember where the counters stand."""
+        """Note the counters at the start of a task."""
         self.tasks += 1
         self._start = perf_counter()
         metrics = self.join.metrics()
@@ -169,9 +170,9 @@ class _Held:
         """What the task did."""
         metrics = self.join.metrics()
         counted = {name: getattr(metrics, name) - self._before[name] for name in COUNTED}
-        held = {name: getattr(metrics, name) for name in HELD}
+        gauges = {name: getattr(metrics, name) for name in GAUGES}
         seconds = perf_counter() - self._start
-        return {**counted, **held, "seconds": seconds, "warm": self.tasks > 1}
+        return {**counted, **gauges, "seconds": seconds, "warm": self.tasks > 1}
 
     def close(self) -> None:
         try:
@@ -180,63 +181,41 @@ class _Held:
             self.relation.close()
 
 
-def _take(payload: bytes, spec: RelationSpec) -> _Held:
-    """The join of this process, with the relation as it is now; a new one if there is none."""
-    held = _HELD.pop(payload, None)
-    if held is not None:
+def _take(payload: bytes, spec: RelationSpec) -> _WarmJoin:
+    """Take the join of this process, with its relation refreshed, or make a new one."""
+    warm = _WARM.pop(payload, None)
+    if warm is not None:
         try:
-            held.relation.refresh()
+            warm.relation.refresh()
         except BaseException:
-            held.close()
+            warm.close()
             raise
-        if held.relation.generation == held.generation:
-            held.begin()
-            return held
-        held.close()
-    return _Held(spec)
+        if warm.relation.generation == warm.generation:
+            warm.begin()
+            return warm
+        warm.close()
+    return _WarmJoin(spec)
 
 
-def _keep(payload: bytes, held: _Held | None) -> None:
-    """Keep a join for the next task; the one that was used least recently goes."""
-    if held is None:
+def _keep(payload: bytes, warm: _WarmJoin | None) -> None:
+    """Keep a join for the next task; drop the least recently used one."""
+    if warm is None:
         return
-    if payload in _HELD:
-        _HELD.pop(payload).close()
-    _HELD[payload] = held
-    while len(_HELD) > _LIMIT:
-        _HELD.popitem(last=False)[1].close()
-
-
-def _spec(payload: bytes) -> RelationSpec:
-    """The join behind the bytes, read once per process."""
-    if payload not in _SPECS:
-        try:
-            found = pickle.loads(payload)
-            import thetastream.relation.join.join
-            import thetastream.relation.store  # noqa: F401
-        except ImportError as error:
-            raise StateError(
-                f"this Python worker ({sys.executable}) cannot run thetastream: {error}. Install "
-                "thetastream[spark] for the Python of every executor, or name one that has it: "
-                "PYSPARK_PYTHON, or spark.pyspark.python"
-            ) from None
-        if not _SPECS:  # Spark collects garbage after every task, and our modules are none
-            gc.collect()
-            gc.freeze()
-        if len(_SPECS) > 64:
-            _SPECS.clear()
-        _SPECS[payload] = found
-    return _SPECS[payload]
+    if payload in _WARM:
+        _WARM.pop(payload).close()
+    _WARM[payload] = warm
+    while len(_WARM) > _LIMIT:
+        _WARM.popitem(last=False)[1].close()
 
 
 # --- Rows ---------------------------------------------------------------------------------------
 
 
 class _Parcel:
-    """Rows of the answer on their way to Spark: a few larger batches instead of many small ones.
+    """Gathers rows of the answer into a few larger batches for Spark.
 
-    A join within a small budget gives a hundred rows at a time, and each batch costs Spark more
-    than its rows do. At most ``_PARCEL_BYTES`` and a batch are held, beside the budget.
+    A join within a small budget returns a hundred rows at a time, and a batch costs Spark more than
+    its rows do. A parcel holds at most ``_PARCEL_BYTES`` and one batch, beside the budget.
     """
 
     def __init__(self) -> None:
@@ -244,14 +223,14 @@ class _Parcel:
         self._bytes = self.rows = 0
 
     def add(self, batch: pa.RecordBatch) -> bool:
-        """Put rows in; whether it is full now."""
+        """Add rows; return whether the parcel is full."""
         self._batches.append(batch)
         self.rows += batch.num_rows
         self._bytes += batch.nbytes
         return self.rows >= _PARCEL_ROWS or self._bytes >= _PARCEL_BYTES
 
     def take(self) -> pa.RecordBatch:
-        """Take everything out, as one batch."""
+        """Take all rows out, as one batch."""
         from thetastream.data.batch import joined
 
         batches, self._batches = self._batches, []
@@ -259,17 +238,8 @@ class _Parcel:
         return joined(batches)
 
 
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows in the names and types that were planned; Spark names zones its own way."""
-    columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
-        for field, column in zip(schema, batch.columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def _handed(rows: pa.RecordBatch, spec: RelationSpec) -> pa.RecordBatch:
-    """Rows of the answer as Spark takes them, with an empty column for the report."""
+    """Rows of the answer as Spark expects them, with an empty column for the report."""
     from thetastream.spark.relation.types import handed
 
     columns = [

@@ -1,9 +1,9 @@
 """Runs of a partition as memory-mapped files of this host, and partitions alive in this process.
 
-Spark may hand a partition's next micro-batch to another Python process of the host. What it needs
-is in the state store, but reading it back costs a socket and a copy; so every run is also a file in
-a folder of the host, and whoever comes next maps it. Files are a cache: names are never used twice,
-a missing or damaged file only means that the run is read from the state store.
+Spark may hand a partition's next micro-batch to another Python process of the host. The state store
+holds its state, but reading it back costs a socket and a copy. So every run is also a file in a
+folder of the host, which the next process maps. Files are a cache: names are never used twice, and
+a run whose file is missing or damaged is read from the state store.
 
     folder      THETASTREAM_RUNS, else shared memory where there is room, else Spark's local folder
     lineage     one folder per partition of a query, named at its first micro-batch
@@ -37,7 +37,7 @@ class RunFiles:
         self._folder = (root or default_root()) / lineage
 
     def write(self, run: str, blob: bytes | memoryview | pa.Buffer) -> None:
-        """Keep a run. A full disk is no error: the run is in the state store."""
+        """Write a run. A full disk is no error: the run is in the state store."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             part = self._folder / f"{run}.{os.getpid()}.part"
@@ -47,7 +47,7 @@ class RunFiles:
             return
 
     def read(self, run: str, size: int, checksum: int) -> pa.Buffer | None:
-        """A run, mapped; None when it is not here, or not what it was."""
+        """Map a run; None if its file is missing or damaged."""
         path = self._folder / f"{run}.arrow"
         try:
             with pa.memory_map(str(path)) as mapped:
@@ -59,25 +59,25 @@ class RunFiles:
         return buffer
 
     def remove(self, runs: list[str]) -> None:
-        """Forget runs."""
+        """Remove the files of runs."""
         for run in runs:
             (self._folder / f"{run}.arrow").unlink(missing_ok=True)
 
     def keep_only(self, runs: Collection[str]) -> None:
-        """Remove what no run of the record needs: it expired elsewhere, or was never committed."""
+        """Remove files of other runs, which expired elsewhere or were never committed."""
         if self._folder.is_dir():
             for path in self._folder.iterdir():
                 if path.name.split(".")[0] not in runs:
                     path.unlink(missing_ok=True)
 
     def touch(self) -> None:
-        """Say that this partition is in use."""
+        """Mark this partition as in use."""
         if self._folder.exists():
             os.utime(self._folder)
 
 
 def default_root() -> Path:
-    """Where run files go on this host; folders that nobody uses are removed in time."""
+    """The folder for run files on this host; unused subfolders are removed in time."""
     given = os.environ.get("THETASTREAM_RUNS")
     if given:
         return Path(given)
@@ -107,7 +107,7 @@ T = TypeVar("T")
 
 
 class Alive(Generic[T]):
-    """Values kept in this process under a name and a version; the least used go first."""
+    """Values kept in this process under a name and a version; the least recently used go first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

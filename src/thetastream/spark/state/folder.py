@@ -1,10 +1,10 @@
 """Runs as files of a folder that every executor reaches, instead of blobs in the state store.
 
-The way to the state store leads through a socket and several copies in the JVM; a file does not.
-The state store then holds the record alone: names, sizes and checksums. A run is written before the
-record that names it is committed, under a name that is never used again, so a task that fails
-leaves a file that nobody reads. A run that has expired stays for some micro-batches, as Spark keeps
-old versions of its own state: a restart from one of them still finds its runs.
+Writing to the state store takes a socket and several copies in the JVM; writing a file does not.
+The state store then holds only the record: names, sizes and checksums. A run is written before the
+record that names it is committed, under a name that is never used again, so a failed task leaves
+only an unused file. An expired run stays for some micro-batches, as Spark keeps old versions of its
+own state: a restart from one of them still finds its runs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from thetastream.errors import StateError
+from thetastream.errors import OptionError
 
 GRACE = 100  # micro-batches, the default of spark.sql.streaming.minBatchesToRetain
 
 
 def read_location(path: str) -> tuple[pafs.FileSystem, str]:
-    """The file system and the folder behind a path or a URI; a folder on this machine is made."""
+    """The file system and the folder behind a path or a URI; the folder is created."""
     try:
         if "://" in path or path.startswith("file:"):
             system, base = pafs.FileSystem.from_uri(path)
@@ -29,7 +29,7 @@ def read_location(path: str) -> tuple[pafs.FileSystem, str]:
             system, base = pafs.LocalFileSystem(), str(Path(path).absolute())
         system.create_dir(base, recursive=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise StateError(
+        raise OptionError(
             f"state_path={path!r} cannot be used: {error}. Name a folder that the driver and every "
             "executor can read and write, as a path or a URI such as hdfs://… or s3://…"
         ) from None
@@ -46,7 +46,7 @@ class RunFolder:
 
     @property
     def local(self) -> Path | None:
-        """The folder above, where files can be mapped; None on another machine's file system."""
+        """The parent folder if its files can be mapped; None on a remote file system."""
         is_local = isinstance(self._system, pafs.LocalFileSystem)
         return Path(self._base).parent if is_local else None
 
@@ -61,7 +61,7 @@ class RunFolder:
         self._system.move(part, self._path(name))
 
     def get(self, name: str) -> bytes | None:
-        """A run, or None."""
+        """Read a run; None if it is missing."""
         try:
             with self._system.open_input_file(self._path(name)) as stream:
                 return bytes(stream.read())
@@ -69,7 +69,7 @@ class RunFolder:
             return None
 
     def remove(self, name: str, size: int = 0) -> None:
-        """Forget a run. One that is gone already is no error: a task may be run again."""
+        """Remove a run. A missing one is no error: a task may be run again."""
         try:
             self._system.delete_file(self._path(name))
         except (FileNotFoundError, OSError):

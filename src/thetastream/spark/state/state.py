@@ -3,16 +3,16 @@
     meta       format, fingerprint, lineage, token, the list of runs with sizes and checksums
     <run>      rows that one micro-batch stored, or several small runs compacted into one
     flags      a bit per row and role: has it matched? (outer, semi and anti joins)
-    ranks-…    per side the ranks of all rows that wait, anywhere (count windows)
+    ranks-…    per side the ranks of all waiting rows, in any partition (count windows)
     waiting-…  per side the rows that wait here (count windows)
 
 With a ``state_path``, runs are files there (``folder``), and the state store holds the rest.
 
-A micro-batch writes its own rows once, the flags if they are kept, and the record; runs that have
-expired are removed whole. The token is new with every write. A live partition is a cache under that
-token: known to this process → go on with it; not known → *attach*, restoring from the run files of
-this host; a file missing → *rebuild*, reading that run from the state store. A retried task, a
-moved partition and a restarted query all follow this one rule.
+A micro-batch writes its own rows once, the flags if there are any, and the record; expired runs are
+removed as a whole. Every write creates a new token. A live partition is cached under its token: if
+this process has it, use it; if not, *attach*, restoring it from the run files of this host; if a
+file is missing, *rebuild*, reading that run from the state store. A retried task, a moved partition
+and a restarted query all follow this rule.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from thetastream.spark.state.folder import GRACE, RunFolder
 from thetastream.spark.theta.spec import JoinSpec
 
 FORMAT = 2
-READABLE = (1, FORMAT)  # in format 1 all rows have a copy mark, also where there are no copies
+READABLE = (1, FORMAT)  # in format 1 all rows have a copy mark, even if there are no copies
 RUN_BYTES = 8 << 20
 TIER = 8
 _FLAGS, _RANKS, _WAITING = "flags", "ranks", "waiting"
@@ -55,11 +55,11 @@ class Blobs(Protocol):
         """Write a blob."""
 
     def remove(self, name: str, size: int = 0) -> None:
-        """Forget a blob of that size."""
+        """Remove a blob of that size."""
 
 
 class StateStore(Blobs, Protocol):
-    """What is needed of a state store, for the partition being processed."""
+    """The state store of the partition being processed."""
 
     def read_meta(self) -> str | None:
         """The record, or None before the first write."""
@@ -101,9 +101,9 @@ class Meta:
 
     @classmethod
     def of(cls, text: str, where: str) -> Meta:
-        """Read a record; a format that this version does not know is refused.
+        """Read a record; StateError for an unknown format.
 
-        The next record is of this format. Runs are not written again: a reader selects columns.
+        The next record has the present format. Runs are not rewritten: a reader selects columns.
         """
         facts: dict[str, Any] = json.loads(text)
         number = facts.pop("format", None)
@@ -119,8 +119,8 @@ class Meta:
 
 
 @dataclass
-class Held:
-    """A partition at work: the engine, its record, and the id of each run's first row."""
+class OpenPartition:
+    """An open partition: the engine, its record, and the id of each run's first row."""
 
     partition: Partition
     meta: Meta
@@ -138,7 +138,7 @@ class Held:
     # --- Writing --------------------------------------------------------------------------------
 
     def save(self, store: StateStore, spec: JoinSpec) -> None:
-        """Write what the last push has changed. The record comes last."""
+        """Write what the last push changed, the record last."""
         self.files.touch()
         self.files.remove(self.doomed)
         self.doomed = []
@@ -176,7 +176,7 @@ class Held:
 
     @property
     def mapped(self) -> bool:
-        """Whether the folder's own files can be mapped, so that no other copies are needed."""
+        """Whether the folder's own files can be mapped, so that no copies are needed."""
         return self.folder is not None and self.folder.local is not None
 
     def _put(self, blobs: Blobs, name: str, blob: bytes) -> None:
@@ -196,7 +196,7 @@ class Held:
         self.meta.runs = [run for run in self.meta.runs if run.id not in gone]
 
     def _bury(self) -> None:
-        """Remove files whose run expired long ago, when no restart can ask for them any more."""
+        """Remove files of runs that expired so long ago that no restart needs them."""
         if self.folder is not None:
             limit = self.meta.commits - GRACE
             for name, _ in (grave for grave in self.meta.graves if grave[1] < limit):
@@ -209,7 +209,7 @@ class Held:
             self._drop(store, [run for run in self.runs(side) if run.last < horizon])
 
     def _compact(self, store: StateStore, side: Side, columns: list[str]) -> None:
-        """Make one run of the newest ``TIER`` that are of one size class and neighbours by id.
+        """Merge the newest ``TIER`` runs while they are of one size class and adjacent by id.
 
         A row is written once more per class, of which there are few.
         """
@@ -272,24 +272,24 @@ class Held:
 
 def open_partition(
     store: StateStore, spec: JoinSpec, meta: Meta | None, where: str, root: Path | None = None
-) -> tuple[Held, int]:
-    """The partition as the state store knows it, and how many runs had to be read from there.
+) -> tuple[OpenPartition, int]:
+    """Restore the partition; also return how many runs were read from the state store.
 
-    ``root`` is the folder of run files of this host, if not the usual one.
+    ``root`` is the folder of run files on this host, if not the default.
     """
     partition = spec.partition()
     fresh, meta = meta is None, meta or new_meta(spec)
     folder = None if spec.state_path is None else RunFolder(spec.state_path, meta.lineage)
     files = RunFiles(meta.lineage, folder.local if folder is not None and folder.local else root)
-    held = Held(partition, meta, {}, files, folder)
+    opened = OpenPartition(partition, meta, {}, files, folder)
     if fresh:
-        return held, 0
+        return opened, 0
     files.touch()
     fetched = 0
     batches: dict[Side, list[pa.RecordBatch]] = {side: [] for side in spec.streams}
     for side in spec.streams:
         first = 0
-        for run in held.runs(side):
+        for run in opened.runs(side):
             buffer = files.read(run.id, run.bytes, run.checksum)
             if buffer is None:
                 blob = _fetched(folder or store, run, where)
@@ -297,23 +297,23 @@ def open_partition(
                 buffer = pa.py_buffer(blob)
                 fetched += 1
             batches[side].append(read_blob(buffer).select(spec.stored(side)))
-            held.firsts[run.id] = first
+            opened.firsts[run.id] = first
             first += run.rows
-    if not held.mapped:  # else they are the state itself, and another attempt may be writing
-        files.keep_only(held.firsts)
-    flags = _read_flags(store, held, where)
+    if not opened.mapped:  # otherwise they are the state, and another attempt may be writing
+        files.keep_only(opened.firsts)
+    flags = _read_flags(store, opened, where)
     for side in spec.streams:
         partition.restore(side, batches[side], flags.get(side, {}))
     partition.tops = {
         side: meta.tops[side.value] for side in spec.streams if side.value in meta.tops
     }
     if spec.ranked:
-        _restore_ranks(store, held, spec, where)
-    return held, fetched
+        _restore_ranks(store, opened, spec, where)
+    return opened, fetched
 
 
 def new_meta(spec: JoinSpec) -> Meta:
-    """The record of a partition that has seen nothing."""
+    """The record of a new partition."""
     return Meta(dict(spec.fingerprint), uuid.uuid4().hex, uuid.uuid4().hex)
 
 
@@ -351,11 +351,11 @@ def _fetched(blobs: Blobs, run: RunBlob, where: str) -> bytes:
 
 
 def _read_flags(
-    store: StateStore, held: Held, where: str
+    store: StateStore, opened: OpenPartition, where: str
 ) -> dict[Side, dict[Side, NDArray[np.bool_]]]:
-    roles = held.partition.tracked
-    rows = {side: sum(run.rows for run in held.runs(side)) for side in roles}
-    total = sum(len(found) * rows[side] for side, found in roles.items())
+    roles = opened.partition.tracked
+    rows = {side: sum(run.rows for run in opened.runs(side)) for side in roles}
+    total = sum(len(tracked) * rows[side] for side, tracked in roles.items())
     if not total:
         return {}
     blob = store.get(_FLAGS)
@@ -367,18 +367,18 @@ def _read_flags(
     bits = np.unpackbits(np.frombuffer(blob, np.uint8), count=total).astype(np.bool_)
     flags: dict[Side, dict[Side, NDArray[np.bool_]]] = {}
     at = 0
-    for side, found in roles.items():
+    for side, tracked in roles.items():
         flags[side] = {}
-        for role in found:
+        for role in tracked:
             flags[side][role] = bits[at : at + rows[side]]
             at += rows[side]
     return flags
 
 
-def _restore_ranks(store: StateStore, held: Held, spec: JoinSpec, where: str) -> None:
+def _restore_ranks(store: StateStore, opened: OpenPartition, spec: JoinSpec, where: str) -> None:
     census: dict[Side, Census] = {}
     for side in Side:
-        facts, blob = held.meta.ranks[side.value], store.get(f"{_RANKS}-{side.value}")
+        facts, blob = opened.meta.ranks[side.value], store.get(f"{_RANKS}-{side.value}")
         if blob is None:
             raise DataError(
                 f"{where}: the ranks are missing in the state store; the checkpoint is damaged. "
@@ -391,7 +391,7 @@ def _restore_ranks(store: StateStore, held: Held, spec: JoinSpec, where: str) ->
         blob = store.get(f"{_WAITING}-{side.value}")
         if blob:
             waiting[side] = read_blob(pa.py_buffer(blob)).select(spec.stored(side))
-    held.partition.restore_ranks(census, waiting)
+    opened.partition.restore_ranks(census, waiting)
 
 
 # --- Blobs --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How a join on Spark is done, in words and as plain values."""
+"""How a join on Spark runs, in words and as plain values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def remember(frame: DataFrame, spec: JoinSpec, facts: dict[str, Any]) -> None:
 
 
 def explain(frame: DataFrame) -> Explanation:
-    """How the join behind a DataFrame given by ``theta_join`` is done.
+    """Explain how the join behind a DataFrame returned by ``theta_join`` runs.
 
     Shows the predicate, the partitioning and its replication, the state layout, and the plan of one
     partition's engine.
     """
     if frame not in _JOINS:
         raise StateError(
-            "explain takes the DataFrame that theta_join gave, before anything is done to it"
+            "explain takes the DataFrame that theta_join returned, before any further operation"
         )
     spec, more = _JOINS[frame]
     partition = spec.partition()
@@ -44,7 +44,7 @@ def explain(frame: DataFrame) -> Explanation:
         "places of a row, expected": {
             side.value: round(replication[side], 3) for side in spec.streams
         },
-        "a pair is given": "where its " + spec.routing.led.value + " row is at home"
+        "a pair is returned": "where its " + spec.routing.led.value + " row is at home"
         if spec.routing.led is not None
         else "where it meets, which is once",
     }

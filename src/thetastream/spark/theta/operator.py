@@ -5,8 +5,8 @@
     right ─ select + side expressions ─ mapInArrow(pack) ─ watermark ┘                            │
       rows of the answer ─ observe(metrics) ─ transformWithState(join) ───────────────────────────┘
 
-Streams run in ``transformWithState``, with Spark's checkpoints and watermark; static DataFrames go
-the same way but for the state: each partition is joined at once.
+Streams run in ``transformWithState``, with Spark's checkpoints and watermark. Static DataFrames
+take the same path without the state: each partition is joined at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from thetastream.boxes.binding import check_columns
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
-from thetastream.errors import PredicateError, SchemaError, StateError, WindowError
+from thetastream.errors import OptionError, PredicateError, SchemaError, StateError, WindowError
+from thetastream.options.checks import read_columns, read_count, read_text
 from thetastream.plan.tactic import Tactic
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
@@ -87,16 +88,16 @@ def theta_join(
     ``on`` is SQL over ``l`` and ``r``; an expression over one side may be any Spark SQL. With
     ``right=None``, or the same DataFrame twice, every ordered pair of two different rows of one
     stream is joined. ``window``, ``how``, ``tactic``, ``suffix``, ``columns`` and ``aggregate`` are
-    those of ``StreamJoin``; a count window needs ``order``. ``workers`` are threads, too, of every
-    partition; there is no ``collect``, as a micro-batch is processed at once: the trigger says how
-    many rows that are. ``partitions`` (default: one per core)
-    and ``partitioning`` (``auto``, ``hash``, ``cells``, ``matrix``) say how the work is shared;
-    ``cell_width`` cuts the cells of a band. ``event_time`` names one more output column, the later
-    event time of a pair, on which an aggregation or another join can follow. ``state_path`` is a
-    folder that every executor reaches, one per query, for the rows of the window; without it they
-    are in Spark's state store, which takes longer to write.
+    those of ``StreamJoin``; a count window needs ``order``. ``workers`` are threads of every
+    partition. There is no ``collect``: the trigger decides how many rows a micro-batch holds.
+    ``partitions`` (default: one per core) and ``partitioning`` (``auto``, ``hash``, ``cells``,
+    ``matrix``) say how the work is shared; ``cell_width`` sets the width of a band's cells.
+    ``event_time`` names one more output column, the later event time of a pair, on which an
+    aggregation or another join can follow. ``state_path`` is a folder that every executor can
+    reach, one per query, for the rows of the window; without it they are in Spark's state store,
+    which is slower to write.
 
-    ``thetastream.spark.explain(result)`` says how it is done.
+    ``thetastream.spark.explain(result)`` shows how the join runs.
     """
     spark = left.sparkSession
     self_join = right is None or right is left
@@ -106,17 +107,24 @@ def theta_join(
     _check_window(window)
     if streaming:
         check_streaming(spark)
+    columns = read_columns(columns)
+    read_text("suffix", suffix)
+    if event_time is not None:
+        read_text("event_time", event_time)
+    if state_path is not None:
+        read_text("state_path", state_path)
     for side, frame in frames.items():
         check_names(frame.schema, side.value)
-    found = split(on)
+    parts = split(on)
     asked = () if aggregate is None else of_right(read_aggregates(aggregate))
     _check_aggregated(asked, frames[Side.RIGHT], event_time)
-    answer = _answer(frames, mode, suffix, columns, asked)
-    shown = _shown(frames, found, window, answer, asked, self_join, str(on))
+    other, aggregated = frames[Side.RIGHT].columns, [one.name for one in asked]
+    answer = answer_columns(left.columns, other, mode, suffix, columns, aggregated)
+    shown = _shown(frames, parts, window, answer, asked, self_join, str(on))
     if event_time is not None:
         _check_event_time(event_time, answer, window, mode, frames, streaming)
     spec = JoinSpec(
-        on=found.on,
+        on=parts.on,
         window=window,
         how=mode,
         self_join=self_join,
@@ -136,14 +144,14 @@ def theta_join(
     )
     if spec.state_path is not None:
         read_location(spec.state_path)
-    _ = spec.query, spec.routing  # whatever is wrong with the join shows here, not in a task
+    _ = spec.query, spec.routing  # errors of the join show here, not in a task
     types = _output_types(spec, shown)
     if streaming:
         result = _streaming(spec, frames, shown, types)
     else:
         result = _static(spec, shown, types)
     facts = {
-        "computed": {s.value: found.computed[s] for s in Side if found.computed[s]},
+        "computed": {s.value: parts.computed[s] for s in Side if parts.computed[s]},
         "mode": "streaming" if streaming else "batch: every partition is joined at once",
     }
     remember(result, spec, facts)
@@ -167,7 +175,7 @@ def _is_streaming(frames: dict[Side, DataFrame]) -> bool:
 def _check_window(window: Any) -> None:
     if window is None:
         raise WindowError(
-            "a join without a window would keep every row for ever; give a "
+            "a join without a window would keep every row for ever; pass a "
             "TimeWindow('10 minutes', time=…) or a CountWindow(size, order=…)"
         )
     if not isinstance(window, Window):
@@ -190,7 +198,7 @@ def _check_aggregated(
     if not aggregates:
         return
     if event_time is not None:
-        raise StateError(
+        raise OptionError(
             "event_time is for pairs: a row with aggregates has the event time of its left row, "
             "and is given only after the watermark has passed it, so an operator that follows "
             "would drop it as late. Write the result to a sink, and read it as a new stream"
@@ -199,23 +207,24 @@ def _check_aggregated(
     check_names(StructType([StructField(a.name, LongType()) for a in aggregates]), "aggregated")
 
 
-def _answer(
-    frames: dict[Side, DataFrame],
+def answer_columns(
+    left: Sequence[str],
+    right: Sequence[str],
     how: How,
     suffix: str,
     columns: Sequence[str] | None,
-    aggregates: Sequence[Aggregate],
+    aggregates: Sequence[str] = (),
 ) -> tuple[tuple[str, Side, str], ...]:
     """The columns of the answer: name, side, and name there."""
-    named = {side: pa.schema([(n, pa.null()) for n in f.columns]) for side, f in frames.items()}
-    given = [pa.field(found.name, pa.null()) for found in aggregates]
-    shape = OutputShape.of(named[Side.LEFT], named[Side.RIGHT], how, suffix, columns, fields=given)
+    first, second = (pa.schema([(n, pa.null()) for n in names]) for names in (left, right))
+    fields = [pa.field(name, pa.null()) for name in aggregates]
+    shape = OutputShape.of(first, second, how, suffix, columns, fields=fields)
     return tuple((n, *place) for n, place in zip(shape.schema.names, shape.origin, strict=True))
 
 
 def _shown(
     frames: dict[Side, DataFrame],
-    found: Split,
+    parts: Split,
     window: Window,
     answer: tuple[tuple[str, Side, str], ...],
     aggregates: Sequence[Aggregate],
@@ -224,18 +233,18 @@ def _shown(
 ) -> dict[Side, DataFrame]:
     """Per side, the columns that travel: what the answer and the join read, nothing else."""
     try:
-        predicate = Predicate.parse(found.on)
+        predicate = Predicate.parse(parts.on)
     except PredicateError as error:
         raise PredicateError(error.message, text) from None  # the text that the user wrote
     shown: dict[Side, DataFrame] = {}
     for side, frame in frames.items():
         roles = tuple(Side) if self_join else (side,)
         for role in roles:
-            computed = [pa.field(name, pa.null()) for name in found.computed[role]]
+            computed = [pa.field(name, pa.null()) for name in parts.computed[role]]
             known = [pa.field(name, pa.null()) for name in frame.columns]
             check_columns(predicate, window, role, pa.schema([*known, *computed]))
         if aggregates and side is Side.RIGHT:
-            read = {found.column for found in aggregates if found.column is not None}
+            read = {one.column for one in aggregates if one.column is not None}
         else:
             read = {column for _, s, column in answer if s in roles}
         read |= {name for role in roles for name in predicate.columns(role)}
@@ -244,7 +253,7 @@ def _shown(
         extra = [
             computed_column(frame, name, sql, role, text)
             for role in roles
-            for name, sql in found.computed[role].items()
+            for name, sql in parts.computed[role].items()
         ]
         shown[side] = frame.select(*plain, *extra)
     return shown
@@ -256,9 +265,9 @@ def escaped(name: str) -> str:
 
 
 def computed_column(frame: DataFrame, name: str, sql: str, side: Side, text: str) -> Any:
-    """A side expression as a column; what Spark says of it is passed on.
+    """A side expression as a column; PredicateError with Spark's reason if it is refused.
 
-    It is tried as a condition, where Spark refuses what is no function of one row: aggregates,
+    It is tried as a condition, where Spark refuses what is not a function of one row: aggregates,
     window functions and ``explode``.
     """
     column = F.expr(sql)
@@ -273,14 +282,14 @@ def computed_column(frame: DataFrame, name: str, sql: str, side: Side, text: str
     if not _is_deterministic(tried):
         raise PredicateError(
             f"{sql} on the {side.value} side is not deterministic, so a retried task would not "
-            "find the rows it found before; compute it upstream and write it down, or leave it out",
+            "find the same rows; compute it upstream and store it, or leave it out",
             text,
         )
     return column.alias(name)
 
 
 def _is_deterministic(tried: DataFrame) -> bool:
-    """Whether Spark holds the condition just added for deterministic; Connect does not tell."""
+    """Whether Spark considers the added condition deterministic; Connect does not say."""
     plan = getattr(tried, "_jdf", None)
     if plan is None:
         return True
@@ -302,8 +311,8 @@ def _check_event_time(
     if not window.timed:
         raise WindowError("event_time needs a TimeWindow: a count window has no event time")
     if how is not How.INNER and streaming:
-        raise StateError(
-            f"event_time is for inner joins: a {how.value} join gives unmatched rows only after "
+        raise OptionError(
+            f"event_time is for inner joins: a {how.value} join returns unmatched rows only after "
             "the watermark has passed them, so an operator that follows would drop them as late. "
             "Write the result to a sink, and read it as a new stream"
         )
@@ -318,13 +327,11 @@ def _check_event_time(
 
 def _keys(spark: SparkSession, partitions: int | None) -> tuple[int, ...]:
     number = default_partitions(spark) if partitions is None else partitions
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise StateError(f"partitions must be a whole number of at least 1; got {partitions!r}")
-    return placed_keys(spark, number)
+    return placed_keys(spark, read_count("partitions", number))
 
 
 def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[str, DataType]]:
-    aggregates = {found.name: found for found in spec.aggregates}
+    aggregates = {one.name: one for one in spec.aggregates}
     types = [
         (name, _summary_type(aggregates[name], shown[side]))
         if name in aggregates
@@ -336,15 +343,15 @@ def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[st
     return types
 
 
-def _summary_type(found: Aggregate, frame: DataFrame) -> DataType:
-    """The type of an aggregate; that of its column where values themselves are given."""
-    if found.function is Summary.COUNT:
+def _summary_type(aggregate: Aggregate, frame: DataFrame) -> DataType:
+    """The type of an aggregate; that of its column for min and max."""
+    if aggregate.function is Summary.COUNT:
         return LongType()
-    if found.function is Summary.MEAN:
+    if aggregate.function is Summary.MEAN:
         return DoubleType()
-    assert found.column is not None
-    kind = frame.schema[found.column].dataType
-    if found.function is not Summary.SUM:
+    assert aggregate.column is not None
+    kind = frame.schema[aggregate.column].dataType
+    if aggregate.function is not Summary.SUM:
         return kind
     if isinstance(kind, DecimalType):
         return DecimalType(38, kind.scale)
@@ -382,7 +389,7 @@ def _streaming(
         frame = _packed(payload, side, shown[side])
         if clock is not None and not _has_watermark(frames[side], clock, side):
             frame = frame.withWatermark("time", _delay(clock))
-        # Without its time a blob is never late for Spark: late rows are the join's to drop.
+        # Without a time, a blob is never late for Spark: the join drops late rows itself.
         packed.append(frame.drop("time"))
     united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
     fields = [StructField(name, kind) for name, kind in [*types, (METRICS, StringType())]]
@@ -400,7 +407,7 @@ def _streaming(
 
 
 def _has_watermark(frame: DataFrame, window: EventTime, side: Side) -> bool:
-    """Whether the time column carries a watermark of its own, as a result of another join does."""
+    """Whether the time column already has a watermark, as the result of another join has."""
     name = window.time[side.position]
     if _DELAY not in frame.schema[name].metadata:
         return False
@@ -415,7 +422,7 @@ def _has_watermark(frame: DataFrame, window: EventTime, side: Side) -> bool:
 def _delay(window: EventTime) -> str:
     """The delay of Spark's watermark: one millisecond more than the lateness.
 
-    Spark calls a row late when it is not above the watermark, we when it is below the frontier.
+    For Spark a row is late if it is not above the watermark; here, if it is below the frontier.
     """
     lateness = window.lateness
     if isinstance(lateness, Interval):

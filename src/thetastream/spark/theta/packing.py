@@ -1,11 +1,10 @@
 """Rows to blobs: a few big rows per partition travel through Spark instead of many small ones.
 
-One task packs its rows chunk by chunk: keys are computed, targets chosen (``routing``), and the
-rows of each target written as one Arrow stream. With one partition there is nothing to choose, and
-only event times are read. Rows of a side that can have copies carry the mark of a copy. Blobs
-of a chunk carry its largest event time, on which Spark keeps its watermark. For a count window
-every partition is also sent the ranks of all rows (8 bytes each), so that each can tell the place
-of its rows among all.
+A task packs its rows chunk by chunk: it computes keys, chooses targets (``routing``), and writes
+the rows of each target as one Arrow stream. A single partition needs no choice, so only event times
+are read. Rows of a side that can have copies carry a copy mark. Blobs of a chunk carry its largest
+event time, from which Spark derives its watermark. For a count window every partition also receives
+the ranks of all rows (8 bytes each), so that it knows the positions of its rows among all.
 
     partition  side  kind   sender  blob                  time
         3        0   rows     17    Arrow stream          00:00:07.123
@@ -33,7 +32,7 @@ from thetastream.errors import DataError
 from thetastream.plan import kernels as plan_kernels
 from thetastream.schema import KeyKind
 from thetastream.side import Side
-from thetastream.spark.blobs import pieces, write_blob
+from thetastream.spark.blobs import conformed, pieces, write_blob
 from thetastream.spark.theta.spec import JoinSpec
 
 AT = "__at"
@@ -73,27 +72,19 @@ class Packer:
             yield from self._packed(chunk, (task << 20) + number)
 
     def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
+        chunk: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in batches:
             if not batch.num_rows:
                 continue
-            held.append(self._conformed(batch))
+            chunk.append(conformed(batch, self._schema))
             rows += batch.num_rows
             size += batch.nbytes
             if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
-                yield joined(held)
-                held, rows, size = [], 0, 0
-        if held:
-            yield joined(held)
-
-    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch in the types that the join was planned with; Spark names zones its own way."""
-        arrays = []
-        for field, column in zip(self._schema, batch.columns, strict=True):
-            same = column.type.equals(field.type)
-            arrays.append(column if same else column.cast(field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+                yield joined(chunk)
+                chunk, rows, size = [], 0, 0
+        if chunk:
+            yield joined(chunk)
 
     def _packed(self, chunk: pa.RecordBatch, sender: int) -> Iterator[pa.RecordBatch]:
         spec = self._spec
@@ -114,16 +105,16 @@ class Packer:
                 yield self._row(key, RANKS, sender, ranks.tobytes(), None)
             part = moved.slice(edges[target], edges[target + 1] - edges[target])
             if not part.num_rows and target == 0:
-                # The first partition hears of every micro-batch: were the checkpoint that of a join
-                # with other group keys, it would notice before a row is stored in a wrong place.
+                # The first partition runs in every micro-batch. If the checkpoint is that of a join
+                # with other group keys, it notices before a row is stored in a wrong place.
                 yield self._row(key, NOTHING, sender, b"", time)
             for piece in pieces(part, BLOB_BYTES):
                 yield self._row(key, ROWS, sender, write_blob(piece), time)
 
     def _sent(self, chunk: pa.RecordBatch) -> tuple[Deliveries, int | None]:
-        """Where rows go, and their largest event time.
+        """The targets of rows, and their largest event time.
 
-        A single partition is packed 2.5 times as fast, and more, as if keys were computed for it.
+        Skipping keys packs a single partition at least 2.5 times as fast.
         """
         binding, first = self._spec.binding, self._roles[0]
         if self._spec.partitions == 1:
@@ -154,7 +145,7 @@ class Packer:
         return read_ranks(chunk, name, domain, self._side, None, rising=False)
 
     def _largest_time(self, times: Array | None, timed: NDArray[np.bool_] | None) -> int | None:
-        """In microseconds, whole milliseconds, as Spark's watermark counts."""
+        """The largest time in microseconds, rounded to the milliseconds of Spark's watermark."""
         if times is None:
             return None
         known = times if timed is None else times[timed]
@@ -171,15 +162,15 @@ class Packer:
 
 
 def in_milliseconds(spec: JoinSpec, time: int) -> int:
-    """An event time as Spark's watermark counts it; a step of an integer time is a millisecond."""
+    """An event time in Spark's milliseconds; one unit of an integer time is a millisecond."""
     domain = spec.binding.time_domain
     return time if domain.kind is KeyKind.INTEGER else time * domain.tick // 1_000_000
 
 
 def frontier(spec: JoinSpec, watermark: int) -> int | None:
-    """The frontier in key units; Spark's watermark (ms) is one below it, and 0 before it is known.
+    """The frontier in key units: one above Spark's watermark (ms), which is 0 before it is known.
 
-    Rows below the frontier are late. Spark calls a row late when it is not above the watermark.
+    Rows below the frontier are late. For Spark, rows that are not above the watermark are late.
     """
     if watermark <= 0 or not spec.window.timed:
         return None

@@ -1,4 +1,4 @@
-"""What a join on Spark was asked to do, as plain values that travel to every worker."""
+"""What a join on Spark is asked to do, as plain values that travel to every worker."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class JoinSpec:
     """A join over two schemas, and how it is partitioned.
 
     ``schemas`` hold the columns that travel: those of the answer, and those that predicate and
-    window read, the expressions that Spark computes among them. ``answer`` lists the columns of the
-    answer: name, side, and name there; aggregates stand on the right side, under their own names.
+    window read, including expressions that Spark computes. ``answer`` lists the columns of the
+    answer: name, side, and name there; aggregates are on the right side, under their own names.
     ``keys`` are the group keys of the partitions, chosen so that Spark places them apart.
     ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
-    are not to be in the state store. ``workers`` are the threads of each partition that the parts
-    of its window are dealt to.
+    are not in the state store. ``workers`` is the number of threads of each partition that share
+    the parts of its window.
     """
 
     on: str
@@ -78,13 +78,13 @@ class JoinSpec:
         """The type of a column of the answer."""
         if not self.aggregates or side is Side.LEFT:
             return self.schemas[side].field(column).type
-        (found,) = (aggregate for aggregate in self.aggregates if aggregate.name == column)
-        of = None if found.column is None else self.schemas[side].field(found.column).type
-        return result_type(found, of)
+        (aggregate,) = (one for one in self.aggregates if one.name == column)
+        of = None if aggregate.column is None else self.schemas[side].field(aggregate.column).type
+        return result_type(aggregate, of)
 
     @cached_property
     def gathered(self) -> tuple[str, ...]:
-        """What the engine calls the columns it gives: the answer's, then event times if wanted."""
+        """The engine's names for the columns of the answer, then for event times if wanted."""
         if self.aggregates:
             return tuple(column for _, _, column in self.answer)
         shape = OutputShape.of(
@@ -138,7 +138,7 @@ class JoinSpec:
         )
 
     def stored(self, side: Side) -> list[str]:
-        """The columns of a side's rows in a partition and its state, system columns last."""
+        """The columns of a side's rows in a partition and its state, internal ones last."""
         copy = [COPY] if side in self.routing.copied else []
         rank = [RANK, POSITION] if self.ranked else []
         return [*self.schemas[side].names, *copy, *rank]
@@ -164,7 +164,7 @@ class JoinSpec:
             "runs": "in the state store" if self.state_path is None else "in files",
         }
         if self.aggregates:
-            facts["aggregates"] = ", ".join(f"{found.name} = {found}" for found in self.aggregates)
+            facts["aggregates"] = ", ".join(f"{one.name} = {one}" for one in self.aggregates)
         for side in self.streams:
             schema = self.schemas[side]
             facts[f"columns of the {side.value} side"] = ", ".join(
@@ -174,7 +174,7 @@ class JoinSpec:
 
 
 def _zoneless(kind: pa.DataType) -> str:
-    """A type by name; the time zone in which Spark shows times is no part of it."""
+    """A type by name, without the time zone in which Spark shows times."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return f"timestamp[{kind.unit}] with zone"
     return str(kind)

@@ -1,6 +1,6 @@
-"""One micro-batch of one partition: what a Python worker does, without a word of Spark.
+"""One micro-batch of one partition: what a Python worker does, independent of Spark.
 
-Find the partition (alive here, attached, or rebuilt), push the rows, give the answer in Arrow
+Find the partition (alive here, attached, or rebuilt), push the rows, return the answer in Arrow
 batches, save what changed, and report.
 """
 
@@ -23,11 +23,17 @@ from thetastream.metrics import Metrics
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob
 from thetastream.spark.state.cache import Alive, default_root, remove_forgotten
-from thetastream.spark.state.state import Held, Meta, StateStore, check_fingerprint, open_partition
+from thetastream.spark.state.state import (
+    Meta,
+    OpenPartition,
+    StateStore,
+    check_fingerprint,
+    open_partition,
+)
 from thetastream.spark.theta.packing import AT, RANKS, ROWS, frontier, in_milliseconds
 from thetastream.spark.theta.spec import JoinSpec
 
-ALIVE: Alive[Held] = Alive(limit=8)
+ALIVE: Alive[OpenPartition] = Alive(limit=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ def packets_of(columns: dict[str, list[Any]]) -> Iterator[Packet]:
 
 @dataclass
 class Step:
-    """A micro-batch of one partition. ``run`` gives the answer; then ``report`` tells of it."""
+    """A micro-batch of one partition. ``run`` returns the answer, then fills ``report``."""
 
     spec: JoinSpec
     key: int
@@ -71,27 +77,27 @@ class Step:
     def run(
         self, packets: Iterable[Packet], *, wake: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Process the packets; the state is saved when the last batch has been given.
+        """Process the packets; save the state after the last batch has been returned.
 
-        ``wake`` is the timer that will be set; ``slept_until`` then tells of the one set before.
+        ``wake`` is the timer to be set; ``slept_until`` becomes the one set before.
         """
         arrived = list(packets)
-        held, origin, fetched = self._open()
-        self.slept_until, held.meta.timer = held.meta.timer, wake
-        before = held.partition.metrics()
-        batches = arranged(self.spec, held.partition, arrived)
-        answer = held.partition.push(batches, frontier=frontier(self.spec, self.watermark))
+        opened, origin, fetched = self._open()
+        self.slept_until, opened.meta.timer = opened.meta.timer, wake
+        before = opened.partition.metrics()
+        batches = arranged(self.spec, opened.partition, arrived)
+        answer = opened.partition.push(batches, frontier=frontier(self.spec, self.watermark))
         for batch in answer:
             yield shaped(self.spec, batch)
         saving = perf_counter()
-        held.meta.tops = {side.value: top for side, top in held.partition.tops.items()}
-        held.save(self.store, self.spec)
-        if not self._is_bloated(held):
-            ALIVE.keep(held.meta.lineage, self._version(held.meta), held)
-        self.held = held
-        self.report = self._report(held, before, origin, fetched, perf_counter() - saving)
+        opened.meta.tops = {side.value: top for side, top in opened.partition.tops.items()}
+        opened.save(self.store, self.spec)
+        if not self._is_bloated(opened):
+            ALIVE.keep(opened.meta.lineage, self._version(opened.meta), opened)
+        self.opened = opened
+        self.report = self._report(opened, before, origin, fetched, perf_counter() - saving)
 
-    def _open(self) -> tuple[Held, str, int]:
+    def _open(self) -> tuple[OpenPartition, str, int]:
         """The partition, how it was found, and how many runs were read from the state store."""
         text = self.store.read_meta()
         if text is None:
@@ -102,34 +108,34 @@ class Step:
         alive = ALIVE.take(meta.lineage, self._version(meta))
         if alive is not None:
             return alive, "hit", 0
-        held, fetched = open_partition(self.store, self.spec, meta, self.where)
-        return held, "rebuild" if fetched else "attach", fetched
+        opened, fetched = open_partition(self.store, self.spec, meta, self.where)
+        return opened, "rebuild" if fetched else "attach", fetched
 
     def _version(self, meta: Meta) -> str:
-        """What a living engine must have been made for: this state, and this tactic."""
+        """The state and the tactic for which a live engine must have been made."""
         return f"{meta.token} {self.spec.query.dealt_tactic}"
 
-    def _is_bloated(self, held: Held) -> bool:
-        """Whether most rows in memory have expired behind a younger one; a restore sheds them."""
+    def _is_bloated(self, opened: OpenPartition) -> bool:
+        """Whether most rows in memory are dead, behind a younger one; a restore drops them."""
         for side in self.spec.streams:
-            kept = sum(run.rows for run in held.runs(side))
-            if held.partition.rows(side) > 2 * kept + 4096:
+            kept = sum(run.rows for run in opened.runs(side))
+            if opened.partition.rows(side) > 2 * kept + 4096:
                 return True
         return False
 
     def _report(
-        self, held: Held, before: Metrics, origin: str, fetched: int, saving: float
+        self, opened: OpenPartition, before: Metrics, origin: str, fetched: int, saving: float
     ) -> dict[str, Any]:
-        now = held.partition.metrics()
+        now = opened.partition.metrics()
         names = ("rows", "matches", "output_rows", "dropped", "null_keys", "candidates", "merges")
         facts: dict[str, Any] = {name: now[name] - before[name] for name in names}
         for side in self.spec.streams:
             then, current = before.sides[side.value], now.sides[side.value]
             facts[f"{side.value}_rows"] = current.rows - then.rows
             facts[f"{side.value}_dropped"] = current.dropped - then.dropped
-            facts[f"{side.value}_stored"] = sum(run.rows for run in held.runs(side))
+            facts[f"{side.value}_stored"] = sum(run.rows for run in opened.runs(side))
             facts[f"{side.value}_waiting"] = current.waiting_rows
-            if (top := held.meta.tops.get(side.value)) is not None:
+            if (top := opened.meta.tops.get(side.value)) is not None:
                 facts[f"{side.value}_max_ms"] = in_milliseconds(self.spec, top)
         phases = ("keys", "sort", "probe", "insert", "merge", "expire", "gather")
         for phase in phases:
@@ -141,10 +147,10 @@ class Step:
             "process": os.getpid(),
             "origin": origin,
             "fetched_runs": fetched,
-            "runs": len(held.meta.runs),
-            "state_bytes": sum(run.bytes for run in held.meta.runs),
-            "written_bytes": held.written,
-            "compactions": held.compactions,
+            "runs": len(opened.meta.runs),
+            "state_bytes": sum(run.bytes for run in opened.meta.runs),
+            "written_bytes": opened.written,
+            "compactions": opened.compactions,
             "memory_bytes": now.window_bytes,
             "watermark": self.watermark,
             "save_seconds": round(saving, 6),
@@ -159,7 +165,7 @@ class Step:
 def arranged(
     spec: JoinSpec, partition: Partition, packets: list[Packet]
 ) -> dict[Side, pa.RecordBatch]:
-    """The rows that arrived, per side, with the system columns that the engine reads."""
+    """The rows that arrived, per side, with the internal columns that the engine reads."""
     positions: dict[Side, dict[int, Any]] = {}
     if spec.ranked:
         senders: dict[Side, Ranks] = {}
@@ -190,7 +196,7 @@ def _whole(spec: JoinSpec, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def shaped(spec: JoinSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """What the engine gave, in the columns of the answer."""
+    """The engine's batch in the columns of the answer."""
     columns = [batch.column(name) for name in spec.gathered]
     if spec.event_time is not None:
         *columns, left, right = columns
@@ -200,7 +206,7 @@ def shaped(spec: JoinSpec, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def join_whole(spec: JoinSpec, packets: Iterable[Packet]) -> Iterator[pa.RecordBatch]:
-    """A partition of two tables that are there from the start: everything at once."""
+    """Join a partition of two static tables at once."""
     partition = spec.partition()
     batches = arranged(spec, partition, list(packets))
     for answer in (partition.push(batches), partition.finish()):

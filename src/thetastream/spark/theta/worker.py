@@ -1,15 +1,12 @@
 """What travels to Spark's Python workers: small objects that load the engine when they are called.
 
-The join itself travels as pickled bytes, read once per process; its condition was parsed and bound
-by the driver. A worker that lacks thetastream's packages is told so in plain words, not by an error
-of the unpickler.
+The join itself travels as pickled bytes (``payload``); the driver has parsed and bound its
+condition.
 """
 
 from __future__ import annotations
 
-import gc
 import pickle
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,51 +15,24 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from thetastream.errors import StateError
+from thetastream.spark.payload import read_payload
 
 if TYPE_CHECKING:
     from thetastream.spark.theta.spec import JoinSpec
 
 
-_SPECS: dict[bytes, JoinSpec] = {}
-
-
 def pickled(spec: JoinSpec) -> bytes:
-    """A join as bytes, parsed, bound and planned: what a ``JoinSpec`` remembers travels with it."""
+    """A join as bytes, parsed, bound and planned: what a ``JoinSpec`` caches travels with it."""
     _ = spec.query, spec.routing, spec.output, spec.fingerprint
     return pickle.dumps(spec)
 
 
 def _spec(payload: bytes) -> JoinSpec:
-    """The join behind the bytes; one object per process, as it remembers its plan."""
-    if payload not in _SPECS:
-        try:
-            found = pickle.loads(payload)
-        except ImportError as error:
-            raise StateError(
-                f"this Python worker ({sys.executable}) cannot run thetastream: {error}. Install "
-                "thetastream[spark] for the Python of every executor, or name one that has it: "
-                "PYSPARK_PYTHON, or spark.pyspark.python"
-            ) from None
-        if not _SPECS:
-            _freeze()
-        if len(_SPECS) > 64:
-            _SPECS.clear()
-        _SPECS[payload] = found
-    return _SPECS[payload]
-
-
-def _freeze() -> None:
-    """Take what is loaded by now out of garbage collection.
-
-    Spark collects garbage after every task; looking through our modules and compiled kernels took
-    92 ms each time, and nothing of them is ever garbage.
-    """
-    import thetastream.spark.frames
-    import thetastream.spark.theta.step  # noqa: F401
-
-    gc.collect()
-    gc.freeze()
+    """The join behind the bytes."""
+    spec: JoinSpec = read_payload(
+        payload, "thetastream.spark.frames", "thetastream.spark.theta.step"
+    )
+    return spec
 
 
 class PackTask:
@@ -83,9 +53,9 @@ class PackTask:
 
 
 def join_task(payload: bytes) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """Joins a partition of two static DataFrames, in ``applyInArrow``.
+    """Return a function that joins a partition of two static DataFrames, for ``applyInArrow``.
 
-    A function, whose hints Spark reads to learn that it takes and gives batches.
+    Spark reads its type hints to learn that it takes and returns batches.
     """
 
     def join(
@@ -126,7 +96,7 @@ class JoinProcessor(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Any]:
-        """Time has gone on though no row has come: rows may have become final."""
+        """Time has passed without new rows: stored rows may have become final."""
         yield from self._step(_spec(self._payload), int(key[0]), [], timerValues, timer=True)
 
     def _step(
@@ -155,7 +125,7 @@ class JoinProcessor(StatefulProcessor):
         yield report_frame(spec.output, step.report_text(), known)
 
     def close(self) -> None:
-        """Nothing is held open: partitions alive in this process are a cache of it."""
+        """Nothing to close: live partitions are a cache of this process."""
 
 
 def _moment(milliseconds: int) -> datetime:
@@ -166,12 +136,12 @@ PART = 512 << 10
 
 
 class _SparkStore:
-    """Spark's state variables of the group that is being processed, as a ``Store``.
+    """Spark's state variables of the current group, as a ``StateStore``.
 
-    A blob is kept in parts, ``name.0``, ``name.1`` …, the first of which says how many there are.
-    Parts are small because the way to the state store copies a value many times, and a JVM is slow
-    with arrays that fill most of a heap region: 6 MB in one value took three times as long as in
-    parts of half a megabyte.
+    A blob is split into parts, ``name.0``, ``name.1`` …; the first part begins with their number.
+    Parts are small because a value is copied many times on its way to the state store, and a JVM is
+    slow with arrays that fill most of a heap region: 6 MB in one value took three times as long as
+    in parts of half a megabyte.
     """
 
     def __init__(self, meta: Any, blobs: Any) -> None:
@@ -179,8 +149,8 @@ class _SparkStore:
         self._blobs = blobs
 
     def read_meta(self) -> str | None:
-        found = self._meta.get()
-        return None if found is None else str(found[0])
+        record = self._meta.get()
+        return None if record is None else str(record[0])
 
     def write_meta(self, text: str) -> None:
         self._meta.update((text,))

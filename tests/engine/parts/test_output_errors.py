@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
-from thetastream.errors import PredicateError, StateError
+from thetastream.errors import OptionError, PredicateError, StateError
 from thetastream.output_mode import Output
 from thetastream.tuplewise.parallel import ParallelJoin
 
@@ -18,20 +18,20 @@ from thetastream.tuplewise.parallel import ParallelJoin
 def test_names() -> None:
     for output in Output:
         assert Output.of(output) is Output.of(output.value) is Output.of(output.value.upper())
-    with pytest.raises(StateError, match="output must be one of rows, pairs.*mean 'count'"):
+    with pytest.raises(OptionError, match="output must be one of rows, pairs.*mean 'count'"):
         ts.StreamJoin("l.x < r.x", window=ts.CountWindow(9), output="counts")
 
 
 @pytest.mark.parametrize("output", ["count", "ranges"])
 @pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
 def test_only_inner_joins_are_counted(output: str, how: str) -> None:
-    with pytest.raises(StateError, match=f"output='{output}' is for inner joins; got how='{how}'"):
+    with pytest.raises(OptionError, match=f"output='{output}' is for inner joins; got how='{how}'"):
         ts.StreamJoin("l.x < r.x", window=ts.CountWindow(9), how=how, output=output)
 
 
 @pytest.mark.parametrize("output", ["pairs", "count", "ranges"])
 def test_columns_need_rows(output: str) -> None:
-    with pytest.raises(StateError, match="columns= selects columns of the rows"):
+    with pytest.raises(OptionError, match="columns= selects columns of the rows"):
         ts.StreamJoin("l.x < r.x", window=ts.CountWindow(9), columns=["x"], output=output)
 
 
@@ -50,7 +50,7 @@ def test_columns_need_rows(output: str) -> None:
 )
 def test_ranges_that_would_not_be_exact(on: str, options: dict[str, Any], message: str) -> None:
     asked: dict[str, Any] = {"window": ts.CountWindow(9), **options}
-    with pytest.raises(StateError, match=message) as error:
+    with pytest.raises(OptionError, match=message) as error:
         ts.StreamJoin(on, output="ranges", **asked)
     assert "output='count' or output='pairs'" in str(error.value)
 
@@ -83,7 +83,7 @@ def test_only_ranges_can_be_materialised(output: str) -> None:
 
 @pytest.mark.parametrize("output", ["count", "ranges"])
 def test_the_parallel_join_refuses_what_it_cannot_give(output: str) -> None:
-    with pytest.raises(StateError, match=f"no output='{output}'.*StreamJoin"):
+    with pytest.raises(OptionError, match=f"no output='{output}'.*StreamJoin"):
         ParallelJoin("l.x < r.x", window=ts.CountWindow(9), output=output)
 
 

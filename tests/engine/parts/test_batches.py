@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.data.rows import BatchView, gathered
 from thetastream.engine.emit import pairs as pairs_module
-from thetastream.engine.output.batches import Batches, Flow, GatheredPart, rechunked
+from thetastream.engine.parts.batches import Batches, Flow, GatheredPart, rechunked
 from thetastream.metrics import Counters
 from thetastream.side import Side
 

@@ -1,4 +1,4 @@
-"""Where one key column decides everything, so that counts and ranges need no pair."""
+"""When one key column decides every pair, so that counts and ranges need no pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from thetastream.boxes.field import BoundTerm, Field
 from thetastream.condition.expression import Function
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.term import Compare, Term
-from thetastream.errors import PredicateError, StateError
+from thetastream.errors import OptionError, PredicateError
 from thetastream.index.registry import names, structure
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
@@ -36,13 +36,13 @@ def opposite(field: Field) -> BoundTerm | None:
     return BoundTerm(Term(term.left, term.right, ((equal,),)), bound.domain)
 
 
-# --- Where ranges are exact ---------------------------------------------------------------------
+# --- When ranges are exact ---------------------------------------------------------------------
 
 
 def refuse_ranges(
     predicate: Predicate, window: Window, tactic: Tactic, *, self_join: bool, collects: bool
 ) -> None:
-    """Raise for a join whose matches are no ranges, as far as that is known without the columns."""
+    """Raise for a join whose matches are not ranges, as far as known without the columns."""
     reason = ""
     if self_join:
         reason = "in a self-join a row meets only those before it, which are no range of keys"
@@ -53,13 +53,13 @@ def refuse_ranges(
     elif collects:
         reason = "when rows are collected, every row has its own part of the window"
     if reason:
-        raise StateError(f"output='ranges' cannot be exact here: {reason}; {_INSTEAD}")
+        raise OptionError(f"output='ranges' cannot be exact here: {reason}; {_INSTEAD}")
     _check_predicate(predicate, bool(predicate.terms), bool(predicate.residuals))
     _check_tactic(tactic)
 
 
 def check_ranges(binding: Binding) -> None:
-    """PredicateError when more than the order of one key column decides a pair."""
+    """PredicateError if more than the order of one key column decides a pair."""
     _check_predicate(binding.predicate, bool(binding.terms), bool(binding.residuals))
     for side in Side:
         fields = binding.fields(side)
@@ -86,7 +86,7 @@ def _check_tactic(tactic: Tactic) -> None:
     ordered = tactic.family.keeps_order
     if not ordered or not all(structure(name).ranged for name in tactic.structures):
         ranged = [f"'ordered/{name}'" for name in names() if structure(name).ranged]
-        raise StateError(
+        raise OptionError(
             "output='ranges' needs rows in sorted arrays, which "
             f"tactic={str(tactic)!r} does not keep; use tactic='auto' or one of "
             f"{', '.join(ranged)}, or {_INSTEAD[4:]}"

@@ -1,4 +1,4 @@
-"""From match pairs to record batches: lazily, in bounded sizes, nothing lost on an interrupt."""
+"""From match pairs to record batches: lazy, of bounded size, and safe to interrupt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from thetastream._jit.arrays import Array
-from thetastream.engine.output.records import Records
+from thetastream.engine.parts.records import Records
 from thetastream.errors import DataError, StateError
 from thetastream.metrics import Counters
 from thetastream.output_mode import Output
@@ -24,7 +24,7 @@ class OutputPart(Protocol):
     """Some of the rows of a push."""
 
     def read(self) -> pa.RecordBatch | None:
-        """The next batch, or None at the end. An interrupted call may be made again."""
+        """The next batch, or None at the end. An interrupted call can be repeated."""
 
 
 class GatheredPart:
@@ -48,8 +48,8 @@ class GatheredPart:
 class Flow:
     """A part whose rows are computed as they are read.
 
-    ``start`` gives the batches from the first on, the same ones each time it is called: an
-    interrupt ends the generator in use, and a new one is then read up to where the last one was.
+    ``start`` returns all batches from the first on, the same ones each time: an interrupt ends the
+    generator in use, and a new one is then advanced to where the last one stopped.
     """
 
     __slots__ = ("_batches", "_delivered", "_start")
@@ -63,7 +63,7 @@ class Flow:
         batches, self._batches = self._batches, None
         if batches is None:
             batches = islice(self._start(), self._delivered, None)
-        # Interrupted in here, the generator is gone from _batches, and the next call starts anew.
+        # If interrupted here, _batches is None, and the next call starts a new generator.
         batch = next(batches, None)
         self._delivered, self._batches = self._delivered + 1, batches
         return batch
@@ -101,18 +101,18 @@ class Batches:
         raise StopIteration
 
     def pairs(self, limit: int = 65_536) -> Iterator[tuple[Array, Array]]:
-        """With ``output="ranges"``: the pairs behind the records, as they are read.
+        """With ``output="ranges"``: the pairs that the records stand for, as they are read.
 
-        Gives arrival numbers ``(left, right)`` in arrays of at most ``limit``, from the snapshot
+        Returns arrival numbers ``(left, right)`` in arrays of at most ``limit``, from the snapshot
         taken by the push. Reading the records before or after makes no difference.
         """
         self._need_ranges("pairs()")
         return (pair for records in self._records for pair in records.pairs(limit))
 
     def stored(self, run: int) -> Array:
-        """With ``output="ranges"``: the rows that a record's ``start`` and ``stop`` count along.
+        """With ``output="ranges"``: the rows of a run, into which ``start`` and ``stop`` point.
 
-        Arrival numbers of the other side's rows, in the order of their keys.
+        Returns arrival numbers of the other side's rows, in the order of their keys.
         """
         self._need_ranges("stored(run)")
         for records in self._records:
@@ -129,31 +129,31 @@ class Batches:
 
 
 def rechunked(pairs: Iterable[Pair], limit: int) -> Iterator[Pair]:
-    """Join short chunks, so that batches come out well filled but never above the limit."""
-    held: list[Pair] = []
+    """Join short chunks, so that batches are well filled but never exceed the limit."""
+    chunk: list[Pair] = []
     size = 0
     for rows, ids in pairs:
         for start in range(0, rows.size, limit):
             piece = (rows[start : start + limit], ids[start : start + limit])
             if size + piece[0].size > limit:
-                yield _joined(held)
-                held, size = [], 0
-            held.append(piece)
+                yield _joined(chunk)
+                chunk, size = [], 0
+            chunk.append(piece)
             size += piece[0].size
     if size:
-        yield _joined(held)
+        yield _joined(chunk)
 
 
-def _joined(held: list[Pair]) -> Pair:
-    if len(held) == 1:
-        return held[0]
-    return np.concatenate([a for a, _ in held]), np.concatenate([b for _, b in held])
+def _joined(chunk: list[Pair]) -> Pair:
+    if len(chunk) == 1:
+        return chunk[0]
+    return np.concatenate([a for a, _ in chunk]), np.concatenate([b for _, b in chunk])
 
 
 def counted(side: Side, numbers: Array, counts: Array, size: int) -> Iterator[pa.RecordBatch]:
-    """Batches of ``output="count"``: rows with a match at least, at most ``size`` in a batch."""
-    found = np.flatnonzero(counts)
-    for start in range(0, found.size, size):
-        at = found[start : start + size]
+    """Batches of ``output="count"``: rows with at least one match, at most ``size`` per batch."""
+    matched = np.flatnonzero(counts)
+    for start in range(0, matched.size, size):
+        at = matched[start : start + size]
         columns = [pa.repeat(side.value, at.size), pa.array(numbers[at]), pa.array(counts[at])]
         yield pa.RecordBatch.from_arrays(columns, schema=COUNTS)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.engine import probe
 from thetastream.engine.emit import base
-from thetastream.engine.output.batches import Batches
+from thetastream.engine.parts.batches import Batches
 from thetastream.errors import DataError, PredicateError
 from thetastream.side import Side
 from thetastream.testing.driver import run_oracle
