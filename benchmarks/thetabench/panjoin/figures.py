@@ -24,6 +24,8 @@ STRUCTURES = ("rap-table", "wib-tree", "bi-sort")
 HOME = "ordered"
 """The engine's default: sorted runs."""
 TACTICS = (*(f"panjoin/{name}" for name in STRUCTURES), HOME)
+SMALL = 1 << 10
+"""The selectivity below which structures without sorted arrays are judged."""
 _STORM = "Storm; `thetastream bench spark` measures the join inside a stream processor"
 NOT_MEASURED = {"15g": _STORM, "15h": _STORM}
 _BATCHES = (6, 8, 10, 12, 14, 16, 18, 20, 23)
@@ -284,8 +286,9 @@ def _phases(sizes: Sizes) -> list[Cell]:
     return [Cell("phases", tuple(who))]
 
 
-def _small(lines: Lines) -> Lines:
-    return [line for line in lines if line.place < 1 << 10]
+def small(lines: Lines) -> Lines:
+    """Lines with a small S."""
+    return [line for line in lines if line.place < SMALL]
 
 
 _INSERTED = _batches(23, *_BATCHES)
@@ -375,7 +378,7 @@ _ALL = (
                                                        _bands),
            claim="for S < 2^10 RaP-Table is 1.7 to 2.4 times faster than WiB⁺-Tree, and BI-Sort "
            "1.6 to 7 times faster than RaP-Table. For large S BI-Sort is 100 times faster.",
-           holds=lambda lines: at_least(1.7, least, ratio("rap-table", "wib-tree"))(_small(lines)),
+           holds=lambda lines: at_least(1.7, least, ratio("rap-table", "wib-tree"))(small(lines)),
            because="RaP-Table leads WiB⁺-Tree by 1.07 to 1.43 × only: with bounds compared by "
            "vector code, and each search going on from the box before, going down the tree costs "
            "some 25 to 50 ns more than searching the splitters, beside a scan of 128 keys from "

@@ -10,14 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from thetabench.arrays import Array, Sums
-from thetabench.digest import (
-    Digest,
-    VerificationError,
-    check_pairs,
-    pair_digest,
-    row_hash,
-    weighed,
-)
+from thetabench.digest import Digest, VerificationError, check_pairs, pair_digest, row_hash, weighed
 from thetabench.panjoin.contestant import Structure
 from thetastream.index.base import Ranges
 
