@@ -45,13 +45,9 @@ class Timed(Trial[Contestant]):
             "ns_per_tuple": self.ns_per_tuple,
             "pairs": self.pairs,
             "checked_tuples": self.checked,
-            **self.held,
+            "index_bytes": self.nbytes,
+            "bytes_per_row": self.nbytes / self.who.rows,
         }
-
-    @property
-    def held(self) -> Values:
-        """Columns about the memory that the structure takes."""
-        return {"index_bytes": self.nbytes, "bytes_per_row": self.nbytes / self.who.rows}
 
 
 class Windowed(Timed):
