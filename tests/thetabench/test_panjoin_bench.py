@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from thetabench.digest import Digest, VerificationError
+from thetabench.contestant import Unavailable
+from thetabench.digest import Digest, VerificationError, pair_digest, weighed
 from thetabench.figure import Sizes
-from thetabench.panjoin import run as runs
+from thetabench.line import Line
 from thetabench.panjoin import splitters
-from thetabench.panjoin.figures import FIGURES, cells, chosen
+from thetabench.panjoin.contestant import BTreesSet, Cell, Contestant, Structure, Work, make
+from thetabench.panjoin.course import PanCourse
+from thetabench.panjoin.figures import FIGURES
 from thetabench.panjoin.joins import REPEATED, Joining, feed_of, truths
-from thetabench.panjoin.load import Asked, Load, Rows, boxes_of, rows_of
-from thetabench.panjoin.measure import MEASURES
+from thetabench.panjoin.paper import PAPER
 from thetabench.panjoin.phases import ALL, Story
-from thetabench.panjoin.plan import Cell, Contestant, Work
-from thetabench.panjoin.reference import Truth, check_stored, pair_digest, weighed
-from thetabench.panjoin.stock import Stock
-from thetabench.panjoin.structures import BTreesSet, Structure, Unavailable, make
+from thetabench.panjoin.reference import Truth, check_stored
+from thetabench.panjoin.stock import Load, Stock
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.index.base import Ranges
 
-ROOT = Path(__file__).resolve().parents[2]
 TINY = Sizes(scale=2.0**-13, seconds=0.002)
 
 
@@ -76,7 +75,12 @@ class Table:
 
 def contestant(work: Work, structure: str = "b+tree", **more: Any) -> Contestant:
     given: dict[str, Any] = {"rows": 256, "batch": 16, "matches": 2.0, **more}
-    return Contestant(structure, structure, 1.0, work, **given)
+    return Contestant(structure, structure, 1.0, work=work, **given)
+
+
+def measured(plan: list[Cell], sizes: Sizes = TINY, maker: Any = make, **more: Any) -> list[Line]:
+    paper = replace(PAPER, course=partial(PanCourse, maker=maker))
+    return [line for lines in paper.run(plan, sizes, **more) for line in lines]
 
 
 # --- Rows, boxes, right answers ------------------------------------------------------------------
@@ -100,8 +104,8 @@ def digest_of(pairs: list[tuple[int, int]]) -> Digest:
 @pytest.mark.parametrize("matches", [1.0, 8.0])
 def test_the_reference_agrees_with_a_nested_loop(work: Work, matches: float) -> None:
     who = contestant(work, matches=matches, batch=40)
-    load = Load(rows_of(who, 3))
-    lows, highs = load.asked(boxes_of(who, load.rows), 5)
+    load = Stock(make, 3).load(who)
+    lows, highs = load.asked(who, 5)
     assert np.all(np.diff(lows) >= 0)
     found = nested_loop(load.keys, lows, highs, 1000)
     counts, right = Truth(load.keys, 1000).digest(lows, highs)
@@ -122,18 +126,18 @@ def test_empty_boxes_hold_nothing() -> None:
 @pytest.mark.parametrize("matches", [1.0, 4.0, 64.0])
 def test_boxes_hold_as_many_rows_as_was_asked_for(work: Work, matches: float) -> None:
     who = contestant(work, rows=1 << 14, batch=1 << 12, matches=matches)
-    load = Load(rows_of(who, 0))
-    right = Truth(load.keys).digest(*load.asked(boxes_of(who, load.rows), 0))[1]
+    load = Stock(make).load(who)
+    right = Truth(load.keys).digest(*load.asked(who, 0))[1]
     assert right.matches / who.batch == pytest.approx(matches, rel=0.1)
 
 
 def test_batches_are_the_same_for_everyone_and_come_again_late() -> None:
-    load, again = Load(Rows(512)), Load(Rows(512))
-    asked = Asked(Rows(512), 512, Work.BAND, 1 << 12, 2.0)
-    assert asked.batches == 256
-    assert load.asked(asked, 7)[0].tolist() == again.asked(asked, 7)[0].tolist()
-    assert load.asked(asked, 7)[0].tolist() != load.asked(asked, 8)[0].tolist()
-    assert load.asked(asked, 7)[0].tolist() == load.asked(asked, 7 + 256)[0].tolist()
+    load, again = Load(512), Load(512)
+    who = contestant(Work.BAND, rows=512, batch=1 << 12)
+    asked = [load.asked(who, number)[0].tolist() for number in range(7, 7 + 256)]
+    assert asked[0] == again.asked(who, 7)[0].tolist()
+    assert asked[0] not in asked[1:]
+    assert asked[0] == load.asked(who, 7 + 256)[0].tolist()
     keys, ids = load.sorted_batch(100, 200)
     assert sorted(ids.tolist()) == list(range(100, 200))
     assert keys.tolist() == np.sort(load.keys[100:200]).tolist()
@@ -173,12 +177,13 @@ def test_a_structure_that_is_missing_says_so() -> None:
 
 
 def test_btrees_answers_like_an_index() -> None:
-    load = Load(Rows(300, 100))
+    load = Load(300, 100)
     ours, theirs = create("b+tree"), BTreesSet()
     for structure in (ours, theirs):
         for start in range(0, 300, 60):
             structure.insert(*load.sorted_batch(start, start + 60))
-    lows, highs = load.asked(Asked(load.rows, 300, Work.EQUI, 50, 3.0), 0)
+    who = contestant(Work.EQUI, rows=300, batch=50, matches=3.0)
+    lows, highs = load.asked(who, 0)
     answers = [
         sorted(
             pair
@@ -202,23 +207,23 @@ def test_filled_structures_are_kept_and_the_oldest_go() -> None:
 
     stock = Stock(count)
     one, other = contestant(Work.BAND), contestant(Work.BAND, "sorted-runs")
-    first = stock.full(one, rows_of(one, 0))
+    first = stock.full(one)
     assert len(first.structure) == 256
-    assert stock.full(replace(one, batch=3, matches=9.0), rows_of(one, 0)) is first
+    assert stock.full(replace(one, batch=3, matches=9.0)) is first
     stock._filled._room = 1
-    stock.full(other, rows_of(other, 0))
-    assert stock.full(one, rows_of(one, 0)) is not first
+    stock.full(other)
+    assert stock.full(one) is not first
     assert made == ["b+tree", "sorted-runs", "b+tree"]
 
 
 def test_growing_structures_start_half_full() -> None:
     stock, who = Stock(make), contestant(Work.INSERT)
-    held = stock.growing(who, rows_of(who, 0), 128, 160)
+    held = stock.growing(who, 128, 160)
     assert (held.count, len(held.structure)) == (128, 128)
     held.fill(150)
-    assert stock.growing(who, rows_of(who, 0), 128, 160) is held
+    assert stock.growing(who, 128, 160) is held
     held.fill(170)
-    assert stock.growing(who, rows_of(who, 0), 128, 160).count == 128
+    assert stock.growing(who, 128, 160).count == 128
 
 
 # --- Figures -------------------------------------------------------------------------------------
@@ -230,7 +235,6 @@ def test_the_figures_are_those_that_were_asked_for() -> None:
     assert [name for name in FIGURES if name[0] == "1"] == wanted
     assert set(FIGURES) - set(wanted) == {"4", "leaves", "w1", "phases"}
     for figure in FIGURES.values():
-        assert set(figure.measures) <= set(MEASURES)
         for sizes in (Sizes(), TINY):
             found = figure.cells(sizes)
             assert {cell.figure for cell in found} == {figure.name}
@@ -241,7 +245,7 @@ def test_the_figures_are_those_that_were_asked_for() -> None:
 
 
 def test_the_sizes_are_those_of_the_paper() -> None:
-    plan = cells((), Sizes())
+    plan = PAPER.cells((), Sizes())
     bands = [who for cell in plan if cell.figure == "13b" for who in cell.contestants]
     assert {(who.rows, who.batch) for who in bands} == {(1 << 23, 1 << 15)}
     assert {who.place for who in bands} >= {1, 1 << 14}
@@ -261,12 +265,16 @@ def test_the_sizes_are_those_of_the_paper() -> None:
 
 
 def test_figures_can_be_chosen() -> None:
-    assert [figure.name for figure in chosen(["13"])] == ["13a", "13b"]
-    assert [figure.name for figure in chosen(["leaves", "4"])] == ["4", "leaves"]
+    def chosen(*names: str) -> list[str]:
+        return list(dict.fromkeys(cell.figure for cell in PAPER.cells(names, TINY)))
+
+    assert chosen("13") == ["13a", "13b"]
+    assert chosen("4", "14") == ["4", "14a", "14b"]
+    assert chosen("leaves", "4") == ["4", "leaves"]
     with pytest.raises(RegistryError, match="Did you mean 'leaves'"):
-        chosen(["leafs"])
+        chosen("leafs")
     with pytest.raises(RegistryError, match="Storm; .*bench spark"):
-        chosen(["15g"])
+        chosen("15g")
 
 
 # --- Splitters -----------------------------------------------------------------------------------
@@ -274,7 +282,7 @@ def test_figures_can_be_chosen() -> None:
 
 def tables(figure: str) -> list[Contestant]:
     """Those of the real run, a quarter as large."""
-    plan = [who for cell in cells([figure], Sizes()) for who in cell.contestants]
+    plan = [who for cell in PAPER.cells([figure], Sizes()) for who in cell.contestants]
     return [replace(who, rows=1 << 18) for who in plan]
 
 
@@ -321,7 +329,7 @@ def test_a_wrong_table_ends_the_run(change: str) -> None:
         return table
 
     with pytest.raises(VerificationError, match="normal"):
-        list(runs.run(cells(["10f"], TINY)[:1], TINY, make=wrong))
+        measured(PAPER.cells(["10f"], TINY)[:1], maker=wrong)
 
 
 # --- Runs ----------------------------------------------------------------------------------------
@@ -329,8 +337,7 @@ def test_a_wrong_table_ends_the_run(change: str) -> None:
 
 def test_a_small_run_of_everything_is_verified() -> None:
     steps: list[str] = []
-    plan = cells((), TINY)
-    results = [line for lines in runs.run(plan, TINY, progress=steps.append) for line in lines]
+    results = measured(PAPER.cells((), TINY), say=steps.append)
     assert any("checking answers" in step for step in steps)
     assert {result.figure for result in results} == set(FIGURES)
     for result in results:
@@ -359,7 +366,7 @@ def test_batches_that_nearly_fill_a_subwindow_start_with_less() -> None:
         for batch in (64, 256, 700, 1024)
     ]
     sizes = Sizes(seconds=10.0)  # so that each of three turns goes to its limit
-    (lines,) = runs.run([Cell("13a", tuple(who))], sizes)
+    lines = measured([Cell("13a", tuple(who))], sizes)
     assert [line.tuples for line in lines] == [3 * 256, 3 * 256, 3 * 700, 3 * 1024]
     assert [line.batches for line in lines] == [12, 3, 3, 3]
 
@@ -418,8 +425,8 @@ def run_wrong(who: Contestant, change: str, figure: str = "13b") -> None:
     def wrong(made: Contestant) -> Any:
         return Wrong(make(made), change)
 
-    (lines,) = runs.run([Cell(figure, (who,))], TINY, make=wrong)
-    assert lines[0].verified
+    (line,) = measured([Cell(figure, (who,))], maker=wrong)
+    assert line.verified
 
 
 @pytest.mark.parametrize("work", [Work.EQUI, Work.BAND, Work.SLIDE])
@@ -465,8 +472,8 @@ def test_the_right_answers_of_changing_traffic_are_those_of_a_nested_loop() -> N
 
 
 def test_phases_have_a_line_each_and_one_for_all() -> None:
-    (cell,) = cells(["phases"], TINY)
-    (lines,) = runs.run([cell], TINY)
+    (cell,) = PAPER.cells(["phases"], TINY)
+    lines = measured([cell])
     story = Story(256, 0)
     for who in cell.contestants:
         own = {line.place: line for line in lines if line.contestant == who.label}
@@ -482,14 +489,14 @@ def test_phases_have_a_line_each_and_one_for_all() -> None:
 def test_a_wrong_answer_ends_changing_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Story, "right", lambda self, push: Digest(0, push.number))
     with pytest.raises(VerificationError, match=r"auto .* gave a wrong answer in batch 0"):
-        list(runs.run(cells(["phases"], TINY), TINY))
+        measured(PAPER.cells(["phases"], TINY))
 
 
 @pytest.mark.parametrize("output", ["rows", "count"])
 def test_a_wrong_join_ends_the_run(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     who = contestant(Work.JOIN, "ordered", output=output)
-    (lines,) = runs.run([Cell("15b", (who,))], TINY)
-    assert lines[0].verified
+    (line,) = measured([Cell("15b", (who,))])
+    assert line.verified
     honest = Joining.step
 
     def wrong(self: Joining) -> bool:
@@ -501,4 +508,4 @@ def test_a_wrong_join_ends_the_run(output: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Joining, "step", wrong)
     with pytest.raises(VerificationError, match="ordered .* gave a wrong answer in batch 2"):
-        list(runs.run([Cell("15b", (who,))], TINY))
+        measured([Cell("15b", (who,))])

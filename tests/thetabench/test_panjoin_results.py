@@ -8,35 +8,30 @@ from typing import Any
 import pytest
 
 import thetabench.panjoin as package
-from thetabench.figure import Sizes
+from thetabench.line import Line
+from thetabench.panjoin.contestant import BTreesSet
 from thetabench.panjoin.figures import FIGURES
-from thetabench.panjoin.paper import PAPER
-from thetabench.panjoin.result import PanResult
-from thetabench.panjoin.score import scores
-from thetabench.panjoin.structures import BTreesSet
+from thetabench.panjoin.paper import COLUMNS, PAPER
 from thetabench.plots import plot
 from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small
 
-ROOT = Path(__file__).resolve().parents[2]
-TINY = Sizes(scale=2.0**-13, seconds=0.002)
-
-
 # --- Results -------------------------------------------------------------------------------------
 
 
-def line(figure: str, contestant: str, place: float, **more: Any) -> PanResult:
+def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
     about: dict[str, Any] = {
         "axis": FIGURES[figure].axis, "work": "band", "structure": contestant, "parameters": "",
         "rows": 1 << 23, "batch": 1 << 15, "matches": 1.0, "output": "pairs",
         "distribution": "uniform", "status": "ok", "cpu": "A Processor", "cores": 2,
     }  # fmt: skip
-    return PanResult(figure, contestant, place=place, **{**about, **more})
+    values = {"figure": figure, "contestant": contestant, "place": place, **about, **more}
+    return COLUMNS.line(**values)
 
 
-def sample() -> list[PanResult]:
+def sample() -> list[Line]:
     speeds = {"rap-table": 2e6, "wib-tree": 1.5e6, "bi-sort": 4e6, "bi-sort, pairs": 3e6}
     return [
         line("4", "worst case", 16, iterations=7, bound=8, distribution="worst case"),
@@ -82,7 +77,7 @@ def sample() -> list[PanResult]:
 
 
 def test_scores_stand_beside_their_limits() -> None:
-    found = scores(sample())
+    found = PAPER.scores(sample())
     expected = {
         "wib-tree over b+tree, insertion": (3.5, "reached"),
         "wib-tree over btrees, insertion": (None, "not measured"),
@@ -112,7 +107,7 @@ def test_scores_stand_beside_their_limits() -> None:
 
 def test_a_large_error_is_judged_even_if_an_adjustment_was_never_enough() -> None:
     lines = [line("4", "worst case", 16, iterations=-1, bound=8)]
-    assert [score.verdict for score in scores(lines)] == ["MISSED"]
+    assert [score.verdict for score in PAPER.scores(lines)] == ["MISSED"]
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
@@ -125,14 +120,6 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
     assert len([r for r in both if r.figure == "13b"]) == 1
     with pytest.raises(DataError, match="thetastream bench panjoin"):
         PAPER.read(tmp_path / "absent.csv")
-
-
-def test_every_figure_has_its_place_in_the_page() -> None:
-    page = (ROOT / "docs/panjoin-benchmarks.md").read_text(encoding="utf-8")
-    for name in (SCORES, *FIGURES):
-        begin, end = marks(PAPER.name, name)
-        assert page.count(begin) == page.count(end) == 1, name
-        assert page.index(begin) < page.index(end)
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:

@@ -1,32 +1,31 @@
 """A whole ``StreamJoin`` at work: two sides, count windows, Arrow in, Arrow out.
 
 Pushes alternate between the sides; each row meets the last w rows of the other side. Everything
-that the engine does is timed: keys, sorting, probing, inserting, expiring, giving results.
+that the engine does is timed: keys, sorting, probing, inserting, expiring, making the answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from thetabench.digest import Digest, digest
+from thetabench.contestant import Unavailable
+from thetabench.digest import Digest, digest, verify, weighed, weights
 from thetabench.feed import Feed
-from thetabench.panjoin.plan import Contestant
-from thetabench.panjoin.reference import Truth, check_pairs, weighed, weights
-from thetabench.panjoin.structures import Unavailable
-from thetabench.panjoin.trial import Trial
+from thetabench.panjoin.contestant import Contestant
+from thetabench.panjoin.reference import Truth
+from thetabench.panjoin.trial import Timed
 from thetabench.peers.engine import Thetastream
 from thetabench.query import Op, Query, Term
+from thetabench.race import Values
 from thetabench.reference import matches, reference
 from thetastream.datasets.keys import DOMAIN
 from thetastream.datasets.rates import uniform_band_width
 from thetastream.errors import RegistryError
 from thetastream.side import Side
 
-__all__ = ["REPEATED", "Joining", "feed_of", "truths"]
-
-Array = NDArray[np.int64]
 REPEATED = "repeated"
 """The distribution of keys that repeat, so that an equality finds S of them."""
 _TIMED_ROWS = 1 << 21  # per side, after the windows are full
@@ -53,13 +52,14 @@ def feed_of(who: Contestant, seed: int) -> Feed:
     return Feed(query, who.batch, who.rows, left, right)
 
 
-class Joining(Trial):
+class Joining(Timed):
     """Pushes, one side at a time; the first one is not timed."""
 
     def __init__(self, who: Contestant, label: str, feed: Feed) -> None:
         super().__init__(who, label)
         self.feed = feed
         self.digests: list[Digest] = []
+        self.result_share = 0.0
         try:
             self._join = Thetastream(feed.query, tactic=who.structure, output=who.output)
         except RegistryError as error:
@@ -75,27 +75,39 @@ class Joining(Trial):
             return False
         side, rows = feed.side(push), feed.rows(push)
         answer = self.timed(lambda: self._join.push(side, rows))
-        found = digest(answer) if self.who.output == "rows" else _counted(answer, side)
-        self.digests.append(found)
+        self.digests.append(digest(answer) if self.who.output == "rows" else _counted(answer, side))
         self.tuples += rows.num_rows
-        self.pairs += found.matches
+        self.pairs += self.digests[-1].matches
         return True
-
-    def restart(self) -> None:
-        """Set clock and counters to zero; answers so far are checked all the same."""
-        super().restart()
-        self.tuples = self.pairs = 0
-
-    def verify(self, right: list[Digest]) -> None:
-        """Compare the answers of all pushes."""
-        for push, found in enumerate(self.digests):
-            check_pairs(self.name, push, found, right[push])
-        self.checked = len(self.digests) * self.who.batch
 
     @property
     def nbytes(self) -> int:
         """Bytes of both sides' indexes."""
         return self._join.index_bytes()
+
+    @property
+    def columns(self) -> Values:
+        """The columns of its line."""
+        return {**super().columns, "result_share": self.result_share}
+
+
+def check(trials: Sequence[Joining]) -> None:
+    """Compare the answers of joins, all of which had the same input; then their times.
+
+    The share of the time that making rows takes is known where a join was also timed counting them.
+    """
+    for output in dict.fromkeys(trial.who.output for trial in trials):
+        own = [trial for trial in trials if trial.who.output == output]
+        pushes = max(len(trial.digests) for trial in own)
+        right = truths(own[0].feed, pushes, output, own[0].who.matches)
+        for trial in own:
+            verify(trial.name, trial.digests, right, "batch")
+            trial.checked = len(trial.digests) * trial.who.batch
+    counting = {own.who.structure: own.ns_per_tuple for own in trials if own.who.output == "count"}
+    for trial in trials:
+        if trial.who.output == "rows" and trial.who.structure in counting:
+            counted = counting[trial.who.structure]
+            trial.result_share = max(0.0, 1 - counted / trial.ns_per_tuple)
 
 
 def truths(feed: Feed, pushes: int, output: str, rate: float) -> list[Digest]:

@@ -1,4 +1,4 @@
-"""The right answers, found in another way than any structure's: a sorted copy and prefix sums.
+"""The right answers, in another way than any structure's: a sorted copy and prefix sums.
 
 With the hashes of all rows in key order added up once, the right checksum of a box (see
 :mod:`thetabench.digest`) is a difference of two sums: the reference costs two binary
@@ -8,32 +8,11 @@ searches per box, however many rows a box holds.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thetabench.arrays import Sums
-from thetabench.digest import (
-    Digest,
-    VerificationError,
-    check_pairs,
-    pair_digest,
-    row_hash,
-    weighed,
-    weights,
-)
-from thetabench.panjoin.structures import Structure
+from thetabench.arrays import Array, Sums
+from thetabench.digest import Digest, VerificationError, check_pairs, pair_digest, row_hash, weighed
+from thetabench.panjoin.contestant import Structure
 from thetastream.index.base import Ranges
-
-__all__ = [
-    "Truth",
-    "check_pairs",
-    "check_ranges",
-    "check_stored",
-    "pair_digest",
-    "weighed",
-    "weights",
-]
-
-Array = NDArray[np.int64]
 
 _LEAST, _MOST = -(1 << 62), 1 << 62
 _COVER = 1 << 12  # boxes that together cover all keys
@@ -70,7 +49,7 @@ class Truth:
 def check_ranges(
     who: str, batch: int, answer: Ranges, truth: Truth, lows: Array, highs: Array, most: int
 ) -> int:
-    """Raise unless ranges are right; give the number of their pairs.
+    """Raise unless ranges are right; returns the number of their pairs.
 
     The number of matches is compared for every box, the pairs for as many boxes as hold about
     ``most`` pairs, evenly chosen: all of them, where there are no more.
@@ -84,12 +63,10 @@ def check_ranges(
     part = Ranges(
         answer.boxes[kept], answer.runs[kept], answer.starts[kept], answer.stops[kept], answer.ids
     )
-    found = Digest(0, 0)
-    for positions, ids in part.pairs():
-        found += pair_digest(positions, ids)
+    total = sum((pair_digest(*chunk) for chunk in part.pairs()), Digest(0, 0))
     chosen = np.arange(batch % step, lows.size, step)
     _, sums = truth.boxes(lows[chosen], highs[chosen])
-    check_pairs(who, batch, found, Digest(int(counts[chosen].sum()), weighed(chosen, sums)))
+    check_pairs(who, batch, total, Digest(int(counts[chosen].sum()), weighed(chosen, sums)))
     return right.matches
 
 
@@ -111,8 +88,8 @@ def check_stored(who: str, index: Structure, keys: Array, *, scans: bool, exact:
         if ids.size and (ids.min() < 0 or ids.max() >= keys.size):
             raise VerificationError(f"{who} gave an id that was never inserted.")
         np.add.at(seen, ids, 1)
-        found = keys[ids]
-        if np.any((found < lows[positions]) | (found > highs[positions])):
+        own = keys[ids]
+        if np.any((own < lows[positions]) | (own > highs[positions])):
             raise VerificationError(f"{who} found a row in a box that does not hold its key.")
     if not np.all(seen == 1):
         raise VerificationError(

@@ -1,6 +1,6 @@
 """How evenly a RaP-Table's splitters cut the subwindows, adjustment after adjustment.
 
-No clock: a table that starts with splitters even over the 32-bit range is given subwindow after
+No clock: a table that starts with splitters even over the 32-bit range takes subwindow after
 subwindow of the same distribution; its normalised error (the mean distance of a partition's rows
 from N_Sub / P, over N_Sub / P) is read after each. Iteration 0 is the even start, whose error also
 follows from the keys alone: that is compared.
@@ -24,19 +24,20 @@ distribution              keys, as parts of the 32-bit range
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
+from thetabench.contestant import Unavailable
 from thetabench.digest import VerificationError
-from thetabench.panjoin.plan import Contestant
-from thetabench.panjoin.structures import Maker, Unavailable
+from thetabench.panjoin.contestant import Contestant, Maker
+from thetabench.race import Trial, Values
 
-__all__ = ["DISTRIBUTIONS", "RANGE", "WORST", "adjusted", "bound", "even_error", "needed"]
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
-Array = NDArray[np.int64]
 RANGE = 1 << 32
 ITERATIONS = 6
 WORST = "worst case"
@@ -48,32 +49,16 @@ _SETTLED = 1 + 1e-9  # of the last error: every subwindow holds the same keys
 _SLACK = 0.02  # by how much the first error may differ: a key at a splitter may go either way
 
 
-def _normal(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    return rng.normal(0.5, 0.01, count)
-
-
-def _multimodal_normal(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    return rng.choice(_MODES, count) + rng.normal(0.0, 0.001, count)
-
-
-def _corner(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    return 0.01 * rng.random(count)
-
-
-def _multimodal_uniform(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    return rng.choice(_MODES, count) + 0.001 * rng.random(count)
-
-
-def _rank_size(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    return rng.pareto(2.0, count) * (1e-4 / 9)  # P(x > 9 units) = (1 + 9)^-2 = 1 %
-
-
-DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
-    "normal": _normal,
-    "multimodal normal": _multimodal_normal,
-    "uniform corner": _corner,
-    "multimodal uniform": _multimodal_uniform,
-    "rank-size": _rank_size,
+DISTRIBUTIONS: dict[str, Draw] = {
+    "normal": lambda rng, count: rng.normal(0.5, 0.01, count),
+    "multimodal normal": lambda rng, count: (
+        rng.choice(_MODES, count) + rng.normal(0.0, 0.001, count)
+    ),
+    "uniform corner": lambda rng, count: 0.01 * rng.random(count),
+    "multimodal uniform": lambda rng, count: rng.choice(_MODES, count) + 0.001 * rng.random(count),
+    "rank-size": lambda rng, count: (
+        rng.pareto(2.0, count) * (1e-4 / 9)  # P(x > 9 units) = (1 + 9)^-2 = 1 %
+    ),
 }
 """Every distribution that splitters must adapt to; parts of the 32-bit range."""
 
@@ -86,8 +71,8 @@ def keys_of(who: Contestant, iteration: int, seed: int) -> Array:
     if who.distribution == INCREASING:
         step = RANGE // (2 * ITERATIONS)
         return np.sort(iteration * step + rng.integers(0, step, who.rows))
-    found = DISTRIBUTIONS[who.distribution](rng, who.rows) * RANGE
-    return np.clip(found.astype(np.int64), 0, RANGE - 1)
+    keys = DISTRIBUTIONS[who.distribution](rng, who.rows) * RANGE
+    return np.clip(keys.astype(np.int64), 0, RANGE - 1)
 
 
 def _worst(who: Contestant) -> Array:
@@ -115,10 +100,6 @@ def even_error(keys: Array, partitions: int) -> float:
     (0.0, 1.875)
     """
     counts = np.bincount(keys // (RANGE // partitions), minlength=partitions)
-    return _normalised(counts)
-
-
-def _normalised(counts: Array) -> float:
     fair = counts.sum() / counts.size
     return float(np.abs(counts - fair).mean() / fair)
 
@@ -138,14 +119,14 @@ def needed(errors: list[float], worst: bool) -> int:
     return above[-1] + 1 if above[-1] + 1 < len(errors) else -1
 
 
-def adjusted(who: Contestant, make: Maker, seed: int) -> list[dict[str, Any]]:
+def adjusted(who: Contestant, make: Maker, seed: int) -> list[Values]:
     """The columns of one line per iteration: the error, and the share outside the splitters."""
     table: Any = make(who)
     if not hasattr(table, "errors"):
         raise Unavailable(f"{who.structure} does not report the error of its splitters")
     limit = bound(int(dict(who.parameters)["partitions"]))
     iterations = max(ITERATIONS, limit + 2 if who.distribution == WORST else 0)
-    found: list[dict[str, Any]] = []
+    lines: list[Values] = []
     stored = 0
     for iteration in range(iterations + 1):  # the last one closes the one before
         keys = keys_of(who, iteration, seed)
@@ -154,30 +135,43 @@ def adjusted(who: Contestant, make: Maker, seed: int) -> list[dict[str, Any]]:
             table.insert(piece, stored + np.arange(piece.size))
             stored += piece.size
         table.expire(stored - who.rows)
-        if len(found) < min(len(table.errors), iterations):
+        if len(lines) < min(len(table.errors), iterations):
             outside = float(table.statistics.get("outside_share", 0.0))
-            found.append({"splitter_error": table.errors[len(found)], "outside_share": outside})
-    _check(who, table, keys_of(who, 0, seed), found, iterations)
-    errors = [line["splitter_error"] for line in found]
-    facts = {
-        "iterations": needed(errors, who.distribution == WORST),
-        "bound": limit,
-        "tuples": who.rows,
-    }
-    return [{**line, **facts} for line in found]
+            lines.append({"splitter_error": table.errors[len(lines)], "outside_share": outside})
+    _check(who, table, keys_of(who, 0, seed), lines, iterations)
+    iterations = needed([line["splitter_error"] for line in lines], who.distribution == WORST)
+    facts = {"iterations": iterations, "bound": limit, "tuples": who.rows, "verified": True}
+    return [{**line, **facts} for line in lines]
 
 
-def _check(
-    who: Contestant, table: Any, keys: Array, found: list[dict[str, Any]], iterations: int
-) -> None:
-    if len(found) < iterations or len(table) != who.rows:
+def _check(who: Contestant, table: Any, keys: Array, lines: list[Values], iterations: int) -> None:
+    if len(lines) < iterations or len(table) != who.rows:
         raise VerificationError(
-            f"{who.label} reports {len(found)} subwindows and holds {len(table):,} rows; expected "
+            f"{who.label} reports {len(lines)} subwindows and holds {len(table):,} rows; expected "
             f"{iterations} and {who.rows:,}."
         )
     right = even_error(keys, int(dict(who.parameters)["partitions"]))
-    if abs(found[0]["splitter_error"] - right) > _SLACK * max(right, 1.0):
+    if abs(lines[0]["splitter_error"] - right) > _SLACK * max(right, 1.0):
         raise VerificationError(
-            f"{who.label} reports an error of {found[0]['splitter_error']:.3f} for even splitters; "
-            f"the keys give {right:.3f}."
+            f"{who.label} reports an error of {lines[0]['splitter_error']:.3f} for even splitters; "
+            f"that of the keys is {right:.3f}."
         )
+
+
+class Adjusting(Trial[Contestant]):
+    """Follows the adjustments of a table."""
+
+    def __init__(self, who: Contestant, label: str, make: Maker, seed: int) -> None:
+        super().__init__(who, label)
+        self._lines = adjusted(who, make, seed)
+
+    def turn(self, number: int, seconds: float) -> None:
+        """Nothing is timed."""
+
+    def lines(self) -> Iterator[Values]:
+        """A line per iteration; of the worst case one with the number of iterations."""
+        if self.who.distribution == WORST:
+            partitions = float(dict(self.who.parameters)["partitions"])
+            yield {**self._lines[-1], "place": partitions}
+        else:
+            yield from ({**line, "place": float(n)} for n, line in enumerate(self._lines))

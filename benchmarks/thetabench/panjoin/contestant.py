@@ -1,26 +1,70 @@
-"""What holds the rows of a subwindow: the indexes of the registry, and an ordered set from PyPI."""
+"""Who is measured, doing what; and what holds the rows of a subwindow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench import figure
+from thetabench.arrays import Array
 from thetabench.contestant import MissingPackage, Unavailable, optional
-from thetabench.panjoin.plan import Contestant
 from thetabench.structures import made
 from thetastream.index.base import Ranges
 
-__all__ = ["BTREES", "BTreesSet", "Maker", "Structure", "Unavailable", "make"]
-
-Array = NDArray[np.int64]
 Pairs = Iterator[tuple[Array, Array]]
 
 BTREES = "btrees"
 _BITS = 32
 _LAST = (1 << _BITS) - 1
+
+
+class Work(Enum):
+    """What is timed."""
+
+    INSERT = "insert"
+    """Batches go into a subwindow that is between half and three quarters full."""
+    EQUI = "equi"
+    """Batches of single keys ask a full subwindow, or a full window of several."""
+    BAND = "band"
+    """Batches of bands do."""
+    SLIDE = "slide"
+    """Batches of bands ask a window, other rows are inserted, old ones expire."""
+    PHASES = "phases"
+    """The same, while batches, boxes and keys change."""
+    JOIN = "join"
+    """A ``StreamJoin`` of two sides."""
+    SPLITTERS = "splitters"
+    """Nothing is timed: how evenly the splitters cut each subwindow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant(figure.Contestant):
+    """A structure and its work; ``structure`` is the name of a tactic for ``Work.JOIN``."""
+
+    work: Work
+    rows: int
+    """N_Sub, the rows of a full subwindow; or the window, where there are several."""
+    batch: int
+    """N_Bat, rows per insertion or boxes per probe."""
+    matches: float = 0.0
+    """S: rows of the full window that a box holds, on average."""
+    output: str = "pairs"
+    """The form of the answer: pairs or ranges; of a ``StreamJoin`` rows or count."""
+    tail: int = 0
+    """How many of the last rows are filled in one by one, so that they may stay in a buffer."""
+    distribution: str = "uniform"
+
+    @property
+    def scans(self) -> bool:
+        """Whether every probe looks at every row: then only a few boxes are asked at a time."""
+        return dict(self.parameters).get("inside") == "nested-loop"
+
+
+Cell = figure.Cell[Contestant]
 
 
 class Structure(Protocol):
@@ -70,19 +114,18 @@ class BTreesSet:
 
     def probe(self, lows: Array, highs: Array) -> Pairs:
         """One range scan per box."""
-        found: list[int] = []
+        codes: list[int] = []
         ends: list[int] = []
-        scan, extend, end = self._set.keys, found.extend, ends.append
+        scan, extend, end = self._set.keys, codes.extend, ends.append
         starts = (np.maximum(lows, 0) << _BITS).tolist()
         stops = ((np.minimum(highs, _LAST >> 1) << _BITS) | _LAST).tolist()
         for low, high in zip(starts, stops, strict=True):
             extend(scan(low, high))
-            end(len(found))
-        upto = np.array(ends, np.int64)
-        sizes = upto - np.concatenate([[0], upto[:-1]])
-        if found:
-            ids = np.array(found, np.int64) & _LAST
-            yield np.repeat(np.arange(sizes.size), sizes), ids
+            end(len(codes))
+        edges = np.array([0, *ends], np.int64)
+        sizes = edges[1:] - edges[:-1]
+        if codes:
+            yield np.repeat(np.arange(sizes.size), sizes), np.array(codes, np.int64) & _LAST
 
     def ranges(self, lows: Array, highs: Array) -> Ranges:
         """There are none."""
