@@ -140,15 +140,17 @@ def test_a_claim_holds_here_or_does_not_because() -> None:
     assert Figure("1", "", "w", lambda s: []).verdict([]) == ""
 
 
-def test_the_page_says_of_each_claim_whether_it_holds() -> None:
-    value = paper("pim")
-    page = (ROOT / "docs/pim-benchmarks.md").read_text(encoding="utf-8")
-    pictures = {name: f"../benchmarks/results/pim-{name}.png" for name in value.figures}
-    assert filled(value, page, value.read(RESULTS / "pim.csv"), pictures) == page
+@pytest.mark.parametrize("name", ["pim", "spo"])
+def test_the_page_says_of_each_claim_whether_it_holds(name: str) -> None:
+    value = paper(name)
+    page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")
+    pictures = {own: f"../benchmarks/results/{name}-{own}.png" for own in value.figures}
+    assert filled(value, page, value.read(RESULTS / f"{name}.csv"), pictures) == page
     claimed = [own for own in value.figures.values() if own.claim]
     assert page.count("*Paper:*") == len(claimed)
     assert all(own.holds is not None for own in claimed)
-    assert page.count("holds here") + page.count("does not hold here, because") == 1 + len(claimed)
+    verdicts = ("holds here", "does not hold here, because")
+    assert sum(page.count(f"*Here:* {verdict}") for verdict in verdicts) == len(claimed)
 
 
 @pytest.mark.parametrize("module", [figure, line, measure, score], ids=lambda own: own.__name__)
