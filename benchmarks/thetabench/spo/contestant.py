@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -111,33 +111,33 @@ def rows(sizes: Sizes, query: str, window: int, rate: float, **more: Any) -> Row
 
 # --- Structures ----------------------------------------------------------------------------------
 
-Kind = tuple[str, str, Parameters]
-"""Label, structure, parameters."""
 
-
-def per_term(label: str, inner: str, intersect: str = "bits") -> Kind:
+def _per_term(inner: str, intersect: str = "bits") -> tuple[str, Parameters]:
     """One structure per term, and how their answers are intersected."""
-    return label, "per-term", (("inner", inner), ("intersect", intersect))
+    return "per-term", (("inner", inner), ("intersect", intersect))
 
 
-PO: Kind = ("po-join", "po-join", ())
-LIST: Kind = ("po-join, one per slide", "po-join", (("ratio", 0),))
-ZONES: Kind = ("zoned-runs", "zoned-runs", ())
-CSS_BITS, CSS_HASH = (per_term(f"css-tree, {how}", "css-tree", how) for how in ("bits", "hash"))
-BITS, HASH = (per_term(how, "b+tree", how) for how in ("bits", "hash"))
-CHAINS: tuple[Kind, ...] = (
-    *(per_term(f"chained index, {how}", "chained", how) for how in ("bits", "hash")),
-    ("chained index of one term", "chained", ()),
-)
-LOOPS: tuple[Kind, ...] = (
-    ("split-join", "split-join", (("workers", 2),)),
-    ("nested-loop", "nested-loop", ()),
-)
-PIM, BPLUS = per_term("pim-tree, two", "pim-tree"), per_term("b+tree, two", "b+tree")
-WAYS: tuple[Kind, ...] = (
-    *((f"po-join, {w}", "po-join", (("probing", w),)) for w in ("fill", "sweep", "scan", "auto")),
-    ZONES,
-)
+CSS = ("css-tree, bits", "css-tree, hash")
+CHAINS = ("chained index, bits", "chained index, hash", "chained index of one term")
+LOOPS = ("split-join", "nested-loop")
+WAYS = tuple(f"po-join, {way}" for way in ("fill", "sweep", "scan", "auto"))
+KINDS: dict[str, tuple[str, Parameters]] = {
+    **dict.fromkeys(("po-join", "immutable part"), ("po-join", ())),
+    **dict.fromkeys(("po-join, one per slide", "po-join, δ1", "po-join, δ2"),
+                    ("po-join", (("ratio", 0),))),
+    **{label: ("po-join", (("probing", label.partition(", ")[2]),)) for label in WAYS},
+    "zoned-runs": ("zoned-runs", ()),
+    **{label: _per_term("css-tree", label[-4:]) for label in CSS},
+    **{label: _per_term("chained", label[-4:]) for label in CHAINS[:2]},
+    "chained index of one term": ("chained", ()),
+    **dict.fromkeys(("bits", "bits, δ1", "bits, δ2", "mutable part", "b+tree, two"),
+                    _per_term("b+tree")),
+    "hash": _per_term("b+tree", "hash"),
+    "pim-tree, two": _per_term("pim-tree"),
+    "split-join": ("split-join", (("workers", 2),)),
+    "nested-loop": ("nested-loop", ()),
+}  # fmt: skip
+"""Structure and parameters by label."""
 
 
 def batched(label: str, batch: int) -> str:
@@ -145,18 +145,24 @@ def batched(label: str, batch: int) -> str:
     return label if batch == 1 else f"{label}, batch {power(batch)}"
 
 
+def one(label: str, place: float, work: Work, which: Rows, **more: Any) -> Contestant:
+    """A structure by label; its window is that of the rows, unless ``more`` has another."""
+    structure, parameters = KINDS[label]
+    own = {"work": work, "rows": which, "window": which.window, **more}
+    return Contestant(label, structure, place, parameters, **own)
+
+
 def asking(
-    kinds: Sequence[Kind], place: float, work: Work, which: Rows, window: int = 0,
+    labels: Sequence[str], place: float, work: Work, which: Rows, window: int = 0,
     batches: Sequence[int] = (1, BATCH), slide: int = 0,
 ) -> list[Contestant]:  # fmt: skip
-    """Structures asked row by row, and batch by batch; ``window`` unless it is that of the rows."""
+    """Structures asked row by row, and batch by batch."""
     window = window or which.window
     room = max(1, window // 4) if work is Work.GROW else window
     return [
-        Contestant(batched(label, batch), structure, place, parameters, work=work, rows=which,
-                   window=window, batch=batch, slide=slide)
-        for batch in fitting(batches, room)
-        for label, structure, parameters in kinds
+        replace(one(label, place, work, which, window=window, batch=batch, slide=slide),
+                label=batched(label, batch))
+        for batch in fitting(batches, room) for label in labels
     ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from thetabench.measure import Measure
 from thetabench.paper import Paper
 from thetabench.plots import COLOURS, MARKERS
 from thetabench.score import Goal, Judge, Score, at, first, last, least, mean, most, ratio, taken
-from thetabench.spo.contestant import BATCH, CHAINS, CSS_BITS, CSS_HASH, LOOPS, batched
+from thetabench.spo.contestant import BATCH, CHAINS, CSS, LOOPS, batched
 from thetabench.spo.course import SpoCourse
 from thetabench.spo.figures import DUCKDB, FIGURES, MERGING, NOT_MEASURED, POLARS, RATES
 
@@ -50,9 +50,7 @@ MEASURES: dict[str, Measure] = {
     "tuples_per_s": Measure("thousand rows per second", 1e-3),
     "ns_per_tuple": Measure("ns per row"),
     "p50_us": Measure("µs per row, median"),
-    "p75_us": Measure("µs per row, 75 %"),
-    "p95_us": Measure("µs per row, 95 %"),
-    "p99_us": Measure("µs per row, 99 %"),
+    **{f"p{part}_us": Measure(f"µs per row, {part} %") for part in (75, 95, 99)},
     "max_us": Measure("µs per row, longest"),
     "pairs_per_tuple": Measure("matches per row"),
     "bytes_per_row": Measure("bytes per stored row"),
@@ -65,7 +63,6 @@ MEASURES: dict[str, Measure] = {
 CLUSTER = 6167.0
 """Rows per second of the paper's cluster, on average: Figure 17, 20 elements on 9 nodes."""
 _NOTES = {"row by row": "", f"batches of {BATCH:,}": batched("", BATCH)}
-_CSS = (CSS_BITS[0], CSS_HASH[0])
 _OURS = "thetastream:tactic="
 _JUDGED = 1 << 13  # the batch at which W2 and W3 are judged
 _TREES = ratio("pim-tree, two", "spo-join", "bytes_per_row")
@@ -77,7 +74,7 @@ def _loops(figure: str, query: str, must: float | None) -> Judge:
     def judge(lines: Lines) -> list[Score]:
         own = [line for line in lines if line.figure == figure and line.ran]
         scores = []
-        for label, way in ((kind[0], way) for kind in LOOPS if own for way in _NOTES):
+        for label, way in ((loop, way) for loop in LOOPS if own for way in _NOTES):
             note = _NOTES[way]
             ratios = ratio(f"spo-join{note}", f"{label}{note}")(own)
             where = f", w = {min(ratios):,.0f}" if ratios else ""
@@ -145,7 +142,7 @@ GOALS: tuple[Goal | Judge, ...] = (
             ("7a", "Q3", (10.0, 20.0)), ("7c", "Q3, 5 % match", (None, None)),
             ("8a", "Q2", (None, None)), ("9a", "Q1", (None,)),
         )
-        for other, must in zip(_CSS, musts, strict=False)
+        for other, must in zip(CSS, musts, strict=False)
         for way, note in _NOTES.items()
     ),
     *(
@@ -155,10 +152,10 @@ GOALS: tuple[Goal | Judge, ...] = (
         for way, note in _NOTES.items()
     ),
     *(
-        Goal(f"{query}: spo-join over {kind[0]}, 95 % latency, least over windows", figure,
-             ratio(kind[0], "spo-join", "p95_us"), least, must if kind is CHAINS[0] else None)
+        Goal(f"{query}: spo-join over {chain}, 95 % latency, least over windows", figure,
+             ratio(chain, "spo-join", "p95_us"), least, must if chain == CHAINS[0] else None)
         for figure, query, must in (("11c", "Q1", 10.0), ("11a", "Q3", None))
-        for kind in CHAINS
+        for chain in CHAINS
     ),
     _loops("11d", "Q1", 40.0),
     _loops("11b", "Q3", None),

@@ -12,7 +12,7 @@ not depend on how many rows match: w / 2,048 searches per box.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from thetabench.arrays import Array, Sums
 from thetabench.digest import Digest, digest_by_group, row_hash, weighed, weights
 from thetabench.feed import Feed
-from thetabench.query import Query, Term, Values
+from thetabench.query import Query, Values
 from thetabench.reference import candidates
 from thetabench.spo.load import Load
 from thetastream.side import Side
@@ -146,30 +146,30 @@ def moving(load: Load, steps: Sequence[Step]) -> list[Digest]:
     ends = np.array([step.end for step in steps])
     stored = {name: column[base : int(ends.max())] for name, column in load.stored.items()}
     counts, sums = np.zeros(total, np.int64), np.zeros(total, np.uint64)
-    for number, role in enumerate(load.roles):
-        terms = load.query.terms_for(role)
-        positions = within + number * sizes[step_of]
-        for rows, partners in _matches(load.query, terms, fresh, stored):
-            step, ids = step_of[rows], partners + base
-            kept = (ids >= begins[step]) & (ids < ends[step])
-            step, rows, ids = step[kept], rows[kept], ids[kept]
-            counts += np.bincount(step, minlength=total)
-            np.add.at(sums, step, weights(positions[rows]) * row_hash(ids))
+    for role, rows, partners in _matches(load.query, load.roles, fresh, stored):
+        step, ids = step_of[rows], partners + base
+        kept = (ids >= begins[step]) & (ids < ends[step])
+        step, rows, ids = step[kept], rows[kept], ids[kept]
+        counts += np.bincount(step, minlength=total)
+        positions = within[rows] + load.roles.index(role) * sizes[step]
+        np.add.at(sums, step, weights(positions) * row_hash(ids))
     return [Digest(int(n), int(s)) for n, s in zip(counts, sums, strict=True)]
 
 
 def _matches(
-    query: Query, terms: Sequence[Term], fresh: dict[str, Values], stored: dict[str, Values]
-) -> Iterator[tuple[Array, Array]]:
-    """Yield positions of fresh and stored rows that hold all terms.
+    query: Query, roles: Iterable[Side], fresh: dict[str, Values], stored: dict[str, Values]
+) -> Iterator[tuple[Side, Array, Array]]:
+    """Yield roles and positions of fresh and stored rows that hold all terms.
 
     The last term is tested first: candidates come from the first one.
     """
-    for rows, partners in candidates(query, tuple(terms), fresh, stored):
-        for term in reversed(terms):
-            kept = term.holds(fresh[term.column][rows], stored[term.column][partners])
-            rows, partners = rows[kept], partners[kept]
-        yield rows, partners
+    for role in roles:
+        terms = tuple(query.terms_for(role))
+        for rows, partners in candidates(query, terms, fresh, stored):
+            for term in reversed(terms):
+                kept = term.holds(fresh[term.column][rows], stored[term.column][partners])
+                rows, partners = rows[kept], partners[kept]
+            yield role, rows, partners
 
 
 def pushed(feed: Feed, pushes: int) -> list[Digest]:
@@ -183,14 +183,12 @@ def pushed(feed: Feed, pushes: int) -> list[Digest]:
     base = max(feed.filled - query.window, 0)
     stored = {name: column[base:stop] for name, column in columns.items()}
     counts, sums = np.zeros(pushes, np.int64), np.zeros(pushes, np.uint64)
-    for role in Side:
-        terms = query.terms_for(role)
-        for rows, partners in _matches(query, terms, fresh, stored):
-            mine, ids = rows + feed.filled, partners + base
-            kept = (ids < mine) & (ids >= mine - query.window)
-            mine, ids, push = mine[kept], ids[kept], rows[kept] // feed.batch
-            pair = (mine, ids) if role is Side.LEFT else (ids, mine)
-            more = digest_by_group(*pair, push, pushes)
-            counts += more[0]
-            sums += more[1]
+    for role, rows, partners in _matches(query, Side, fresh, stored):
+        mine, ids = rows + feed.filled, partners + base
+        kept = (ids < mine) & (ids >= mine - query.window)
+        mine, ids, push = mine[kept], ids[kept], rows[kept] // feed.batch
+        pair = (mine, ids) if role is Side.LEFT else (ids, mine)
+        more = digest_by_group(*pair, push, pushes)
+        counts += more[0]
+        sums += more[1]
     return [Digest(int(n), int(s)) for n, s in zip(counts, sums, strict=True)]

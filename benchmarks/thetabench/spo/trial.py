@@ -12,7 +12,7 @@ import numpy as np
 
 from thetabench.digest import Digest, VerificationError, check_pairs
 from thetabench.race import Trial, Values
-from thetabench.spo.contestant import Contestant
+from thetabench.spo.contestant import Contestant, Work
 from thetabench.spo.reference import Step
 from thetabench.spo.stock import Filled, Stock
 
@@ -103,7 +103,8 @@ class Asking(Clocked):
     def _ask(self, start: int, stop: int) -> Digest:
         """Ask with fresh rows and read the answer, while the clock runs."""
         lows, highs = self._held.load.boxes(start, stop)
-        return self.read(lambda: self._held.structure.probe(lows, highs))
+        structure = self._held.structure
+        return self.read(lambda: structure.probe(lows, highs))
 
     def _noted(self, before: float) -> None:
         """Count a batch that took the seconds since ``before``."""
@@ -155,7 +156,7 @@ class Weighing(Probing):
 
 
 class Recorded(Asking):
-    """A structure that changes: its answers are compared at the end, all contestants' together."""
+    """A structure that changes: probe, insert, expire. Its answers are compared at the end."""
 
     def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
         super().__init__(who, label, budget, stock)
@@ -175,6 +176,21 @@ class Recorded(Asking):
         rows = self._held.next(count)
         self.timed(lambda: self._held.structure.insert(*rows))
 
+    def step(self) -> bool:
+        """Move on by one batch; a part that grows, until it is full."""
+        held, rows, work = self._held, self.asked, self.who.work
+        full = work is Work.GROW and held.count + rows > self.who.window
+        if full or (self.steps + 1) * rows > self.who.rows.after:
+            return False
+        before = self.seconds
+        if work is not Work.INSERT:
+            self._recorded(rows)
+        self._entered(rows)
+        if work is not Work.GROW:
+            self.timed(lambda: held.expire(held.count - self.who.window))
+        self._noted(before)
+        return True
+
     def finish(self) -> None:
         """Compare all answers."""
         rights = self.stock.right(self.who.rows, self._asked)
@@ -189,22 +205,9 @@ class Growing(Recorded):
     def _made(self) -> Filled:
         return self.stock.fresh(self.who, self.who.window // 2)
 
-    def step(self) -> bool:
-        """Ask, then insert."""
-        full = self._held.count + self.asked > self.who.window
-        if full or (self.steps + 1) * self.asked > self.who.rows.after:
-            return False
-        before = self.seconds
-        self._recorded(self.asked)
-        self._entered(self.asked)
-        self._noted(before)
-        return True
-
 
 class Sliding(Recorded):
-    """One side of a join on a single structure: probe, insert, expire."""
-
-    _asks = True
+    """One side of a join on a single structure."""
 
     def advance(self, seconds: float) -> None:
         """Work until the time is over and, if that is soon, there was a merge."""
@@ -213,23 +216,9 @@ class Sliding(Recorded):
         while self.tuples < cycle and self.seconds < _PATIENCE * seconds and self.step():
             self.steps += 1
 
-    def step(self) -> bool:
-        """Move on by one batch."""
-        if (self.steps + 1) * self.asked > self.who.rows.after:
-            return False
-        before = self.seconds
-        if self._asks:
-            self._recorded(self.asked)
-        self._entered(self.asked)
-        self.timed(lambda: self._held.expire(self._held.count - self.who.window))
-        self._noted(before)
-        return True
-
 
 class Inserting(Sliding):
     """Rows go in and old ones expire; at the end some ask, and all must be there."""
-
-    _asks = False
 
     def _rehearse(self) -> None:
         """There are no probes to rehearse."""
