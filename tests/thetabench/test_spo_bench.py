@@ -257,7 +257,7 @@ def test_a_slow_contestant_is_asked_with_fewer_rows_at_a_time() -> None:
 
 
 class Wrong:
-    """A structure that changes what it is given or what it gives."""
+    """A structure that changes what is inserted or what it returns."""
 
     def __init__(self, held: Any, change: str) -> None:
         self._held = held

@@ -170,7 +170,7 @@ def spo_join(
     label: str, place: float, work: Work, which: Rows, slide: int, elements: int = 1,
     parameters: Parameters = (), **more: Any,
 ) -> Contestant:  # fmt: skip
-    """A ``spo-join`` whose mutable part is half full at the beginning, unless ``more`` says so.
+    """A ``spo-join`` whose mutable part is half full at the start, unless ``more`` overrides it.
 
     ``elements`` 0: as many as the structure itself divides a slide by.
     """
