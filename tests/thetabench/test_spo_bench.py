@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from hypothesis import strategies as st
 
 from thetabench.digest import Digest, VerificationError, mix, pair_digest, row_hash
 from thetabench.figure import Sizes
-from thetabench.spo import run as runs
-from thetabench.spo.figures import FIGURES, NOT_MEASURED, cells, chosen
+from thetabench.line import Line
+from thetabench.paper import Paper
+from thetabench.spo.contestant import TAXI, Cell, Contestant, Rows, Work
+from thetabench.spo.course import SpoCourse
+from thetabench.spo.figures import FIGURES, NOT_MEASURED
 from thetabench.spo.joins import Joining, feed_of, truths
 from thetabench.spo.load import Load, keys_of
-from thetabench.spo.measure import MEASURES
-from thetabench.spo.plan import TAXI, Cell, Contestant, Rows, Work
+from thetabench.spo.paper import PAPER
 from thetabench.spo.reference import Answers, Census, Step, moving
 from thetabench.spo.stock import make
 from thetastream.datasets.real import VARIABLE
@@ -32,7 +35,13 @@ QUERIES = ("Q1", "Q1=", "Q2", "Q3")
 
 def contestant(work: Work, structure: str = "sorted-runs", **more: Any) -> Contestant:
     given: dict[str, Any] = {"rows": Rows("Q3", 256, 8.0), "window": 256, "batch": 16, **more}
-    return Contestant(structure, structure, 1.0, work, **given)
+    return Contestant(structure, structure, 1.0, work=work, **given)
+
+
+def measured(*who: Contestant, figure: str = "7a", sizes: Sizes = TINY,
+             paper: Paper = PAPER) -> list[Line]:  # fmt: skip
+    (lines,) = paper.run([Cell(figure, who)], sizes)
+    return lines
 
 
 def holds(load: Load, role: Side, fresh: dict[str, Any], row: int, stored: int) -> bool:
@@ -175,7 +184,6 @@ def test_figures_are_those_of_the_paper() -> None:
     numbers = {name.rstrip("abcd") for name in FIGURES if name[0].isdigit()}
     assert numbers | set(NOT_MEASURED) == {str(n) for n in range(7, 24)}
     for figure in FIGURES.values():
-        assert set(figure.measures) <= set(MEASURES)
         for sizes in (Sizes(), TINY):
             for cell in figure.cells(sizes):
                 assert cell.figure == figure.name
@@ -208,11 +216,12 @@ def test_the_sizes_are_those_of_the_paper() -> None:
 
 
 def test_figures_can_be_chosen() -> None:
-    assert [figure.name for figure in chosen(["9", "22"])] == ["9a", "9b", "22"]
+    plan = PAPER.cells(["9", "22"], TINY)
+    assert list(dict.fromkeys(cell.figure for cell in plan)) == ["9a", "9b", "22"]
     with pytest.raises(RegistryError, match="a test on Spark"):
-        chosen(["18"])
+        PAPER.cells(["18"], TINY)
     with pytest.raises(RegistryError, match="Did you mean 'probing'"):
-        chosen(["probin"])
+        PAPER.cells(["probin"], TINY)
 
 
 # --- Runs ----------------------------------------------------------------------------------------
@@ -220,7 +229,7 @@ def test_figures_can_be_chosen() -> None:
 
 def test_a_small_run_of_everything_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    results = [line for lines in runs.run(cells((), TINY), TINY) for line in lines]
+    results = [line for lines in PAPER.run(PAPER.cells((), TINY), TINY) for line in lines]
     assert {result.figure for result in results} == set(FIGURES)
     for result in results:
         if result.distribution == TAXI:
@@ -241,16 +250,14 @@ def test_a_small_run_of_everything_is_verified(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_slow_contestant_is_asked_with_fewer_rows_at_a_time() -> None:
     who = contestant(Work.PROBE, batch=64)
-    (fast,), (slow,) = (
-        next(runs.run([Cell("7a", (who,))], Sizes(seconds=seconds))) for seconds in (1.0, 1e-9)
-    )
+    (fast,), (slow,) = (measured(who, sizes=Sizes(seconds=seconds)) for seconds in (1.0, 1e-9))
     assert (fast.batch, fast.asked) == (64, 64)
     assert (slow.batch, slow.asked) == (64, 1)
     assert slow.verified
 
 
 class Wrong:
-    """A structure that changes what it is given or what it gives."""
+    """A structure that changes what is inserted or what it returns."""
 
     def __init__(self, held: Any, change: str) -> None:
         self._held = held
@@ -288,12 +295,11 @@ class Wrong:
 
 
 def run_wrong(who: Contestant, change: str, figure: str = "7a") -> None:
-    (lines,) = runs.run(
-        [Cell(figure, (who,))],
-        TINY,
-        make=lambda made: Wrong(make(made), change),  # type: ignore[arg-type,return-value]
-    )
-    assert lines[0].verified
+    def wrong(made: Contestant) -> Any:
+        return Wrong(make(made), change)
+
+    paper = replace(PAPER, course=partial(SpoCourse, maker=wrong))
+    assert measured(who, figure=figure, paper=paper)[0].verified
 
 
 @pytest.mark.parametrize("work", [Work.PROBE, Work.GROW, Work.SLIDE, Work.MEMORY])
@@ -314,11 +320,8 @@ def test_rows_that_are_stored_wrongly_end_the_run(change: str) -> None:
 
 def test_a_wrong_join_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     who = contestant(Work.JOIN, "thetastream:tactic=auto")
-    (lines,) = runs.run([Cell("17", (who,))], TINY)
-    assert lines[0].verified
     counted = replace(who, output="count")
-    (lines,) = runs.run([Cell("17", (counted,))], TINY)
-    assert lines[0].verified
+    assert all(line.verified for line in measured(who, counted, figure="17"))
     honest = Joining.step
 
     def wrong(self: Joining) -> bool:
@@ -330,7 +333,7 @@ def test_a_wrong_join_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Joining, "step", wrong)
     with pytest.raises(VerificationError, match="auto .* gave a wrong answer in batch 2"):
-        list(runs.run([Cell("17", (who,))], TINY))
+        measured(who, figure="17")
 
 
 def test_what_cannot_be_run_says_why() -> None:
@@ -339,7 +342,7 @@ def test_what_cannot_be_run_says_why() -> None:
         contestant(Work.PROBE, "css-tree", parameters=(("leafs", 3),)),
         contestant(Work.JOIN, "thetastream:tactic=no-such"),
     )
-    (lines,) = runs.run([Cell("7a", who)], TINY)
+    lines = measured(*who)
     assert [line.status for line in lines] == ["not run"] * 3
     assert lines[0].reason == "there is no structure no-such"
     assert "no parameter 'leafs'" in lines[1].reason

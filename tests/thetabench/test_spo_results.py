@@ -8,40 +8,31 @@ from typing import Any
 import pytest
 
 import thetabench.spo as package
+from thetabench.line import Line
 from thetabench.plots import plot
 from thetabench.spo import stock
 from thetabench.spo.figures import FIGURES
-from thetabench.spo.paper import PAPER
-from thetabench.spo.result import SpoResult
-from thetabench.spo.score import scores
+from thetabench.spo.paper import COLUMNS, PAPER
 from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.datasets.real import VARIABLE
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small
 
-ROOT = Path(__file__).resolve().parents[2]
+
+def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
+    about: dict[str, Any] = {"structure": contestant, "window": 1_000_000, "cpu": "A Processor"}
+    return COLUMNS.line(figure=figure, contestant=contestant, place=place, **{**about, **more})
 
 
-def line(figure: str, contestant: str, place: float, **more: Any) -> SpoResult:
-    about: dict[str, Any] = {
-        "axis": FIGURES[figure].axis, "work": "probe", "structure": contestant, "parameters": "",
-        "query": "Q3", "window": 1_000_000, "slide": 100_000, "batch": 1, "asked": 1, "rate": 10.0,
-        "output": "rows", "distribution": "synthetic", "status": "ok", "cpu": "A Processor",
-        "cores": 2,
-    }  # fmt: skip
-    return SpoResult(figure, contestant, place=place, **{**about, **more})
-
-
-def speeds(figure: str, place: float, found: dict[str, float], **more: Any) -> list[SpoResult]:
+def speeds(figure: str, place: float, rates: dict[str, float], **more: Any) -> list[Line]:
     return [
-        line(figure, label, place, tuples_per_s=speed, **more) for label, speed in found.items()
+        line(figure, label, place, tuples_per_s=speed, **more) for label, speed in rates.items()
     ]
 
 
-def sample() -> list[SpoResult]:
+def sample() -> list[Line]:
     w2 = {"auto": 1e6, "spo-join": 2e6, "duckdb-range": 4e4, "polars-where": 1e5}
-    w3 = {"auto": 6e5, "duckdb-bucket": 1e5, "polars-bucket": 2e5}
     return [
         *speeds("7a", 600_000, {"po-join": 1.2e4, "css-tree, bits": 1e3, "css-tree, hash": 2e3}),
         *speeds("7a", 1_000_000, {"po-join": 1e4, "css-tree, bits": 1e3, "css-tree, hash": 1e2}),
@@ -81,12 +72,13 @@ def sample() -> list[SpoResult]:
         ),
         *speeds("w2", 1 << 13, {f"{name}, w = 50,000": 1.0 for name in w2}, window=50_000,
                 batch=1 << 13),
-        *speeds("w3", 1 << 13, w3, batch=1 << 13),
+        *speeds("w3", 1 << 13, {"auto": 6e5}, batch=1 << 13, structure="thetastream:tactic=auto"),
+        *speeds("w3", 1 << 13, {"duckdb-bucket": 1e5, "polars-bucket": 2e5}, batch=1 << 13),
     ]  # fmt: skip
 
 
 def test_scores_stand_beside_their_limits() -> None:
-    found = {score.measure: score for score in scores(sample())}
+    found = {score.measure: score for score in PAPER.scores(sample())}
     expected = {
         "Q3: po-join over css-tree, bits, row by row, mean": (11.0, "reached"),
         "Q3: po-join over css-tree, bits, batches of 1,024, mean": (100.0, "reached"),
@@ -121,7 +113,7 @@ def test_scores_stand_beside_their_limits() -> None:
 
 
 def test_the_limits_are_those_that_were_asked_for() -> None:
-    limits = {score.must for score in scores(sample())} - {None}
+    limits = {score.must for score in PAPER.scores(sample())} - {None}
     assert limits == {0.1, 5.0, 10.0, 20.0, 40.0}
 
 
@@ -135,14 +127,6 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
     assert [r.figure for r in both].index("9a") < [r.figure for r in both].index("10a")
     with pytest.raises(DataError, match="thetastream bench spo"):
         PAPER.read(tmp_path / "absent.csv")
-
-
-def test_every_figure_has_its_place_in_the_page() -> None:
-    page = (ROOT / "docs/spo-benchmarks.md").read_text(encoding="utf-8")
-    for name in (SCORES, *FIGURES):
-        begin, end = marks(PAPER.name, name)
-        assert page.count(begin) == page.count(end) == 1, name
-        assert page.index(begin) < page.index(end)
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:

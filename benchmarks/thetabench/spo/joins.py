@@ -1,7 +1,7 @@
 """Whole joins, thetastream's and its peers': Arrow in, Arrow out, push by push.
 
 Pushes alternate between the sides; a self-join has one. Everything a join does is timed: keys,
-sorting, probing, inserting, expiring, giving results.
+sorting, probing, inserting, expiring, making results.
 """
 
 from __future__ import annotations
@@ -15,18 +15,13 @@ from thetabench.contestant import MissingPackage, Unavailable, parse_spec
 from thetabench.digest import Digest, check_pairs, digest
 from thetabench.feed import Feed
 from thetabench.peers import create
-from thetabench.query import Op
 from thetabench.reference import reference
-from thetabench.spo.load import query_of, workload_of
-from thetabench.spo.plan import Contestant
+from thetabench.spo.contestant import Contestant
+from thetabench.spo.load import one_way, query_of, workload_of
 from thetabench.spo.reference import pushed
-from thetabench.spo.stock import Stock
-from thetabench.spo.trial import Trial
+from thetabench.spo.trial import Clocked
 from thetastream.errors import DataError, PredicateError, RegistryError
 
-__all__ = ["OURS", "Joining", "feed_of", "truths"]
-
-OURS = "thetastream"
 _TIMED_ROWS = 1 << 20  # of a side, after the windows are full
 _TIMED_PAIRS = 1 << 25
 _TIMED_PUSHES = 1 << 12
@@ -47,13 +42,11 @@ def feed_of(who: Contestant) -> Feed:
     return Feed(query_of(workload), who.batch, who.rows.window, left, right)
 
 
-class Joining(Trial):
+class Joining(Clocked):
     """Pushes, one side at a time; the first ones are not timed."""
 
-    def __init__(
-        self, who: Contestant, label: str, stock: Stock, budget: float, feed: Feed
-    ) -> None:
-        super().__init__(who, label, stock, budget)
+    def __init__(self, who: Contestant, label: str, budget: float, feed: Feed) -> None:
+        super().__init__(who, label, budget)
         self.feed = feed
         self.digests: list[Digest] = []
         try:
@@ -64,7 +57,6 @@ class Joining(Trial):
         while len(self.digests) < _UNTIMED and self.seconds < budget:
             self.step()
         self.restart()
-        self.tuples = self.pairs = 0
         self.waits.clear()
 
     def step(self) -> bool:
@@ -76,19 +68,17 @@ class Joining(Trial):
         answer = self.timed(lambda: self._join.push(side, rows))
         if self.who.batch == 1:
             self.waits.append(self.seconds - before)
-        found = _digest(answer, self.who.output)
-        self.digests.append(found)
+        self.digests.append(_digest(answer, self.who.output))
         self.tuples += rows.num_rows
-        self.pairs += found.matches
+        self.pairs += self.digests[-1].matches
         return True
 
     def verify(self, right: Sequence[Digest]) -> None:
         """Compare the answers of all pushes."""
-        for push, found in enumerate(self.digests):
-            expected = right[push]
-            if self.who.output != "rows":
-                expected = Digest(expected.matches, 0)
-            check_pairs(self.name, push, found, expected)
+        for push, answer in enumerate(self.digests):
+            whole = self.who.output == "rows"
+            expected = right[push] if whole else Digest(right[push].matches, 0)
+            check_pairs(self.name, push, answer, expected)
         self.checked = len(self.digests) * self.who.batch
 
     @property
@@ -99,17 +89,14 @@ class Joining(Trial):
 
 def truths(feed: Feed, pushes: int) -> list[Digest]:
     """The right answers of the first pushes."""
-    one_way = any(term.op is not Op.BAND for term in feed.query.terms)
-    if feed.query.self_join and one_way:
-        return pushed(feed, pushes)
-    return reference(feed, pushes)
+    return (pushed if one_way(feed.query) else reference)(feed, pushes)
 
 
 def _spec(who: Contestant) -> str:
     """The contestant as a peer, with its options."""
     name, options = parse_spec(who.structure)
     options |= {word: str(value) for word, value in who.parameters}
-    if name == OURS:
+    if name == "thetastream":
         options["output"] = who.output
     return f"{name}:{','.join(f'{word}={value}' for word, value in options.items())}"
 

@@ -10,17 +10,14 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.query import Op, Query, Term, Values
-from thetabench.spo.plan import TAXI, Rows
+from thetabench.spo.contestant import TAXI, Rows
 from thetastream.datasets.queries import QUERIES, taxi_q2, taxi_q3
 from thetastream.datasets.workloads import WORKLOADS, Workload
 from thetastream.side import Side
 
-__all__ = ["Load", "keys_of", "query_of", "workload_of"]
-
-Array = NDArray[np.int64]
 _REAL = {"Q2": taxi_q2, "Q3": taxi_q3}
 
 
@@ -39,8 +36,7 @@ class Load:
     @property
     def roles(self) -> tuple[Side, ...]:
         """In which roles a fresh row asks."""
-        one_way = any(term.op is not Op.BAND for term in self.query.terms)
-        return (Side.LEFT, Side.RIGHT) if self.query.self_join and one_way else (Side.LEFT,)
+        return (Side.LEFT, Side.RIGHT) if one_way(self.query) else (Side.LEFT,)
 
     @cached_property
     def keys(self) -> Array:
@@ -65,15 +61,13 @@ class Load:
     def intervals(self, start: int, stop: int) -> tuple[list[Values], list[Values]]:
         """The closed intervals of stored values that fresh rows ask for, per column."""
         fresh = self.fresh(start, stop)
-        found = [
-            [term.bounds(fresh[term.column]) for term in self.query.terms_for(role)]
-            for role in self.roles
-        ]
-        ends = (
-            [np.concatenate([role[column][end] for role in found]) for column in range(2)]
-            for end in range(2)
-        )
-        return next(ends), next(ends)
+        lows: list[Values] = []
+        highs: list[Values] = []
+        for terms in zip(*(self.query.terms_for(role) for role in self.roles), strict=True):
+            low, high = zip(*(term.bounds(fresh[term.column]) for term in terms), strict=True)
+            lows.append(np.concatenate(low))
+            highs.append(np.concatenate(high))
+        return lows, highs
 
     def boxes(self, start: int, stop: int) -> tuple[Array, Array]:
         """The same for the key columns of an index."""
@@ -94,13 +88,18 @@ def workload_of(rows: Rows, extra: int = 0) -> Workload:
 def query_of(workload: Workload) -> Query:
     """The terms as plain numbers; an equality is a band of width 0.
 
-    A self-join may have inequalities here: whoever takes the query asks in both roles.
+    A self-join may have inequalities here, if it is asked in both roles.
     """
     if workload.name == "Q1=":
         terms = tuple(Term(name, Op.BAND) for name in ("power", "cool"))
         return Query(workload.predicate, terms, workload.window)
     query = Query.parse(workload.predicate, workload.window)
     return replace(query, self_join=workload.self_join)
+
+
+def one_way(query: Query) -> bool:
+    """Whether this is a self-join whose predicate may hold one way only."""
+    return query.self_join and any(term.op is not Op.BAND for term in query.terms)
 
 
 def keys_of(values: Values) -> Array:

@@ -1,10 +1,10 @@
-"""The right answers, found without any of the structures.
+"""The right answers, computed without any of the structures.
 
 `Census` counts what boxes hold in a window that stays as it is. The rows lie in the order of the
 first column, cut into blocks; each block is sorted by the second column, with running sums of row
-hashes (see :mod:`thetabench.digest`). A block that lies inside the first interval gives
-its part by two binary searches, the two blocks at the ends are looked at row by row. So the cost
-does not depend on how many rows match: w / 2,048 searches per box.
+hashes (see :mod:`thetabench.digest`). A block that lies inside the first interval takes
+two binary searches, the two blocks at the ends are looked at row by row. So the cost does
+not depend on how many rows match: w / 2,048 searches per box.
 
 `moving` is for windows that move or grow: it looks at all candidates of an offline search, as
 :mod:`thetabench.reference` does, and tests the terms and the window on each.
@@ -12,26 +12,22 @@ does not depend on how many rows match: w / 2,048 searches per box.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thetabench.arrays import Sums
+from thetabench.arrays import Array, Sums
 from thetabench.digest import Digest, digest_by_group, row_hash, weighed, weights
 from thetabench.feed import Feed
-from thetabench.query import Query, Term, Values
+from thetabench.query import Query, Values
 from thetabench.reference import candidates
 from thetabench.spo.load import Load
 from thetastream.side import Side
 
-__all__ = ["Answers", "Census", "Step", "moving", "pushed"]
-
-Array = NDArray[np.int64]
 _BLOCK = 1 << 11
 _AT_ONCE = 256  # boxes whose end blocks are looked at together
-_PIECE = 1 << 9  # fresh rows whose answers are found together
+_PIECE = 1 << 9  # fresh rows whose answers are computed together
 
 
 class Census:
@@ -95,12 +91,12 @@ class Census:
 
 
 class Answers:
-    """What fresh rows find among the first ``window`` stored rows; found once, when asked for."""
+    """What fresh rows match among the first ``window`` stored rows; computed when asked for."""
 
     def __init__(self, load: Load, window: int) -> None:
         self._load = load
         self._census = Census(*(column[:window] for column in load.stored.values()))
-        self._found: dict[int, tuple[Array, Sums]] = {}
+        self._pieces: dict[int, tuple[Array, Sums]] = {}
 
     @property
     def nbytes(self) -> int:
@@ -119,12 +115,12 @@ class Answers:
         return Digest(int(counts.sum()), weighed(np.arange(counts.size), sums))
 
     def _piece(self, number: int) -> tuple[Array, Sums]:
-        if number not in self._found:
+        if number not in self._pieces:
             lows, highs = self._load.intervals(number * _PIECE, (number + 1) * _PIECE)
             counts, sums = self._census.boxes(lows, highs)
             roles = len(self._load.roles)
-            self._found[number] = counts.reshape(roles, -1), sums.reshape(roles, -1)
-        return self._found[number]
+            self._pieces[number] = counts.reshape(roles, -1), sums.reshape(roles, -1)
+        return self._pieces[number]
 
 
 class Step(NamedTuple):
@@ -150,30 +146,30 @@ def moving(load: Load, steps: Sequence[Step]) -> list[Digest]:
     ends = np.array([step.end for step in steps])
     stored = {name: column[base : int(ends.max())] for name, column in load.stored.items()}
     counts, sums = np.zeros(total, np.int64), np.zeros(total, np.uint64)
-    for number, role in enumerate(load.roles):
-        terms = load.query.terms_for(role)
-        positions = within + number * sizes[step_of]
-        for rows, found in _matches(load.query, terms, fresh, stored):
-            step, ids = step_of[rows], found + base
-            kept = (ids >= begins[step]) & (ids < ends[step])
-            step, rows, ids = step[kept], rows[kept], ids[kept]
-            counts += np.bincount(step, minlength=total)
-            np.add.at(sums, step, weights(positions[rows]) * row_hash(ids))
+    for role, rows, partners in _matches(load.query, load.roles, fresh, stored):
+        step, ids = step_of[rows], partners + base
+        kept = (ids >= begins[step]) & (ids < ends[step])
+        step, rows, ids = step[kept], rows[kept], ids[kept]
+        counts += np.bincount(step, minlength=total)
+        positions = within[rows] + load.roles.index(role) * sizes[step]
+        np.add.at(sums, step, weights(positions) * row_hash(ids))
     return [Digest(int(n), int(s)) for n, s in zip(counts, sums, strict=True)]
 
 
 def _matches(
-    query: Query, terms: Sequence[Term], fresh: dict[str, Values], stored: dict[str, Values]
-) -> Iterator[tuple[Array, Array]]:
-    """Yield positions of fresh and stored rows that hold all terms.
+    query: Query, roles: Iterable[Side], fresh: dict[str, Values], stored: dict[str, Values]
+) -> Iterator[tuple[Side, Array, Array]]:
+    """Yield roles and positions of fresh and stored rows that hold all terms.
 
     The last term is tested first: candidates come from the first one.
     """
-    for rows, found in candidates(query, tuple(terms), fresh, stored):
-        for term in reversed(terms):
-            kept = term.holds(fresh[term.column][rows], stored[term.column][found])
-            rows, found = rows[kept], found[kept]
-        yield rows, found
+    for role in roles:
+        terms = tuple(query.terms_for(role))
+        for rows, partners in candidates(query, terms, fresh, stored):
+            for term in reversed(terms):
+                kept = term.holds(fresh[term.column][rows], stored[term.column][partners])
+                rows, partners = rows[kept], partners[kept]
+            yield role, rows, partners
 
 
 def pushed(feed: Feed, pushes: int) -> list[Digest]:
@@ -187,14 +183,12 @@ def pushed(feed: Feed, pushes: int) -> list[Digest]:
     base = max(feed.filled - query.window, 0)
     stored = {name: column[base:stop] for name, column in columns.items()}
     counts, sums = np.zeros(pushes, np.int64), np.zeros(pushes, np.uint64)
-    for role in Side:
-        terms = query.terms_for(role)
-        for rows, found in _matches(query, terms, fresh, stored):
-            mine, ids = rows + feed.filled, found + base
-            kept = (ids < mine) & (ids >= mine - query.window)
-            mine, ids, push = mine[kept], ids[kept], rows[kept] // feed.batch
-            pair = (mine, ids) if role is Side.LEFT else (ids, mine)
-            more = digest_by_group(*pair, push, pushes)
-            counts += more[0]
-            sums += more[1]
+    for role, rows, partners in _matches(query, Side, fresh, stored):
+        mine, ids = rows + feed.filled, partners + base
+        kept = (ids < mine) & (ids >= mine - query.window)
+        mine, ids, push = mine[kept], ids[kept], rows[kept] // feed.batch
+        pair = (mine, ids) if role is Side.LEFT else (ids, mine)
+        more = digest_by_group(*pair, push, pushes)
+        counts += more[0]
+        sums += more[1]
     return [Digest(int(n), int(s)) for n, s in zip(counts, sums, strict=True)]

@@ -7,26 +7,22 @@ there is too much of them; what was not used for the longest time goes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from thetabench.arrays import Array
 from thetabench.contestant import Unavailable
 from thetabench.digest import Digest
-from thetabench.feed import Feed
 from thetabench.shelf import Shelf
-from thetabench.spo.load import Array, Load
-from thetabench.spo.plan import Contestant, Rows
+from thetabench.spo.contestant import Contestant, Rows
+from thetabench.spo.load import Load
 from thetabench.spo.reference import Answers, Step, moving
 from thetabench.structures import made
 from thetastream.errors import DataError
 from thetastream.index import Index
 
-__all__ = ["Filled", "Maker", "Stock", "few", "make"]
-
 _STRUCTURES = 3 << 29  # bytes
 _LOADS = 3 << 28
-
-_FEW = 256
 
 Maker = Callable[[Contestant], Index]
 
@@ -34,11 +30,6 @@ Maker = Callable[[Contestant], Index]
 def make(who: Contestant) -> Index:
     """Make an empty structure over two key columns, or say why it cannot be had."""
     return made(who.structure, who.window, who.parameters, columns=2)
-
-
-def few(who: Contestant) -> int:
-    """Rows per insertion that go into a mutable part: less than a quarter of it."""
-    return max(1, min(_FEW, who.step // 5))
 
 
 @dataclass
@@ -67,15 +58,13 @@ class Filled:
 
 
 class Stock:
-    """All that cells share."""
+    """Loads, full windows and right answers."""
 
-    def __init__(self, make: Maker) -> None:
-        self._make = make
+    def __init__(self, maker: Maker) -> None:
+        self._make = maker
         self._loads = Shelf[Load](_LOADS)
         self._answers = Shelf[Answers](_LOADS)
         self._full = Shelf[Filled](_STRUCTURES)
-        self._feeds: dict[Hashable, Feed] = {}
-        self._pushes: dict[int, list[Digest]] = {}
         self._moving: dict[tuple[Rows, Step], Digest] = {}
 
     def load(self, rows: Rows) -> Load:
@@ -86,23 +75,24 @@ class Stock:
             raise Unavailable(str(error)) from None
 
     def answers(self, rows: Rows, window: int) -> Answers:
-        """What fresh rows find in a full window."""
-        made = lambda: Answers(self.load(rows), window)  # noqa: E731
-        return self._answers.get((rows, window), made, lambda answers: answers.nbytes)
+        """The right answers to fresh rows that ask a full window."""
+        return self._answers.get(
+            (rows, window), lambda: Answers(self.load(rows), window), lambda own: own.nbytes
+        )
 
     def right(self, rows: Rows, steps: Sequence[Step]) -> list[Digest]:
-        """The right answers of steps of a window that moves; each is found once."""
+        """The right answers of steps of a window that moves; each is computed once."""
         missing = [n for n, step in enumerate(steps) if (rows, step) not in self._moving]
         if missing:
             unknown = steps[missing[0] : missing[-1] + 1]
-            for step, found in zip(unknown, moving(self.load(rows), unknown), strict=True):
-                self._moving[rows, step] = found
+            for step, right in zip(unknown, moving(self.load(rows), unknown), strict=True):
+                self._moving[rows, step] = right
         return [self._moving[rows, step] for step in steps]
 
     def full(self, who: Contestant) -> Filled:
-        """A structure with a full window; nobody may change it."""
+        """A structure with a full window, which must not be changed."""
         key = (who.structure, who.parameters, who.rows, who.window, who.step, who.tail)
-        return self._full.get(key, lambda: self.fresh(who), lambda f: f.structure.nbytes)
+        return self._full.get(key, lambda: self.fresh(who), lambda own: own.structure.nbytes)
 
     def fresh(self, who: Contestant, count: int | None = None) -> Filled:
         """A structure of its own with a full window, or with the first ``count`` rows."""
@@ -110,25 +100,9 @@ class Stock:
         held = Filled(self._make(who), load)
         stop = who.window if count is None else count
         held.fill(max(0, stop - who.tail), who.step)
-        held.fill(stop, few(who))
+        held.fill(stop, who.few)
         return held
-
-    def feed(self, key: Hashable, make: Callable[[], Feed]) -> Feed:
-        """The input of whole joins."""
-        if key not in self._feeds:
-            self._feeds[key] = make()
-        return self._feeds[key]
-
-    def pushes(
-        self, feed: Feed, count: int, find: Callable[[Feed, int], list[Digest]]
-    ) -> list[Digest]:
-        """The right answers of whole joins; cells with the same input share them."""
-        if len(self._pushes.get(id(feed), ())) < count:
-            self._pushes[id(feed)] = find(feed, count)
-        return self._pushes[id(feed)]
 
     def tidy(self) -> None:
         """Forget what another figure will hardly need."""
-        self._feeds.clear()
-        self._pushes.clear()
         self._moving.clear()

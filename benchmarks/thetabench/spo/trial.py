@@ -1,4 +1,4 @@
-"""Rows that ask a full window, and rows that ask and enter a part that grows.
+"""Structures at work: rows ask a full window or a growing part, windows move, parts are merged.
 
 A contestant that needs long for one row is asked with fewer rows at a time than the batch has: as
 many as fit into its seconds. Where single rows ask, the seconds of each are kept.
@@ -6,34 +6,35 @@ many as fit into its seconds. Where single rows ask, the seconds of each are kep
 
 from __future__ import annotations
 
-from typing import Any
+import time
 
 import numpy as np
 
 from thetabench.digest import Digest, VerificationError, check_pairs
-from thetabench.spo.plan import Contestant
+from thetabench.race import Trial, Values
+from thetabench.spo.contestant import Contestant, Work
 from thetabench.spo.reference import Step
 from thetabench.spo.stock import Filled, Stock
-from thetabench.trial import Clocked
-
-__all__ = ["Growing", "Probing", "Recorded", "Trial", "Weighing"]
 
 _POOL = 1 << 11  # fresh rows after which the same ones ask again …
-_WIDE_POOL = 1 << 8  # … where each meets so many that a checksum takes long
+_WIDE_POOL = 1 << 8  # … where each has so many matches that a checksum takes long
 _WIDE = 1 << 12
 _SOME = 16  # rows that ask a window of which only the size is measured
+_PATIENCE = 4.0  # how often its seconds a contestant may take to come to its next merge
+_MEANWHILE = 1 << 10  # rows that ask while a merge is under way, at most …
+_AFTER = 16  # … and after it
+_MERGES = 6  # at most
+_SOON = 30.0  # seconds that a merge may take
+_NAP = 1e-3
 _COUNTED = ("runs", "merges")
 _QUANTILES = {"p50_us": 0.5, "p75_us": 0.75, "p95_us": 0.95, "p99_us": 0.99, "max_us": 1.0}
 
 
-class Trial(Clocked):
-    """What one contestant does in a cell, in ``budget`` seconds."""
+class Clocked(Trial[Contestant]):
+    """What one contestant does in ``budget`` seconds."""
 
-    def __init__(self, who: Contestant, label: str, stock: Stock, budget: float) -> None:
-        several = dict(who.parameters).get("workers", 1) > 1
-        super().__init__(f"{who.label} ({label})", several=several)
-        self.who = who
-        self.stock = stock
+    def __init__(self, who: Contestant, label: str, budget: float) -> None:
+        super().__init__(who, label, several=dict(who.parameters).get("workers", 1) > 1)
         self.budget = budget
         self.asked = who.batch
         """Rows that ask at a time."""
@@ -41,19 +42,35 @@ class Trial(Clocked):
         """Seconds per row, where single rows ask."""
 
     @property
-    def details(self) -> dict[str, Any]:
-        """More columns of the result file."""
-        if not self.waits:
-            return {}
-        waits = np.array(self.waits) * 1e6
-        return {name: float(np.quantile(waits, part)) for name, part in _QUANTILES.items()}
+    def nbytes(self) -> int:
+        """Bytes of the structure."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> Values:
+        """What was done and how long it took."""
+        rows, waits = max(self.tuples, 1), np.array(self.waits) * 1e6
+        shown = _QUANTILES if self.waits else {}
+        return {
+            **super().columns,
+            "asked": self.asked,
+            "batches": self.steps,
+            "ns_per_tuple": 1e9 * self.seconds / rows,
+            "pairs": self.pairs,
+            "pairs_per_tuple": self.pairs / rows,
+            "checked_tuples": self.checked,
+            "index_bytes": self.nbytes,
+            "bytes_per_row": self.nbytes / self.who.window,
+            **{name: float(np.quantile(waits, part)) for name, part in shown.items()},
+        }
 
 
-class Asking(Trial):
+class Asking(Clocked):
     """A structure of the registry that is asked with boxes."""
 
-    def __init__(self, who: Contestant, label: str, stock: Stock, budget: float) -> None:
-        super().__init__(who, label, stock, budget)
+    def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
+        super().__init__(who, label, budget)
+        self.stock = stock
         self._held = self._made()
         self._rehearse()
 
@@ -67,16 +84,16 @@ class Asking(Trial):
         return self._held.structure.nbytes
 
     @property
-    def details(self) -> dict[str, Any]:
-        """Latencies, and what the structure has counted."""
+    def columns(self) -> Values:
+        """The same, and what the structure has counted."""
         counted = self._held.structure.statistics
-        return {**super().details, **{name: counted.get(name, 0.0) for name in _COUNTED}}
+        return {**super().columns, **{name: counted.get(name, 0.0) for name in _COUNTED}}
 
     def _rehearse(self) -> None:
-        """Ask twice with one row: that tells how many rows there is time for; then with some."""
-        for rows in (1, 1):
+        """Ask twice with one row, to see how many rows there is time for; then with some."""
+        for _ in range(2):
             self.restart()
-            self._ask(0, rows)
+            self._ask(0, 1)
         most = int(self.budget / max(self.seconds, 1e-9))
         self.asked = max(1, min(self.who.batch, most))
         if self.asked > 1:
@@ -99,8 +116,8 @@ class Asking(Trial):
 class Probing(Asking):
     """Rows ask a window that stays as it is."""
 
-    def __init__(self, who: Contestant, label: str, stock: Stock, budget: float) -> None:
-        super().__init__(who, label, stock, budget)
+    def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
+        super().__init__(who, label, budget, stock)
         self._answers = stock.answers(who.rows, who.window)
         pool = _WIDE_POOL if who.rows.rate > _WIDE else _POOL
         self._pool = max(1, min(pool, who.rows.after) // self.asked) * self.asked
@@ -111,11 +128,11 @@ class Probing(Asking):
     def step(self) -> bool:
         """Ask with one batch."""
         start, before = self.steps * self.asked % self._pool, self.seconds
-        found = self._ask(start, start + self.asked)
+        answer = self._ask(start, start + self.asked)
         self._noted(before)
-        self.pairs += found.matches
+        self.pairs += answer.matches
         right = self._answers.digest(start, start + self.asked)
-        check_pairs(self.name, self.steps, found, right)
+        check_pairs(self.name, self.steps, answer, right)
         self.checked += self.asked
         return True
 
@@ -130,40 +147,55 @@ class Weighing(Probing):
             self.steps += 1
 
     def finish(self) -> None:
-        """Nothing was timed."""
+        """Compare the number of rows, and forget what was timed."""
         held = len(self._held.structure)
         if held != self.who.window:
             raise VerificationError(f"{self.name} holds {held:,} of {self.who.window:,} rows.")
         self.restart()
         self.waits.clear()
-        self.tuples = self.pairs = 0
 
 
 class Recorded(Asking):
-    """A structure that changes: its answers are compared at the end, all contestants' together."""
+    """A structure that changes: probe, insert, expire. Its answers are compared at the end."""
 
-    def __init__(self, who: Contestant, label: str, stock: Stock, budget: float) -> None:
-        super().__init__(who, label, stock, budget)
+    def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
+        super().__init__(who, label, budget, stock)
         self._asked: list[Step] = []
-        self._found: list[Digest] = []
+        self._answered: list[Digest] = []
 
     def _recorded(self, count: int) -> None:
         """Let the next rows ask."""
         start = self._asked[-1].stop if self._asked else 0
-        found = self._ask(start, start + count)
+        answer = self._ask(start, start + count)
         self._asked.append(Step(start, start + count, self._held.first, self._held.count))
-        self._found.append(found)
-        self.pairs += found.matches
+        self._answered.append(answer)
+        self.pairs += answer.matches
 
     def _entered(self, count: int) -> None:
         """Insert the next rows."""
         rows = self._held.next(count)
         self.timed(lambda: self._held.structure.insert(*rows))
 
+    def step(self) -> bool:
+        """Move on by one batch; a part that grows, until it is full."""
+        held, rows, work = self._held, self.asked, self.who.work
+        full = work is Work.GROW and held.count + rows > self.who.window
+        if full or (self.steps + 1) * rows > self.who.rows.after:
+            return False
+        before = self.seconds
+        if work is not Work.INSERT:
+            self._recorded(rows)
+        self._entered(rows)
+        if work is not Work.GROW:
+            self.timed(lambda: held.expire(held.count - self.who.window))
+        self._noted(before)
+        return True
+
     def finish(self) -> None:
         """Compare all answers."""
-        for number, right in enumerate(self.stock.right(self.who.rows, self._asked)):
-            check_pairs(self.name, number, self._found[number], right)
+        rights = self.stock.right(self.who.rows, self._asked)
+        for number, (answer, right) in enumerate(zip(self._answered, rights, strict=True)):
+            check_pairs(self.name, number, answer, right)
         self.checked += sum(step.stop - step.start for step in self._asked)
 
 
@@ -173,13 +205,98 @@ class Growing(Recorded):
     def _made(self) -> Filled:
         return self.stock.fresh(self.who, self.who.window // 2)
 
+
+class Sliding(Recorded):
+    """One side of a join on a single structure."""
+
+    def advance(self, seconds: float) -> None:
+        """Work until the time is over and, if that is soon, there was a merge."""
+        super().advance(seconds)
+        cycle = self.who.cycle * seconds / self.budget if self.budget else 0.0
+        while self.tuples < cycle and self.seconds < _PATIENCE * seconds and self.step():
+            self.steps += 1
+
+
+class Inserting(Sliding):
+    """Rows go in and old ones expire; at the end some ask, and all must be there."""
+
+    def _rehearse(self) -> None:
+        """There are no probes to rehearse."""
+
+    def finish(self) -> None:
+        """Compare the rows that are there, and a few answers."""
+        held, seconds, cpu, pairs = self._held, self.seconds, self.cpu, self.pairs
+        keys, ids = held.structure.dump()
+        right = np.arange(held.first, held.count)
+        if not np.array_equal(ids, right) or not np.array_equal(keys, held.load.keys[:, right]):
+            raise VerificationError(
+                f"{self.name} does not hold the last {self.who.window:,} rows that went in."
+            )
+        self._recorded(1)
+        super().finish()
+        self.seconds, self.cpu, self.pairs = seconds, cpu, pairs
+        self.checked += self.tuples
+
+
+class Merging(Recorded):
+    """The mutable part becomes immutable; meanwhile single rows ask.
+
+    A step is one merge. Rows go in, untimed, until one is missing. The clock runs for the row that
+    makes the part full, and for each row that asks, until the mutable part is empty. A merge lasts
+    from that row until then; where it is not in the background, that is the insertion itself.
+    """
+
+    def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
+        super().__init__(who, label, budget, stock)
+        self._stalls: list[float] = []
+        self._merges: list[float] = []
+
+    def _rehearse(self) -> None:
+        """Rows ask one by one."""
+        self.asked = 1
+
     def step(self) -> bool:
-        """Ask, then insert."""
-        full = self._held.count + self.asked > self.who.window
-        if full or (self.steps + 1) * self.asked > self.who.rows.after:
+        """Come to the next merge, and through it."""
+        held, stop = self._held, self._held.count + self.who.slide
+        if self.steps == _MERGES or stop > len(held.load.keys[0]):
             return False
-        before = self.seconds
-        self._recorded(self.asked)
-        self._entered(self.asked)
-        self._noted(before)
+        held.fill(stop - 1, self.who.few)
+        held.expire(held.count - self.who.window)
+        started, before = time.perf_counter(), self.seconds
+        self._entered(1)
+        self._stalls.append(self.seconds - before)
+        merged, asked = self._stalls[-1] if self._is_merged() else 0.0, 0
+        while not merged:
+            if asked < _MEANWHILE:
+                self._asks_alone()
+                asked += 1
+            else:
+                time.sleep(_NAP)
+            if self._is_merged():
+                merged = time.perf_counter() - started
+            elif time.perf_counter() - started > _SOON:
+                raise VerificationError(f"{self.name} had not merged after {_SOON} s.")
+        self._merges.append(merged)
+        for _ in range(_AFTER):
+            self._asks_alone()
         return True
+
+    def _asks_alone(self) -> None:
+        before = self.seconds
+        self._recorded(1)
+        self._noted(before)
+
+    def _is_merged(self) -> bool:
+        """Whether the mutable part is empty; a finished merge is taken over first."""
+        structure = self._held.structure
+        structure.expire(self._held.first)
+        return not structure.details["rows in the mutable part"]
+
+    @property
+    def columns(self) -> Values:
+        """Latencies of rows meanwhile, milliseconds of a merge and of the longest insertion."""
+        return {
+            **super().columns,
+            "merge_ms": 1e3 * sum(self._merges) / max(len(self._merges), 1),
+            "stall_ms": 1e3 * max(self._stalls, default=0.0),
+        }
