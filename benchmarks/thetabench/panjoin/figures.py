@@ -365,7 +365,7 @@ _ALL = (
                  _buffers, 0.5), holds=False,
            claim="a large buffer makes small insertions faster by two to three orders of "
            "magnitude; as it is not sorted, every probe has to look at all of it.",
-           because="a call takes 27 to 34 µs at the least, whatever the buffer, and a merge of "
+           because="a call takes at least 27 to 34 µs, whatever the buffer, and a merge of "
            "2^16 rows little more. Our buffer is sorted, which makes probes independent of its "
            "size."),
     Figure("13a", "insertion", "batch",

@@ -49,7 +49,7 @@ def _ratios(
         ratio = _ratio(home, _one(cell, "empty", "empty"))
         found.append(Score(f"against an empty joiner, {where}", ratio, "", 0.6, 0.9))
         ratio = _ratio(home, _one(cell, "empty", "empty-double"))
-        found.append(Score(f"… that gives as many rows, {where}", ratio, ""))
+        found.append(Score(f"… that returns as many rows, {where}", ratio, ""))
     return found
 
 
