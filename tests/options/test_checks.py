@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import thetastream as ts
 from thetastream.errors import OptionError, WindowError
-from thetastream.options.checks import read_count
+from thetastream.options.checks import read_count, read_number
 from thetastream.relation.join.cache import Policy
 
 BAND = "abs(l.x - r.x) <= 1"
@@ -159,3 +160,11 @@ def test_what_is_right_is_read() -> None:
     assert ts.How.of("Left") is ts.How.LEFT
     assert issubclass(ts.errors.RegistryError, OptionError)
     assert issubclass(OptionError, ValueError)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert read_count("threads", np.int64(2)) == 2
+    assert type(read_count("threads", np.int64(2))) is int
+    assert read_number("split", np.float32(0.5)) == 0.5
+    with pytest.raises(OptionError, match="whole number of at least 1; got"):
+        read_count("threads", np.bool_(True))

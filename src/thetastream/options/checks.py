@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from thetastream.errors import OptionError, suggest
@@ -29,8 +30,8 @@ def unknown(name: str, value: Any, known: Iterable[str]) -> OptionError:
 
 
 def read_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """Read a whole number within its limits; booleans are not numbers."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    """Read a whole number within its limits, NumPy's included; booleans are not numbers."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_whole or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise OptionError(f"{name} must be a whole number {limits}; got {value!r}")
@@ -39,9 +40,9 @@ def read_count(name: str, value: Any, least: int = 1, most: int | None = None) -
 
 def read_number(name: str, value: Any) -> float:
     """Read a number; booleans are not numbers."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise OptionError(f"{name} must be a number; got {value!r}")
-    return value
+    return float(value)
 
 
 def read_flag(name: str, value: Any) -> bool:
