@@ -47,7 +47,7 @@ def test_no_figure_is_lost(name: str) -> None:
     assert {own.figure for own in lines} == set(value.figures)
     assert all(own.verified or not own.ran or not own.seconds for own in lines)
     page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")
-    for place in (SCORES, *value.figures):
+    for place in (SCORES, *value.figures, *value.derived):
         begin, end = marks(name, place)
         assert page.count(begin) == page.count(end) == 1, place
         assert page.index(begin) < page.index(end)
@@ -140,11 +140,12 @@ def test_a_claim_holds_here_or_does_not_because() -> None:
     assert Figure("1", "", "w", lambda s: []).verdict([]) == ""
 
 
-def test_the_page_says_of_each_claim_whether_it_holds() -> None:
-    value = paper("pim")
-    page = (ROOT / "docs/pim-benchmarks.md").read_text(encoding="utf-8")
-    pictures = {name: f"../benchmarks/results/pim-{name}.png" for name in value.figures}
-    assert filled(value, page, value.read(RESULTS / "pim.csv"), pictures) == page
+@pytest.mark.parametrize("name", ["pim", "ordered"])
+def test_the_page_says_of_each_claim_whether_it_holds(name: str) -> None:
+    value = paper(name)
+    page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")
+    pictures = {one: f"../benchmarks/results/{name}-{one}.png" for one in value.figures}
+    assert filled(value, page, value.read(RESULTS / f"{name}.csv"), pictures) == page
     claimed = [own for own in value.figures.values() if own.claim]
     assert page.count("*Paper:*") == len(claimed)
     assert all(own.holds is not None for own in claimed)
