@@ -22,25 +22,18 @@ STRUCTURES = ("b-tree", "csb+tree", "burst-trie", "radix-trie", "judy", "b+tree"
 class Work(Enum):
     """What is timed."""
 
-    GROW = "grow"
-    """An index grows step by step: insertion, look-ups, memory, range search."""
-    DELETE = "delete"
-    """An index is emptied: row by row, or by dropping it."""
-    WINDOW = "window"
-    """Rows enter a window of minutes and leave it minute by minute."""
-    QUESTION = "question"
-    """Q1 and Q2 are asked of a full window."""
-    AGGREGATE = "aggregate"
-    """Rows of one stream ask for aggregates over their matches."""
+    GROW = "grow"  # an index: insertion, look-ups, memory, range search
+    DELETE = "delete"  # an index is emptied, row by row or by dropping it
+    WINDOW = "window"  # rows enter a window of minutes and leave it minute by minute
+    QUESTION = "question"  # Q1 and Q2 are asked of a full window
+    AGGREGATE = "aggregate"  # rows of one stream ask for aggregates over their matches
 
 
 class Keys(Enum):
     """Where keys come from."""
 
-    ROAD = "linear road"
-    """⟨X, D, S, VID⟩ of position reports, packed into 32 bits; first appearances only."""
-    RANDOM = "random"
-    """Uniform in [0, 2^32); first appearances only."""
+    ROAD = "linear road"  # ⟨X, D, S, VID⟩ of reports, packed into 32 bits; first appearances
+    RANDOM = "random"  # uniform in [0, 2^32); first appearances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +63,13 @@ class Operations(Trial[Contestant]):
 
     @property
     def columns(self) -> Values:
-        """Columns of its line."""
         return {**super().columns, "matches": self.pairs, "checked": self.checked}
+
+    def count(self, operations: int, met: int = 0) -> None:
+        """Count operations that were timed and checked."""
+        self.tuples += operations
+        self.checked += operations
+        self.pairs += met
 
     def compare(
         self, what: str, answer: NDArray[Any], right: NDArray[Any], where: str = ""

@@ -97,7 +97,6 @@ class OrderedCourse(Course[Cell, Contestant]):
         return held
 
     def about(self, cell: Cell, who: Contestant) -> Values:
-        """The workload and the settings."""
         return {
             "work": cell.work.value,
             "structure": who.structure,
@@ -108,5 +107,4 @@ class OrderedCourse(Course[Cell, Contestant]):
         }
 
     def packages(self, cell: Cell, who: Contestant) -> Sequence[str]:
-        """The packages of peers."""
         return [name for name in ("duckdb", "polars", "pyarrow") if name in who.structure]

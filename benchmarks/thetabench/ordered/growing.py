@@ -58,9 +58,8 @@ class Growing(Operations):
     """What one structure does at a size."""
 
     column: ClassVar[str]
-    """What is measured …"""
     per_second: ClassVar[float] = 1e9
-    """… and how many of it a second has."""
+    """How many units of the column a second has."""
 
     def __init__(self, who: Contestant, cell: Cell, held: Held, seed: int) -> None:
         super().__init__(who, cell.label)
@@ -75,7 +74,6 @@ class Growing(Operations):
 
     @property
     def columns(self) -> Values:
-        """The columns of its line."""
         lines = code_lines(self.who.structure, STRUCTURES)
         return {**super().columns, **self.own, "code_lines": lines}
 
@@ -110,8 +108,7 @@ class Inserting(Growing):
         while rows := min(BATCH, stop - self.held.count):
             batch = self.held.next(rows)
             self.timed(partial(self.held.index.insert, *batch))
-            self.tuples += rows
-            self.checked += rows  # all of them are looked for at the end
+            self.count(rows)  # all of them are looked for at the end
 
 
 class Finding(Growing):
@@ -124,13 +121,11 @@ class Finding(Growing):
         ids_of(held.index, held.load.keys[:1])  # so that all is compiled
 
     def step(self) -> bool:
-        """Look up a number of keys."""
         rng = np.random.default_rng((self._seed, self.steps % _DRAWS))
         right = rng.integers(0, self.held.count, min(_WANTED, self.held.count))
         keys = self.held.load.keys[right]
         self.compare("id", self.timed(lambda: ids_of(self.held.index, keys)), right)
-        self.tuples += keys.size
-        self.checked += keys.size
+        self.count(keys.size)
         return True
 
 
@@ -146,23 +141,17 @@ class Ranging(Growing):
         self._sums(held.load.keys[:1], held.load.keys[:1])  # so that all is compiled
 
     def step(self) -> bool:
-        """Ask once."""
         boxes = self.held.load.ranges(np.random.default_rng((self._seed, self.steps % _DRAWS)))
         truth = self.held.load.truth(self.held.count)
         self.compare("sum", self.timed(lambda: self._sums(*boxes)), truth.sums(*boxes))
-        self.tuples += boxes[0].size
-        self.pairs += int(truth.counts(*boxes).sum())
-        self.checked += boxes[0].size
+        self.count(boxes[0].size, int(truth.counts(*boxes).sum()))
         return True
 
     @property
     def own(self) -> Values:
-        """Per range, and per row of it."""
-        return {
-            **super().own,
-            "rows_per_range": self.pairs / max(self.tuples, 1),
-            "ns_row": 1e9 * self.seconds / max(self.pairs, 1),
-        }
+        rows = self.pairs / max(self.tuples, 1)
+        each = 1e9 * self.seconds / max(self.pairs, 1)
+        return {**super().own, "rows_per_range": rows, "ns_row": each}
 
 
 class Weighing(Growing):
@@ -171,12 +160,10 @@ class Weighing(Growing):
     column: ClassVar[str] = "bytes_per_pair"
 
     def turn(self, number: int, seconds: float) -> None:
-        """All keys are looked for at the end."""
-        self.checked = self.held.count
+        self.checked = self.held.count  # all keys are looked for at the end
 
     @property
     def own(self) -> Values:
-        """Its bytes."""
         return _weight(self.held.index.nbytes, self.held.count)
 
 
@@ -192,7 +179,6 @@ class Flat(Operations):
 
     @property
     def columns(self) -> Values:
-        """The columns of its line."""
         return {**super().columns, **_weight(_PAIR_BYTES * self.checked, self.checked)}
 
 

@@ -37,7 +37,7 @@ _PIECES = 997  # boxes that together hold all keys
 
 
 class Truth:
-    """Sorted keys with running sums of their ids. No index is involved."""
+    """Sorted keys with running sums of their ids, or of other values. No index is involved."""
 
     def __init__(self, keys: Array, ids: Array) -> None:
         self._keys = keys

@@ -260,7 +260,5 @@ class Matching(Operations):
             self.compare(f"{name} of row", column, expected, f" in batch {self._at}")
         self._way.right(self._feed.rights(self._at))
         self._at += 1
-        self.tuples += rows.num_rows
-        self.pairs += matches
-        self.checked += rows.num_rows
+        self.count(rows.num_rows, matches)
         return True

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thetabench.contestant import MissingPackage, Unavailable, optional
 from thetabench.figure import Contestant
 from thetabench.ordered.contestant import BATCH, Cell, Operations
-from thetabench.ordered.load import EXPRESSWAYS, MINUTE, WINDOW, Minutes
+from thetabench.ordered.load import EXPRESSWAYS, MINUTE, WINDOW, Minutes, Truth
 from thetabench.race import Values
 from thetastream.datasets.linear_road import road_key
 from thetastream.datasets.traffic import SEGMENTS, VIDS
@@ -27,13 +27,8 @@ Numbers = NDArray[np.float64]
 Question = tuple[int, ...]
 
 OURS = "WindowIndex"
-_RANGES = {
-    "xway": (0, EXPRESSWAYS - 1),
-    "dir": (0, 1),
-    "seg": (0, SEGMENTS - 1),
-    "vid": (0, VIDS - 1),
-}
-_KEY = tuple(_RANGES)
+_KEY = ("xway", "dir", "seg", "vid")
+_RANGES = dict(zip(_KEY, ((0, n - 1) for n in (EXPRESSWAYS, 2, SEGMENTS, VIDS)), strict=True))
 _DRAWS = 32  # different groups of questions, after which they come again
 
 
@@ -47,10 +42,10 @@ class Window:
         self.last = int(minutes.edges[WINDOW - 1])
         """The first report of the last minute."""
         self.since = int(minutes.columns["time"][self.last])
-        self._keys, self._speeds = minutes.keys[rows], minutes.columns["speed"][rows]
-        self._order = np.argsort(self._keys, kind="stable")
-        self._sorted = self._keys[self._order]
-        self._sums = np.concatenate([[0], np.cumsum(self._speeds[self._order])])
+        order = np.argsort(minutes.keys[rows], kind="stable")
+        self._keys = minutes.keys[rows][order]
+        self._speeds = minutes.columns["speed"][rows][order]
+        self._truth = Truth(self._keys, self._speeds)
 
     def vehicles(self, rng: np.random.Generator, count: int) -> list[Question]:
         """⟨xway, dir, seg, vid⟩ of reports of the last minute."""
@@ -66,18 +61,16 @@ class Window:
     def speeds(self, asked: list[Question]) -> tuple[Numbers, int]:
         """Q1: of the newest report, which is the last one of its key in the stable order."""
         x, d, s, vid = np.array(asked).T
-        place = np.searchsorted(self._sorted, road_key(x, d, s, vid), side="right") - 1
-        return self._speeds[self._order[place]].astype(np.float64), len(asked)
+        place = np.searchsorted(self._keys, road_key(x, d, s, vid), side="right") - 1
+        return self._speeds[place].astype(np.float64), len(asked)
 
     def averages(self, asked: list[Question]) -> tuple[Numbers, int]:
         """Q2, NaN without a report; and how many reports there are."""
         x, d, s = np.array(asked).T
-        lows, highs = (road_key(x, d, s, vid) for vid in (0, VIDS - 1))
-        start = np.searchsorted(self._sorted, lows)
-        stop = np.searchsorted(self._sorted, highs, side="right")
-        counts = stop - start
+        boxes = road_key(x, d, s, 0), road_key(x, d, s, VIDS - 1)
+        counts = self._truth.counts(*boxes)
         with np.errstate(invalid="ignore"):
-            return (self._sums[stop] - self._sums[start]) / counts, int(counts.sum())
+            return self._truth.sums(*boxes) / counts, int(counts.sum())
 
 
 # --- Ways to answer ------------------------------------------------------------------------------
@@ -204,7 +197,6 @@ class Asking(Operations):
         self.restart()
 
     def step(self) -> bool:
-        """Ask, and check."""
         self._ask(int(self.who.place))
         return True
 
@@ -213,11 +205,8 @@ class Asking(Operations):
         answer = self.timed(lambda: self._asked(questions))
         right, met = self._right(questions)
         self.compare("question", answer, right)
-        self.tuples += count
-        self.pairs += met
-        self.checked += count
+        self.count(count, met)
 
     @property
     def columns(self) -> Values:
-        """Microseconds per question."""
         return {**super().columns, "us_question": 1e6 * self.seconds / max(self.tuples, 1)}
