@@ -6,19 +6,15 @@ The id of a row is its place in this order, so the right answers are known witho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import dropwhile, islice
 
 import numpy as np
 import pyarrow as pa
 
 from thetabench.arrays import Array
 from thetabench.ordered.contestant import Keys
-from thetastream.datasets.linear_road import (
-    linear_road_batches,
-    linear_road_keys,
-    random_keys,
-    road_key,
-)
+from thetastream.datasets import linear_road as road
+from thetastream.datasets.linear_road import road_key
 from thetastream.datasets.traffic import SEGMENTS, VIDS
 
 COLUMNS = ("time", "xway", "dir", "seg", "vid", "speed")
@@ -72,9 +68,9 @@ class Load:
     def __init__(self, kind: Keys, count: int, seed: int) -> None:
         self.kind = kind
         if kind is Keys.ROAD:
-            self.keys = linear_road_keys(count, seed=seed, expressways=_FEW)
+            self.keys = road.linear_road_keys(count, seed=seed, expressways=_FEW)
         else:
-            self.keys = random_keys(count, seed=seed)
+            self.keys = road.random_keys(count, seed=seed)
         self._order = np.argsort(self.keys)
         self._truth: tuple[int, Truth] | None = None
 
@@ -107,7 +103,13 @@ class Minutes:
     """
 
     def __init__(self, per_minute: int, count: int, seed: int) -> None:
-        self.batches = list(_taken(per_minute, count, seed))
+        rate = max(1.0, per_minute / (2 * _WARM * EXPRESSWAYS))
+        traffic = road.linear_road_batches(
+            MINUTE, expressways=EXPRESSWAYS, rate=rate, growth=0.0, seed=seed, positions=True,
+            columns=COLUMNS,
+        )  # fmt: skip
+        enough = dropwhile(lambda batch: batch.num_rows < per_minute, traffic)
+        self.batches = list(islice(enough, count))
         self.edges = np.cumsum([0, *(batch.num_rows for batch in self.batches)])
         self.table = pa.Table.from_batches(self.batches)
         self.columns: dict[str, Array] = {n: self.table[n].to_numpy() for n in COLUMNS}
@@ -125,17 +127,3 @@ class Minutes:
             order = np.argsort(self.keys[rows], kind="stable")
             self._truths[stop] = Truth(self.keys[rows][order], order + rows.start)
         return self._truths[stop]
-
-
-def _taken(per_minute: int, count: int, seed: int) -> Iterator[pa.RecordBatch]:
-    rate = max(1.0, per_minute / (2 * _WARM * EXPRESSWAYS))
-    traffic = linear_road_batches(
-        MINUTE, expressways=EXPRESSWAYS, rate=rate, growth=0.0, seed=seed, positions=True,
-        columns=COLUMNS,
-    )  # fmt: skip
-    taken = 0
-    while taken < count:
-        batch = next(traffic)
-        if taken or batch.num_rows >= per_minute:
-            taken += 1
-            yield batch

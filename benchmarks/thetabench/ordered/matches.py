@@ -8,6 +8,7 @@ untimed. The engines join by buckets (``thetabench.peers``), each with one threa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,27 +50,25 @@ class Feed:
         self.query = Query.of(workload)
         self.left = workload.left.slice(0, rows).combine_chunks()
         self.right = workload.right.append_column("value", column).combine_chunks()
-        self._answers: dict[int, tuple[Answer, int]] = {}
+        self.answer = cache(self._answer)
+        """The right answer to the left rows of a step, and how many matches that is."""
 
     def lefts(self, step: int) -> pa.RecordBatch:
         """The left rows of a step."""
-        return _batch(self.left, step * self.batch, self.batch)
+        return self._batch(self.left, step * self.batch)
 
     def rights(self, step: int) -> pa.RecordBatch:
         """The right rows that come after it."""
-        return _batch(self.right, self.query.window + step * self.batch, self.batch)
+        return self._batch(self.right, self.query.window + step * self.batch)
+
+    def _batch(self, table: pa.Table, start: int) -> pa.RecordBatch:
+        return table.slice(start, self.batch).combine_chunks().to_batches()[0]
 
     def filled(self) -> pa.Table:
         """The right rows that fill the window."""
         return self.right.slice(0, self.query.window)
 
-    def answer(self, step: int) -> tuple[Answer, int]:
-        """The right answer to the left rows of a step, and how many matches that is."""
-        if step not in self._answers:
-            self._answers[step] = self._answered(step)
-        return self._answers[step]
-
-    def _answered(self, step: int) -> tuple[Answer, int]:
+    def _answer(self, step: int) -> tuple[Answer, int]:
         window = self.right.slice(step * self.batch, self.query.window)
         keys, values = (window[name].to_numpy() for name in ("x", "value"))
         order = np.argsort(keys)
@@ -84,10 +83,6 @@ class Feed:
         least = np.minimum.reduceat(np.append(values, [np.inf, np.inf]), edges)[::2]
         answer = {"n": counts, "avg": means, "lo": np.where(counts > 0, least, np.nan)}
         return answer, int(counts.sum())
-
-
-def _batch(table: pa.Table, start: int, rows: int) -> pa.RecordBatch:
-    return table.slice(start, rows).combine_chunks().to_batches()[0]
 
 
 # --- Ways to answer ------------------------------------------------------------------------------
