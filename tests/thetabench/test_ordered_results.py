@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import thetabench.ordered as package
-from thetabench.ordered import matches, questions, stock
-from thetabench.ordered.figures import FIGURES, TABLE
-from thetabench.ordered.paper import PAPER
-from thetabench.ordered.result import OrderedResult
-from thetabench.ordered.score import verdicts
+from thetabench.line import Line
+from thetabench.ordered import matches, questions
+from thetabench.ordered.figures import FIGURES
+from thetabench.ordered.growing import Held
+from thetabench.ordered.paper import COLUMNS, PAPER, TABLE
 from thetabench.ordered.summary import judged, table
 from thetabench.plots import plot
 from thetabench.tables import SCORES, filled, marks, write_page
@@ -20,21 +20,22 @@ from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small
 
-ROOT = Path(__file__).resolve().parents[2]
 PLACES = (SCORES, *FIGURES, *PAPER.derived)
 TREE, TRIE, JUDY = "b-tree", "radix-trie", "judy"
 
 
-def line(figure: str, contestant: str, place: float, **more: Any) -> OrderedResult:
+def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
     about: dict[str, Any] = {
         "axis": FIGURES[figure].axis, "work": "grow", "structure": contestant.partition(",")[0],
         "parameters": "", "distribution": "linear road", "size": int(place * 1e6), "batch": 8192,
         "status": "ok", "cpu": "A Processor", "cores": 2,
     }  # fmt: skip
-    return OrderedResult(figure, contestant, place=place, **{**about, **more})
+    return COLUMNS.line(
+        figure=figure, contestant=contestant, place=float(place), **{**about, **more}
+    )
 
 
-def grown(figure: str, column: str, size: int, **values: float) -> list[OrderedResult]:
+def grown(figure: str, column: str, size: int, **values: float) -> list[Line]:
     """Lines of a step; ``radix_trie=…`` is that of the trie."""
     keys = "linear road" if figure in ("4", "6", "8", "9", "11") else "random"
     more = {"distribution": keys, "code_lines": 100}
@@ -47,7 +48,7 @@ def grown(figure: str, column: str, size: int, **values: float) -> list[OrderedR
     return found
 
 
-def sample() -> list[OrderedResult]:
+def sample() -> list[Line]:
     ours, polars = questions.OURS, "polars"
     return [
         *grown("4", "ns_insert", 4, b_tree=200, radix_trie=100, judy=80),
@@ -91,7 +92,7 @@ def sample() -> list[OrderedResult]:
 
 
 def test_verdicts_stand_beside_their_limits() -> None:
-    found = {score.measure: score for score in verdicts(sample())}
+    found = {score.measure: score for score in PAPER.scores(sample())}
     expected = {
         "PTWI drop over deletion one by one, b-tree, least over sizes": (45_000.0, "reached"),
         "PTWI drop over deletion one by one, radix-trie, least over sizes": (80.0, "MISSED"),
@@ -127,15 +128,15 @@ def test_verdicts_stand_beside_their_limits() -> None:
 
 
 def test_the_limits_are_those_that_were_asked_for() -> None:
-    limits = {score.must for score in verdicts(sample())} - {None}
+    limits = {score.must for score in PAPER.scores(sample())} - {None}
     assert limits == {1.0, 1.2, 1.3, 1.5, 3.0, 5.0, 10.0, 50.0, 100.0}
 
 
 def test_a_claim_without_its_structures_is_not_measured() -> None:
     rest = [result for result in sample() if result.structure != JUDY]
-    found = {score.measure: score.verdict for score in verdicts(rest)}
+    found = {score.measure: score.verdict for score in PAPER.scores(rest)}
     assert found["look-up: radix-trie over judy, random, most over sizes"] == "not measured"
-    assert verdicts([]) == []
+    assert PAPER.scores([]) == []
 
 
 def test_table_1_is_made_of_the_lines_of_other_figures() -> None:
@@ -169,14 +170,6 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
         PAPER.read(tmp_path / "absent.csv")
 
 
-def test_every_figure_has_its_place_in_the_page() -> None:
-    page = (ROOT / "docs/ordered-benchmarks.md").read_text(encoding="utf-8")
-    for name in PLACES:
-        begin, end = marks(PAPER.name, name)
-        assert page.count(begin) == page.count(end) == 1, name
-        assert page.index(begin) < page.index(end)
-
-
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     file, page = tmp_path / "ordered.csv", tmp_path / "page.md"
     PAPER.write(file, sample())
@@ -193,11 +186,13 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     assert "| simplicity | best (1) | best (1) | – | – |" in written
     assert "MISSED" in written
     assert (
-        "*Here:* bytes per key and id, million keys 16: radix-trie 12, judy 14, flat array 16, "
-        "b-tree 24." in written
+        "*Here:* holds here: bytes per key and id, million keys 16: radix-trie 12, judy 14, "
+        "flat array 16, b-tree 24." in written
     )
     assert "From 4 to 16 million keys: b-tree × 1.50, radix-trie × 1.10, judy × 1.25." in written
-    assert "nanoseconds per insertion: least at 256 (linear road) bytes" in written
+    assert "Nanoseconds per insertion: least at 256 (linear road) bytes" in written
+    assert "*Here:* does not hold here, because the best size depends on what" in written
+    assert "*Here:* microseconds per question, questions at a time 1: WindowIndex 40" in written
     assert filled(PAPER, written, sample(), {"8": "ordered-8.png"}) == written
 
 
@@ -238,13 +233,13 @@ def test_the_command_shows_table_1(tmp_path: Path) -> None:
 def test_the_command_fails_on_a_wrong_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = stock.Held.next
+    honest = Held.next
 
-    def wrong(self: stock.Held, rows: int) -> Any:
+    def wrong(self: Held, rows: int) -> Any:
         keys, ids = honest(self, rows)
         return keys ^ 1, ids
 
-    monkeypatch.setattr(stock.Held, "next", wrong)
+    monkeypatch.setattr(Held, "next", wrong)
     done = small("ordered", "6", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output

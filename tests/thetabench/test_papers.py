@@ -47,7 +47,7 @@ def test_no_figure_is_lost(name: str) -> None:
     assert {own.figure for own in lines} == set(value.figures)
     assert all(own.verified or not own.ran or not own.seconds for own in lines)
     page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")
-    for place in (SCORES, *value.figures):
+    for place in (SCORES, *value.figures, *value.derived):
         begin, end = marks(name, place)
         assert page.count(begin) == page.count(end) == 1, place
         assert page.index(begin) < page.index(end)
@@ -140,7 +140,7 @@ def test_a_claim_holds_here_or_does_not_because() -> None:
     assert Figure("1", "", "w", lambda s: []).verdict([]) == ""
 
 
-@pytest.mark.parametrize("name", ["pim", "panjoin", "spo"])
+@pytest.mark.parametrize("name", ["pim", "panjoin", "spo", "ordered"])
 def test_the_page_says_of_each_claim_whether_it_holds(name: str) -> None:
     value = paper(name)
     page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")

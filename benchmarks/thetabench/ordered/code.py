@@ -11,8 +11,6 @@ from pathlib import Path
 
 from thetastream.index import names, structure
 
-__all__ = ["code_lines", "statements"]
-
 _OWN = ("thetastream.index.", "thetastream._jit.")
 
 
@@ -22,7 +20,8 @@ def code_lines(name: str, rivals: Iterable[str]) -> int:
     for rival in rivals:
         if rival != name and rival in names():
             shared |= _needed(structure(rival).__module__)
-    return sum(_lines(module) for module in _needed(structure(name).__module__) - shared)
+    own = _needed(structure(name).__module__) - shared
+    return sum(statements(_path(module).read_text("utf-8")) for module in own)
 
 
 def statements(text: str) -> int:
@@ -46,22 +45,18 @@ def statements(text: str) -> int:
 @cache
 def _needed(module: str) -> frozenset[str]:
     """A module of ours and those that it imports, directly or not."""
-    found: set[str] = set()
+    needed: set[str] = set()
     open_ends = [module]
     while open_ends:
         name = open_ends.pop()
-        if name in found or not name.startswith(_OWN) or not _path(name).exists():
+        if name in needed or not name.startswith(_OWN) or not _path(name).exists():
             continue
-        found.add(name)
+        needed.add(name)
         for node in ast.walk(ast.parse(_path(name).read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 open_ends.append(node.module)
                 open_ends += [f"{node.module}.{alias.name}" for alias in node.names]
-    return frozenset(found)
-
-
-def _lines(module: str) -> int:
-    return statements(_path(module).read_text("utf-8"))
+    return frozenset(needed)
 
 
 def _path(module: str) -> Path:

@@ -1,66 +1,39 @@
-"""Keys in the order of their arrival, none twice (Ordered Indexing, Sections 4.1.1 and 4.1.2).
+"""Keys in the order of arrival, minutes of reports, and what an index of them must answer.
 
-The id of a key is its place in this order, so what an index must answer is known without one:
-`Truth` has the first keys sorted, with running sums of their ids.
+The id of a row is its place in this order, so the right answers are known without an index: a
+`Truth` has keys sorted, with running sums of their ids (Ordered Indexing, Sections 3.1 and 4.1).
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from itertools import dropwhile, islice
 
-from thetabench.ordered.plan import Keys
-from thetastream.datasets.linear_road import linear_road_keys, random_keys, road_key
+import numpy as np
+import pyarrow as pa
+
+from thetabench.arrays import Array
+from thetabench.ordered.contestant import Keys
+from thetastream.datasets import linear_road as road
+from thetastream.datasets.linear_road import road_key
 from thetastream.datasets.traffic import SEGMENTS, VIDS
 
-__all__ = ["EXPRESSWAYS", "Array", "Load", "Truth"]
-
-Array = NDArray[np.int64]
-
-EXPRESSWAYS = 4
+COLUMNS = ("time", "xway", "dir", "seg", "vid", "speed")
+MINUTE = 60
+"""Seconds."""
+WINDOW = 5
+"""Minutes of the window."""
+EXPRESSWAYS = 16
+"""Of the minutes; keys that occur once come from fewer, so that they become dense."""
+_FEW = 4
+_WARM = 10  # minutes after which there is about as much traffic as is wanted
 _DOMAIN = 1 << 32
 _PART = 10  # a range of random keys is a tenth of the domain
 _QUESTIONS = 100  # segments that Q2 asks for at a time
 _PIECES = 997  # boxes that together hold all keys
 
 
-class Load:
-    """``count`` keys; ``keys[id]`` is the key of a row."""
-
-    def __init__(self, kind: Keys, count: int, seed: int) -> None:
-        self.kind = kind
-        if kind is Keys.ROAD:
-            self.keys = linear_road_keys(count, seed=seed, expressways=EXPRESSWAYS)
-        else:
-            self.keys = random_keys(count, seed=seed)
-        self._order = np.argsort(self.keys)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.keys.nbytes + self._order.nbytes
-
-    def batch(self, start: int, stop: int) -> tuple[Array, Array]:
-        """Keys and ids of rows ``start … stop - 1``."""
-        return self.keys[start:stop], np.arange(start, stop)
-
-    def truth(self, size: int) -> Truth:
-        """What an index of the first ``size`` keys must answer. O(all keys)."""
-        ids = self._order[self._order < size]
-        return Truth(self.keys[ids], ids)
-
-    def ranges(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Boxes as in Section 4.1: Q2 for random segments, or a random tenth of the domain."""
-        if self.kind is Keys.ROAD:
-            x, d, s = (rng.integers(0, n, _QUESTIONS) for n in (EXPRESSWAYS, 2, SEGMENTS))
-            return road_key(x, d, s, 0), road_key(x, d, s, VIDS - 1)
-        width = _DOMAIN // _PART
-        low = rng.integers(0, _DOMAIN - width, 1)
-        return low, low + (width - 1)
-
-
 class Truth:
-    """Sorted keys with running sums of their ids. No index is involved."""
+    """Sorted keys with running sums of their ids, or of other values. No index is involved."""
 
     def __init__(self, keys: Array, ids: Array) -> None:
         self._keys = keys
@@ -87,3 +60,70 @@ class Truth:
     def _between(self, lows: Array, highs: Array) -> tuple[Array, Array]:
         start = np.searchsorted(self._keys, lows)
         return start, np.maximum(np.searchsorted(self._keys, highs, side="right"), start)
+
+
+class Load:
+    """``count`` keys, none twice; ``keys[id]`` is the key of a row."""
+
+    def __init__(self, kind: Keys, count: int, seed: int) -> None:
+        self.kind = kind
+        if kind is Keys.ROAD:
+            self.keys = road.linear_road_keys(count, seed=seed, expressways=_FEW)
+        else:
+            self.keys = road.random_keys(count, seed=seed)
+        self._order = np.argsort(self.keys)
+        self._truth: tuple[int, Truth] | None = None
+
+    def batch(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Keys and ids of rows ``start … stop - 1``."""
+        return self.keys[start:stop], np.arange(start, stop)
+
+    def truth(self, size: int) -> Truth:
+        """What an index of the first ``size`` keys must answer; the last one is kept."""
+        if self._truth is None or self._truth[0] != size:
+            ids = self._order[self._order < size]
+            self._truth = size, Truth(self.keys[ids], ids)
+        return self._truth[1]
+
+    def ranges(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Boxes as in Section 4.1: Q2 for random segments, or a random tenth of the domain."""
+        if self.kind is Keys.ROAD:
+            x, d, s = (rng.integers(0, n, _QUESTIONS) for n in (_FEW, 2, SEGMENTS))
+            return road_key(x, d, s, 0), road_key(x, d, s, VIDS - 1)
+        width = _DOMAIN // _PART
+        low = rng.integers(0, _DOMAIN - width, 1)
+        return low, low + (width - 1)
+
+
+class Minutes:
+    """``count`` minutes with at least ``per_minute`` reports each, or nearly so.
+
+    Traffic runs until a minute has as many reports as are wanted; the minutes from then on are
+    kept. Reports are numbered from 0 on; ``edges[m]`` is the first one of minute ``m``.
+    """
+
+    def __init__(self, per_minute: int, count: int, seed: int) -> None:
+        rate = max(1.0, per_minute / (2 * _WARM * EXPRESSWAYS))
+        traffic = road.linear_road_batches(
+            MINUTE, expressways=EXPRESSWAYS, rate=rate, growth=0.0, seed=seed, positions=True,
+            columns=COLUMNS,
+        )  # fmt: skip
+        enough = dropwhile(lambda batch: batch.num_rows < per_minute, traffic)
+        self.batches = list(islice(enough, count))
+        self.edges = np.cumsum([0, *(batch.num_rows for batch in self.batches)])
+        self.table = pa.Table.from_batches(self.batches)
+        self.columns: dict[str, Array] = {n: self.table[n].to_numpy() for n in COLUMNS}
+        self.keys = road_key(*(self.columns[name] for name in ("xway", "dir", "seg", "vid")))
+        self._truths: dict[int, Truth] = {}
+
+    def window(self, stop: int) -> slice:
+        """Where the reports of the window before a minute are."""
+        return slice(int(self.edges[stop - WINDOW]), int(self.edges[stop]))
+
+    def truth(self, stop: int) -> Truth:
+        """What the window before a minute must answer."""
+        if stop not in self._truths:
+            rows = self.window(stop)
+            order = np.argsort(self.keys[rows], kind="stable")
+            self._truths[stop] = Truth(self.keys[rows][order], order + rows.start)
+        return self._truths[stop]

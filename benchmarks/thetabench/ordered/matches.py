@@ -2,12 +2,13 @@
 
 W1: every row of the left stream asks for count, mean and least value of the right rows in its band
 and window. Left rows come in batches, timed; after each, as many right rows move the window on,
-untimed. The engines join by buckets (``bench/peers``), each with one thread.
+untimed. The engines join by buckets (``thetabench.peers``), each with one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,18 +17,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thetabench.contestant import MissingPackage, Unavailable, optional
-from thetabench.digest import VerificationError
-from thetabench.ordered.plan import Cell, Contestant, Measured
-from thetabench.ordered.race import Columns, Say, Trial, raced
-from thetabench.ordered.stock import Stock
+from thetabench.figure import Contestant
+from thetabench.ordered.contestant import Cell, Operations
 from thetabench.peers.duckdb_bucket import DuckDBBucket
 from thetabench.peers.polars_bucket import PolarsBucket
 from thetabench.peers.polars_window import STORED
 from thetabench.query import Query
 from thetastream.datasets.workloads import w1
 from thetastream.side import Side
-
-__all__ = ["JOINED", "MATCHED", "OURS", "Feed", "Matching", "matched"]
 
 OURS = "aggregate="
 _ROWS = "join, group by in "
@@ -53,27 +50,25 @@ class Feed:
         self.query = Query.of(workload)
         self.left = workload.left.slice(0, rows).combine_chunks()
         self.right = workload.right.append_column("value", column).combine_chunks()
-        self._answers: dict[int, tuple[Answer, int]] = {}
+        self.answer = cache(self._answer)
+        """The right answer to the left rows of a step, and how many matches that is."""
 
     def lefts(self, step: int) -> pa.RecordBatch:
         """The left rows of a step."""
-        return _batch(self.left, step * self.batch, self.batch)
+        return self._batch(self.left, step * self.batch)
 
     def rights(self, step: int) -> pa.RecordBatch:
         """The right rows that come after it."""
-        return _batch(self.right, self.query.window + step * self.batch, self.batch)
+        return self._batch(self.right, self.query.window + step * self.batch)
+
+    def _batch(self, table: pa.Table, start: int) -> pa.RecordBatch:
+        return table.slice(start, self.batch).combine_chunks().to_batches()[0]
 
     def filled(self) -> pa.Table:
         """The right rows that fill the window."""
         return self.right.slice(0, self.query.window)
 
-    def answer(self, step: int) -> tuple[Answer, int]:
-        """What the left rows of a step must be given, and how many matches that is."""
-        if step not in self._answers:
-            self._answers[step] = self._answered(step)
-        return self._answers[step]
-
-    def _answered(self, step: int) -> tuple[Answer, int]:
+    def _answer(self, step: int) -> tuple[Answer, int]:
         window = self.right.slice(step * self.batch, self.query.window)
         keys, values = (window[name].to_numpy() for name in ("x", "value"))
         order = np.argsort(keys)
@@ -90,23 +85,17 @@ class Feed:
         return answer, int(counts.sum())
 
 
-def _batch(table: pa.Table, start: int, rows: int) -> pa.RecordBatch:
-    return table.slice(start, rows).combine_chunks().to_batches()[0]
-
-
 # --- Ways to answer ------------------------------------------------------------------------------
 
 
 class Way(Protocol):
-    """Who answers left rows, and is told of right rows."""
+    """Answers left rows, and stores right rows."""
 
     def left(self, rows: pa.RecordBatch) -> pa.Table:
         """A row per left row: ``id``, ``n``, ``avg``, ``lo``; those without matches may miss."""
-        ...
 
     def right(self, rows: pa.RecordBatch) -> None:
         """Store right rows; the oldest leave."""
-        ...
 
 
 class Aggregated:
@@ -130,12 +119,12 @@ class Grouped(Aggregated):
         self._join = _join(feed, columns=["id", "value"])
 
     def left(self, rows: pa.RecordBatch) -> pa.Table:
-        found = pa.Table.from_batches(list(self._join.push(left=rows)), _MATCHES)
+        pairs = pa.Table.from_batches(list(self._join.push(left=rows)), _MATCHES)
         if self._pl is None:
             wanted = [("value", "count"), ("value", "mean"), ("value", "min")]
-            grouped = found.group_by("id", use_threads=False).aggregate(wanted)
+            grouped = pairs.group_by("id", use_threads=False).aggregate(wanted)
             return grouped.select(["id", *map("_".join, wanted)]).rename_columns(_NAMES)
-        lazy = self._pl.from_arrow(found).lazy()
+        lazy = self._pl.from_arrow(pairs).lazy()
         return lazy.group_by("id").agg(*_grouped(self._pl, "value")).collect().to_arrow()
 
 
@@ -147,10 +136,9 @@ class Paired(Aggregated):
         self._join = _join(feed, output="pairs")
 
     def left(self, rows: pa.RecordBatch) -> pa.Table:
-        found = pa.Table.from_batches(list(self._join.push(left=rows)))
-        first = int(rows["id"][0].as_py())
-        mine = found.column(0).to_numpy() - first
-        values = self._values[found.column(1).to_numpy()]
+        pairs = pa.Table.from_batches(list(self._join.push(left=rows)))
+        mine = pairs.column(0).to_numpy() - int(rows["id"][0].as_py())
+        values = self._values[pairs.column(1).to_numpy()]
         counts = np.bincount(mine, minlength=rows.num_rows)
         sums = np.bincount(mine, values, minlength=rows.num_rows)
         least = np.full(rows.num_rows, np.inf)
@@ -194,8 +182,8 @@ class PolarsGrouped(PolarsBucket):
         self._insert(Side.RIGHT, feed.filled())
 
     def left(self, rows: pa.RecordBatch) -> pa.Table:
-        found = self._lazy(Side.LEFT, rows, self._stored[Side.RIGHT])
-        return found.group_by("id").agg(*_grouped(self._pl, "value" + STORED)).collect().to_arrow()
+        pairs = self._lazy(Side.LEFT, rows, self._stored[Side.RIGHT])
+        return pairs.group_by("id").agg(*_grouped(self._pl, "value" + STORED)).collect().to_arrow()
 
     def right(self, rows: pa.RecordBatch) -> None:
         self._insert(Side.RIGHT, rows)
@@ -221,9 +209,8 @@ _WAYS: dict[str, Callable[[Feed], Way]] = {
     "polars": PolarsGrouped,
 }
 MATCHED = tuple(_WAYS)
-"""Everyone who is measured …"""
 JOINED = MATCHED[1:4]
-"""… and those who make pairs with our own join first."""
+"""Those that make pairs with our own join first."""
 
 
 def _join(feed: Feed, **options: Any) -> Any:
@@ -240,11 +227,11 @@ def _join(feed: Feed, **options: Any) -> Any:
 # --- What is timed -------------------------------------------------------------------------------
 
 
-class Matching(Trial):
+class Matching(Operations):
     """Left rows ask, one batch after the other; the first is not timed."""
 
     def __init__(self, who: Contestant, cell: Cell, feed: Feed) -> None:
-        super().__init__(who, cell)
+        super().__init__(who, cell.label)
         self._feed = feed
         self._at = 0
         try:
@@ -253,43 +240,20 @@ class Matching(Trial):
             raise Unavailable(str(error)) from None
         self.step()
         self.restart()
-        self.tuples = self.pairs = 0
-
-    @property
-    def columns(self) -> Columns:
-        """Rows per second."""
-        return {**super().columns, "tuples_per_s": self.tuples / max(self.seconds, 1e-9)}
 
     def step(self) -> bool:
         """Ask with a batch, check, and move the window on."""
         if self._at == _BATCHES:
             return False
         rows = self._feed.lefts(self._at)
-        found = self.timed(lambda: self._way.left(rows))
+        answer = self.timed(lambda: self._way.left(rows))
         right, matches = self._feed.answer(self._at)
-        self._check(found, right, rows.num_rows)
+        places = answer["id"].to_numpy() - self._at * self._feed.batch
+        for name, expected in right.items():
+            column = np.full(rows.num_rows, 0.0 if name == "n" else np.nan)
+            column[places] = answer[name].to_numpy()
+            self.compare(f"{name} of row", column, expected, f" in batch {self._at}")
         self._way.right(self._feed.rights(self._at))
         self._at += 1
-        self.tuples += rows.num_rows
-        self.pairs += matches
-        self.checked += rows.num_rows
+        self.count(rows.num_rows, matches)
         return True
-
-    def _check(self, found: pa.Table, right: Answer, rows: int) -> None:
-        places = found["id"].to_numpy() - self._at * self._feed.batch
-        for name, expected in right.items():
-            column = np.zeros(rows) if name == "n" else np.full(rows, np.nan)
-            column[places] = found[name].to_numpy()
-            if not np.allclose(column, expected, rtol=1e-12, atol=0, equal_nan=True):
-                row = int(np.flatnonzero(~np.isclose(column, expected, equal_nan=True))[0])
-                raise VerificationError(
-                    f"{self.name} gave a wrong answer in batch {self._at}: {name} of row {row} is "
-                    f"{expected[row]}, got {column[row]}. No result was written for this cell."
-                )
-
-
-def matched(cell: Cell, stock: Stock, seconds: float, say: Say) -> list[Measured]:
-    """Let all ways answer, in turns."""
-    stock.clear()
-    feed = Feed(cell.size, cell.rate, stock.seed)
-    return raced(cell, lambda who: Matching(who, cell, feed), seconds, say)

@@ -9,15 +9,13 @@ each of the four measures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from statistics import geometric_mean
-from typing import Any
 
-from thetabench.ordered.figures import STRUCTURES
+from thetabench.figure import Lines
+from thetabench.line import Line
+from thetabench.ordered.contestant import STRUCTURES
 from thetabench.ordered.growing import FIRST_NEXT
-from thetabench.ordered.result import OrderedResult
-
-__all__ = ["LIMITS", "judged", "table", "word"]
 
 LIMITS = {"best": 1.25, "good": 2.0, "bad": 4.0, "worst": math.inf}
 """How far from the best a structure may be, for each word."""
@@ -28,7 +26,6 @@ _ASPECTS: dict[str, tuple[tuple[str, ...], str]] = {
     "key access": (("6", "7"), "ns_find"),
     "range search": (("11", "12"), "ns_row"),
 }
-_STABILITY, _SIMPLICITY = "stability", "simplicity"
 _FEW = 2 / 16  # of the largest size: smaller ones lie in the cache, and say nothing of stability
 _FOREIGN = ("judy",)  # whose code is not ours to count
 
@@ -36,37 +33,38 @@ Values = dict[str, dict[tuple[str, float], float]]
 """By contestant, then by kind of keys and size."""
 
 
-def table(results: Sequence[Any]) -> str:
+def table(lines: Lines) -> str:
     """Table 1 in Markdown; "" without the figures it is made of."""
-    found = judged(results)
-    names = [name for name in _columns() if any(name in row for row in found.values())]
+    ratios = judged(lines)
+    names = [name for name in _columns() if any(name in row for row in ratios.values())]
     if not names:
         return ""
-    lines = [_row(["", *names]), _row(["---"] * (1 + len(names)))]
-    for aspect, row in found.items():
+    rows = [["", *names], ["---"] * (1 + len(names))]
+    for aspect, row in ratios.items():
         shown = [f"{word(row[name])} ({row[name]:.2g})" if name in row else "–" for name in names]
-        lines.append(_row([aspect, *shown]))
-    return "\n".join(lines)
+        rows.append([aspect, *shown])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def judged(results: Sequence[OrderedResult]) -> dict[str, dict[str, float]]:
+def judged(lines: Lines) -> dict[str, dict[str, float]]:
     """Ratios to the best, by aspect and contestant."""
-    found: dict[str, dict[str, float]] = {}
+    ratios: dict[str, dict[str, float]] = {}
     spreads: dict[str, list[float]] = {}
     for aspect, (figures, column) in _ASPECTS.items():
-        values = _values((r for r in results if r.figure in figures and r.ran), column)
-        found[aspect] = _ratios(values)
+        values = _values((line for line in lines if line.figure in figures and line.ran), column)
+        ratios[aspect] = _ratios(values)
         for name, own in values.items():
-            if spread := _spread(own):
-                spreads.setdefault(name, []).append(spread)
-    means = {name: geometric_mean(own) for name, own in spreads.items() if len(own) == len(found)}
-    found[_STABILITY] = _to_best(means)
+            spreads.setdefault(name, []).append(_spread(own))
+    means = {name: geometric_mean(own) for name, own in spreads.items() if len(own) == len(ratios)}
+    ratios["stability"] = _to_best(means)
     shown = {figure for figures, _ in _ASPECTS.values() for figure in figures}
-    lines = {
-        r.structure: float(r.code_lines) for r in results if r.figure in shown and r.code_lines
+    sizes = {
+        line.structure: float(line.code_lines)
+        for line in lines
+        if line.figure in shown and line.code_lines and line.structure not in _FOREIGN
     }
-    found[_SIMPLICITY] = _to_best({n: v for n, v in lines.items() if n not in _FOREIGN})
-    return found
+    ratios["simplicity"] = _to_best(sizes)
+    return ratios
 
 
 def word(ratio: float) -> str:
@@ -78,21 +76,18 @@ def word(ratio: float) -> str:
     return next(name for name, limit in LIMITS.items() if ratio <= limit)
 
 
-def _columns() -> Iterable[str]:
-    for name in STRUCTURES:
-        yield name
-        if name == "radix-trie":
-            yield f"{name}, {FIRST_NEXT}"
+def _columns() -> list[str]:
+    after = STRUCTURES.index("radix-trie") + 1
+    return [*STRUCTURES[:after], f"radix-trie, {FIRST_NEXT}", *STRUCTURES[after:]]
 
 
-def _values(results: Iterable[OrderedResult], column: str) -> Values:
-    known = set(_columns())
-    found: Values = {}
-    for result in results:
-        if result.contestant in known and getattr(result, column):
-            own = found.setdefault(result.contestant, {})
-            own[result.distribution, result.place] = getattr(result, column)
-    return found
+def _values(lines: Iterable[Line], column: str) -> Values:
+    values: Values = {}
+    for line in lines:
+        if line.contestant in _columns() and getattr(line, column):
+            own = values.setdefault(line.contestant, {})
+            own[line.distribution, line.place] = getattr(line, column)
+    return values
 
 
 def _ratios(values: Values) -> dict[str, float]:
@@ -116,7 +111,3 @@ def _spread(own: Mapping[tuple[str, float], float]) -> float:
 def _to_best(values: Mapping[str, float]) -> dict[str, float]:
     best = min(values.values(), default=1.0)
     return {name: value / best for name, value in values.items()}
-
-
-def _row(values: Sequence[str]) -> str:
-    return "| " + " | ".join(values) + " |"

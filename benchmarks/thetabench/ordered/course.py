@@ -1,0 +1,110 @@
+"""What the cells of a run share: keys, indexes that grow, minutes of reports, both streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from thetabench.figure import Contestant, Sizes
+from thetabench.machine import thread_settings
+from thetabench.ordered import questions
+from thetabench.ordered.contestant import BATCH, Cell, Work
+from thetabench.ordered.expiring import DROP, MINUTES, Deletion, Moving
+from thetabench.ordered.growing import FLAT, TRIALS, Flat, Held
+from thetabench.ordered.load import WINDOW, Load, Minutes
+from thetabench.ordered.matches import Feed, Matching
+from thetabench.race import Course, Say, Trial, Values
+from thetabench.structures import made
+from thetastream._jit.compiling import warm
+from thetastream.index import Index
+
+Maker = Callable[[Contestant, int], Index]
+T = TypeVar("T")
+
+
+def make(who: Contestant, capacity: int) -> Index:
+    """Make an empty structure, or say why it cannot be had."""
+    return made(who.structure, capacity, who.parameters)
+
+
+class OrderedCourse(Course[Cell, Contestant]):
+    """What the present scene needs; the next one clears it.
+
+    Peers have one thread each; Polars takes that from the environment, when it is imported.
+    """
+
+    def __init__(self, sizes: Sizes, maker: Maker = make) -> None:
+        super().__init__(sizes)
+        for name, value in thread_settings(1).items():
+            os.environ.setdefault(name, value)
+        pa.set_cpu_count(1)
+        warm("data", "index", "index.runs", "index.trees", "index.ordered")
+        self._make = maker
+        self._scene = ""
+        self._kept: dict[Hashable, Any] = {}
+
+    def enter(self, cell: Cell, who: Contestant, say: Say) -> Trial[Contestant]:
+        """A contestant whose index or window is filled."""
+        seed = self.sizes.seed
+        if cell.scene != self._scene:
+            self._scene = cell.scene
+            self._kept.clear()
+        match cell.work:
+            case Work.GROW if who.structure == FLAT:
+                return Flat(who, cell)
+            case Work.GROW:
+                return TRIALS[cell.measure](who, cell, self._held(cell, who), seed)
+            case Work.DELETE:
+                dropped = who.structure.startswith(DROP)
+                index = self._make(who, cell.size * (WINDOW if dropped else 1))
+                return Deletion(who, cell, Held(index, self._load(cell)))
+            case Work.WINDOW:
+                minutes = self._keep("minutes", lambda: Minutes(cell.size, MINUTES, seed))
+                index = self._make(who, int(minutes.edges[WINDOW]))
+                return Moving(who, cell, index, minutes)
+            case Work.QUESTION:
+                window = self._keep(
+                    "window", lambda: questions.Window(Minutes(cell.size, WINDOW, seed))
+                )
+                way = self._keep(who.structure, lambda: questions.make(who.structure, window))
+                return questions.Asking(who, cell, way, window, seed)
+            case Work.AGGREGATE:
+                feed = self._keep(cell.rate, lambda: Feed(cell.size, cell.rate, seed))
+                return Matching(who, cell, feed)
+
+    def _keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._kept:
+            self._kept[key] = make()
+        value: T = self._kept[key]
+        return value
+
+    def _load(self, cell: Cell) -> Load:
+        """One key more than is asked for: the rest of a dropped window."""
+        count = max(cell.most, cell.size) + 1
+        return self._keep(cell.keys, lambda: Load(cell.keys, count, self.sizes.seed))
+
+    def _held(self, cell: Cell, who: Contestant) -> Held:
+        """An index as earlier cells of the scene have left it, filled up to where work begins."""
+        key = cell.keys, who.structure, who.parameters
+        start = cell.size - cell.step
+        if key in self._kept and self._kept[key].count > start:
+            del self._kept[key]  # first, so that both are not there at a time
+        held = self._keep(key, lambda: Held(self._make(who, cell.size), self._load(cell)))
+        held.fill(start)
+        return held
+
+    def about(self, cell: Cell, who: Contestant) -> Values:
+        return {
+            "work": cell.work.value,
+            "structure": who.structure,
+            "parameters": who.settings,
+            "distribution": cell.keys.value,
+            "size": cell.size,
+            "batch": BATCH,
+        }
+
+    def packages(self, cell: Cell, who: Contestant) -> Sequence[str]:
+        return [name for name in ("duckdb", "polars", "pyarrow") if name in who.structure]
