@@ -212,7 +212,7 @@ CASES: dict[str, Case] = {
     "zone": (
         lambda: push("l.x = r.x", stamps(), stamps("UTC")),
         SchemaError,
-        "give both a zone, or take it off both",
+        "add a zone to both, or remove it from both",
     ),
     "no unit": (
         lambda: push("l.x - r.x < 5", stamps()),

@@ -17,23 +17,23 @@ class Side(Enum):
     LEFT = "left"
     RIGHT = "right"
 
-    # Sides are dict keys on the path of every push, and Enum's own hash is a Python call.
+    # Every push uses sides as dict keys and asks for the other one: both without a Python call.
     __hash__ = object.__hash__
-
-    @property
-    def other(self) -> Side:
-        """The opposite side."""
-        return Side.RIGHT if self is Side.LEFT else Side.LEFT
+    other: Side
+    """The opposite side."""
 
     @property
     def alias(self) -> str:
         """The name of this side in SQL text."""
-        return self.value[0]
+        return str(self.value)[0]
 
     @property
     def position(self) -> int:
         """Index of this side in a ``(left, right)`` pair."""
         return 0 if self is Side.LEFT else 1
+
+
+Side.LEFT.other, Side.RIGHT.other = Side.RIGHT, Side.LEFT
 
 
 class How(Enum):

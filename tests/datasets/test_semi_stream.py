@@ -73,7 +73,7 @@ def test_spread_keys_come_again_only_when_all_were_visited() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: keyed_rows(np.arange(3), row_bytes=8), "16 bytes at least; got 8"),
+        (lambda: keyed_rows(np.arange(3), row_bytes=8), "at least 16 bytes; got 8"),
         (lambda: list(keyed_batches(np.arange(3), batch_rows=0)), "batch_rows must be at least 1"),
         (lambda: repeated(0, 4), "at least 1; got 0 and 4"),
         (lambda: local_zipf(9, domain=4, intervals=5), "between 1 and the domain, 4; got 5"),

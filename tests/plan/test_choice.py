@@ -178,10 +178,10 @@ def test_both_sides_are_kept_in_the_order_of_one_term() -> None:
         opposite = Ordered(binding.fields(Side.RIGHT), binding.fields(Side.RIGHT)[term])
         choice = choose(binding, Side.LEFT, "ordered", 1e5, left, right, opposite=opposite)
         assert choice.layout.sort_term == opposite.sort_term == term
-        assert "resort" not in choice.best.bill
+        assert "sort" not in choice.best.bill
         apart = [e for e in choice.others if e.layout.sort_term != term]
         assert apart
-        assert all(estimate.bill["resort"] == 1.0 for estimate in apart)
+        assert all(estimate.bill["sort"] == 2.0 for estimate in apart)
 
 
 def test_an_unselective_term_is_not_chosen_to_save_a_sort() -> None:
@@ -192,7 +192,7 @@ def test_an_unselective_term_is_not_chosen_to_save_a_sort() -> None:
         binding, Side.LEFT, "ordered", 1e5, left, right, opposite=Ordered(fields, fields[1])
     )
     assert choice.layout.sort_term == 0
-    assert choice.best.bill["resort"] == 1.0
+    assert choice.best.bill["sort"] == 2.0
 
 
 def test_a_join_by_two_terms_sorts_its_rows_once() -> None:
@@ -372,7 +372,7 @@ def test_a_nested_loop_is_called_so() -> None:
 
 def test_before_the_columns_are_known() -> None:
     text = ts.StreamJoin("l.x = r.x", window=WINDOW).explain()
-    assert "plan: made when the columns of both sides are known: push both, or give" in text
+    assert "plan: made when the columns of both sides are known: push both, or pass" in text
     unindexed = ts.StreamJoin("l.x * r.x > 1", window=WINDOW).explain()
     assert "this is a nested loop" in unindexed
 

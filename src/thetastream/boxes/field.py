@@ -121,7 +121,8 @@ class Field:
             assert self.binding.time is not None and fresh.times is not None
             return [self.binding.time.interval(fresh.times, fresh.side)]
         members = zip(self.members, self.terms, strict=True)
-        return intersected([bound.intervals(fresh.side, fresh.keys[i]) for i, bound in members])
+        pieces = [bound.intervals(fresh.side, fresh.keys[i]) for i, bound in members]
+        return pieces[0] if len(pieces) == 1 else intersected(pieces)
 
     def __str__(self) -> str:
         if self.is_time:

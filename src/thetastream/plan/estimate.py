@@ -81,12 +81,13 @@ class Estimate:
 
     def resorted(self) -> Estimate:
         """The same, if fresh rows are sorted once to ask the other side and again to be stored."""
-        price = self.constants.batches.resort
+        again = {"sort": float(self.layout.columns)}
+        price = self.constants.batches.of(again)
         return replace(
             self,
             nanoseconds=self.nanoseconds + price,
             insert=self.insert + price,
-            bill={**self.bill, "resort": 1.0},
+            bill=_sum(self.bill, again),
         )
 
     def as_dict(self, *, items: bool = False) -> dict[str, Any]:

@@ -38,7 +38,6 @@ class Prices:
     prepare: float = _price(20.0, "a row sorted, its boxes and its keys made")
     prepare_hash: float = _price(55.0, "the same, with hashes")
     prepare_cells: float = _price(75.0, "the same, with cells")
-    resort: float = _price(40.0, "a row sorted again, as the other side is kept in another order")
     # a box
     search: float = _price(28.0, "a box in the runs of a window that fits the first caches")
     miss: float = _price(14.0, "the same, per doubling of the window above that")
@@ -75,7 +74,7 @@ class Prices:
     move: float = _price(1.0, "a row that a merge moves in a sorted subwindow")
     partition: float = _price(25.0, "a row into its partition of a subwindow")
     cut: float = _price(30.0, "a row's share of the cuts of leaves")
-    sort: float = _price(25.0, "a row sorted in one column of a permutation")
+    sort: float = _price(25.0, "a row sorted by one column, or its other key moved along")
     permute: float = _price(8.0, "a step of a merge in one column of a permutation")
 
     def of(self, bill: Bill) -> float:

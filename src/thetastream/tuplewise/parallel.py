@@ -109,7 +109,7 @@ class ParallelJoin(StreamJoin):
                 f"ParallelJoin finds pairs one by one, so it has no output={output.value!r}; use "
                 "output='rows' or output='pairs', or StreamJoin"
             )
-        full = _full_tactic(structure, tactic, parameters or {})
+        full = _full_tactic(structure, tactic, {} if parameters is None else parameters)
         self._structure = full.index or _STRUCTURE
         self._options: dict[str, Any] = {
             "threads": threads,

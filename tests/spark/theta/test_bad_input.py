@@ -148,7 +148,7 @@ def test_an_unknown_column_is_told_with_a_suggestion(request: Any, mode: str) ->
 def test_columns_that_the_answer_has_not(table: Any) -> None:
     with pytest.raises(SchemaError, match="'w'"):
         theta_join(table, table.select("*"), "l.x = r.x", WINDOW, columns=["x", "w"])
-    with pytest.raises(SchemaError, match="at least one"):
+    with pytest.raises(OptionError, match="at least one"):
         theta_join(table, table.select("*"), "l.x = r.x", WINDOW, columns=[])
 
 

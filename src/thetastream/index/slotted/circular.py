@@ -117,7 +117,7 @@ class CircularArray:
         """Place a new subwindow; the array doubles when it holds too many."""
         slots = [slot]
         if self._count >= 2 * self.positions:
-            slots += self
+            slots = [*self, slot]
             self.positions *= 2
             self.__post_init__()
         for one in slots:

@@ -17,8 +17,8 @@ from thetastream.index.ordered.kernels.lines import (
     RUN,
     count_below,
     count_upto,
+    emit,
     fill,
-    give,
     move_down,
     move_up,
 )
@@ -70,7 +70,7 @@ def test_rows_given_and_noted(keys: list[int], room: int, before: int) -> None:
     run[[KEY_AT, ID_AT, COUNT]] = 0, len(keys), len(keys)
     out, filled = np.empty((3, room), np.int64), 0
     while run[COUNT] and filled < room:
-        filled = give(words, run, 4, before, cursor, filled, *out)
+        filled = emit(words, run, 4, before, cursor, filled, *out)
     wanted = [(4, key, row) for row, key in enumerate(keys) if row >= before][:room]
     assert list(zip(*out[:, :filled].tolist(), strict=True)) == wanted
     passed = len(keys) - int(run[COUNT])
