@@ -15,10 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetabench.digest import Digest, VerificationError
+from thetabench.digest import Digest, check_pairs
 from thetabench.ssij.load import Feed, Truth, answer_digest
-
-__all__ = ["Arrivals", "Drive", "Join", "Watch"]
 
 _CHUNKS = 512  # pieces that a stream is cut into
 _LEAST, _MOST = 16, 4096  # rows of a piece
@@ -103,14 +101,17 @@ class Arrivals:
 
 
 class Drive:
-    """A join that is fed the first ``rows`` rows of a stream; ``name`` is for messages."""
+    """A join that is fed the first ``rows`` rows of a stream; ``name`` is for messages.
+
+    ``clock`` is the simulated one, None where the time of calls is measured.
+    """
 
     def __init__(
-        self, name: str, join: Join, watch: Watch, feed: Feed, truth: Truth, rows: int
+        self, name: str, join: Join, clock: Any, feed: Feed, truth: Truth, rows: int
     ) -> None:
         self.name = name
         self.join = join
-        self.watch = watch
+        self.watch = Watch(clock)
         self.rows = rows
         self.offered = 0
         self.found = Digest(0, 0)
@@ -123,7 +124,13 @@ class Drive:
         self._marks: Marks = []
         self._waiting: list[int] = []
         self._chunk = min(max(rows // _CHUNKS, _LEAST), _MOST)
-        self._start = watch.now()
+        self._start = self.watch.now()
+
+    def __enter__(self) -> Drive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.join.close()
 
     # --- As fast as it takes ---------------------------------------------------------------------
 
@@ -228,12 +235,7 @@ class Drive:
         """Answer all that wait, and compare everything with the reference."""
         self._read(self.watch.timed(self.join.flush))
         right = self._truth.digest(self.offered)
-        if self.found != right:
-            raise VerificationError(
-                f"{self.name} gave a wrong answer: expected {right.matches:,} matches with "
-                f"checksum {right.checksum:016x}, got {self.found.matches:,} with "
-                f"{self.found.checksum:016x}. No result was written for this cell."
-            )
+        check_pairs(self.name, self.offered, self.found, right, "rows 0 to")
 
     def _read(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Read an answer to its end; the watch runs while a batch is made."""
