@@ -21,8 +21,6 @@ from typing import Any
 
 from thetabench.contestant import Unavailable
 
-__all__ = ["Server", "Session", "programs"]
-
 _PROGRAMS = ("initdb", "postgres", "psql")
 _PLACES = ("/usr/lib/postgresql", "/usr/local/pgsql", "/opt/homebrew/opt", "/usr")
 _ACCOUNTS = ("postgres", "nobody")

@@ -25,18 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thetabench.contestant import Unavailable
-from thetabench.ssij.peers import (
-    Answer,
-    Source,
-    checksum_sql,
-    condition,
-    proof,
-    schema_of,
-)
+from thetabench.ssij.contestant import HOME
+from thetabench.ssij.peers import Answer, Source, checksum_sql, condition, proof, schema_of
 
-__all__ = ["HOME", "join_stream"]
-
-HOME = "relation_join"
 _MODULE = "thetabench.spark.relation"
 _START = 1_700_000_000  # of the files' times: Spark takes the oldest first
 
@@ -52,7 +43,6 @@ def join_stream(
     relation: Path | None = None,
     on: str | None = None,
     memory: str = "2g",
-    cores: int = 1,
     limit: float = 3600.0,
 ) -> list[Answer]:
     """Join batches with a table; one answer per batch.
@@ -84,7 +74,7 @@ def join_stream(
             "proof": proof(schema_of(table), key),
             "checksum": checksum_sql("left_id", "right_id"),
             "budget": budget,
-            "cores": cores,
+            "cores": 1,
             "memory": memory,
             "scratch": str(place),
             "report": str(place / "report.json"),
