@@ -103,10 +103,10 @@ def test_slices_of_a_feed_are_its_rows(rows: int, batch: int, data: st.DataObjec
     feed = Feed(keys, list(keyed_batches(keys, batch_rows=batch)))
     start = data.draw(st.integers(0, rows))
     stop = data.draw(st.integers(start, rows))
-    found = feed.slice(start, stop)
-    ids = [number for own in found for number in own["id"].to_pylist()]
+    parts = feed.slice(start, stop)
+    ids = [number for own in parts for number in own["id"].to_pylist()]
     assert ids == list(range(start, stop))
-    assert [key for own in found for key in own["key"].to_pylist()] == keys[start:stop].tolist()
+    assert [key for own in parts for key in own["key"].to_pylist()] == keys[start:stop].tolist()
 
 
 @pytest.mark.parametrize("shape", [Shape.ZIPF, Shape.PERMUTED, Shape.LOCAL, Shape.SPREAD])
@@ -233,9 +233,9 @@ def test_the_rate_that_is_sustained_is_found() -> None:
         begun.append(fake(rows=8000, group=100, seconds=0.01, room=350))
         return begun[-1]
 
-    found = sustained(start, 1e4, nothing)
-    assert 0.8e4 < found.rate <= 1.02e4
-    assert found.drive.overflow is None
+    best = sustained(start, 1e4, nothing)
+    assert 0.8e4 < best.rate <= 1.02e4
+    assert best.drive.overflow is None
     assert all(drive.join.closed for drive in begun)  # type: ignore[attr-defined]
     with pytest.raises(Unavailable, match="no rate down to"):
         sustained(lambda rate: fake(rows=8000, seconds=1.0, room=150), 1e6, nothing)
@@ -338,11 +338,11 @@ def test_a_shortest_path_that_is_not_shortest_ends_it(
 
 @given(st.integers(10, 400), st.floats(0.01, 0.9), st.integers(0, 5))
 def test_wanted_blocks_are_those_of_the_table(blocks: int, share: float, seed: int) -> None:
-    found = wanted(blocks, share, np.random.default_rng(seed))
-    assert np.all(np.diff(found) > 0)
-    assert found[0] >= 0
-    assert found[-1] < blocks
-    assert found.size <= max(2, int(blocks * share))
+    chosen = wanted(blocks, share, np.random.default_rng(seed))
+    assert np.all(np.diff(chosen) > 0)
+    assert chosen[0] >= 0
+    assert chosen[-1] < blocks
+    assert chosen.size <= max(2, int(blocks * share))
 
 
 # --- Systems -------------------------------------------------------------------------------------
@@ -423,7 +423,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
     return measured(own, folder, make)
 
 
-def test_a_small_run_gives_lines(small_run: list[Line]) -> None:
+def test_a_small_run_makes_lines(small_run: list[Line]) -> None:
     assert {line.figure for line in small_run} == {
         "3", "7", "10", "16", "table3", "plan", "index", "worst",
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """The experiments of the SSIJ paper: ``thetastream bench ssij``.
 
-Most figures are *cost-accounted*: a simulated disk and a simulated processor tell the time, so a
+Most figures are *cost-accounted*: the clock is that of a simulated disk and processor, so a
 figure is the same on every machine. Some are measured on the real device, without the page cache.
 
 :mod:`paper` is the paper as a value, :mod:`figures` its figures, put together from

@@ -14,7 +14,7 @@ from thetabench.figure import Parameters, Sizes
 
 
 class Work(Enum):
-    """What is found out."""
+    """What is measured."""
 
     SERVICE = "service"
     """Rows per second when the next rows come as soon as the last were taken."""
@@ -127,7 +127,7 @@ KEYS = 250_000
 """Domain of the keys, as in Table II, at every scale: so a stream row has five matches."""
 MESH, SSIJ = "mesh-join", "ssij"
 FEW_COLUMNS = "ssij, two columns"
-"""Our join giving what the databases' query reads, and not whole rows."""
+"""Our join returning what the databases' query reads, and not whole rows."""
 HOME, STATIC = "relation_join", "spark-static"
 """Contestants on Spark."""
 MICRO_BATCHES = 6
@@ -155,14 +155,9 @@ def table(sizes: Sizes, *, rows: float = ROWS, fill: float = 0.8) -> Table:
 
 
 def fitting(
-    sizes: Sizes,
-    memory: float,
-    skew: float = 0.0,
-    *,
-    rows: float = ROWS,
-    sweeps: float = _SWEEPS,
+    sizes: Sizes, memory: float, skew: float = 0.0, *, rows: float = ROWS, sweeps: float = _SWEEPS
 ) -> int:
-    """Rows of a stream: so many that those in memory are replaced several times."""
+    """Rows of a stream: enough to replace those in memory several times."""
     fit = memory * rows * _ON_DISK
     more = 1 + (_SKEWED - 1) * skew
     return scaled(sizes, more * min(max(sweeps * fit, _FEW), _MANY))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from thetabench.ssij.peers import PEERS
 from thetabench.ssij.readplans import Planning, compare
 from thetabench.ssij.stock import Stock
 from thetabench.ssij.systems import Asking, Streaming
-from thetabench.ssij.trial import Bursting, Hurrying, Indexing, Serving, Starter, Sustaining
+from thetabench.ssij.trial import Bursting, Hurrying, Indexing, Serving, Sustaining
 from thetastream._jit.compiling import prepare, warm
 
 _PACKAGES = {"duckdb": "duckdb", "spark": "pyspark"}
@@ -32,7 +32,7 @@ class SsijCourse(Course[Cell, Contestant]):
         prepare(kernels)
         self._stock = Stock(sizes.seed, maker, folder)
         self._nominal: dict[str, float] = {}
-        self._trials: dict[Work, Starter] = {
+        self._trials: dict[Work, Callable[..., Trial[Contestant]]] = {
             Work.SERVICE: Serving,
             Work.SUSTAINED: Sustaining,
             Work.DEADLINE: Hurrying,

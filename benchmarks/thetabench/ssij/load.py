@@ -23,9 +23,9 @@ from thetastream.datasets.tpch import TPCH_TABLES, tpch_table
 from thetastream.errors import DataError
 
 INTERVALS = 20
-"""Parts of the domain of which a stream with temporal locality goes through the first …"""
+"""Parts of the domain; a stream with temporal locality goes through the first …"""
 VISITED = 6
-"""… so many, with as many rows in each as in the paper, scaled."""
+"""… six, with as many rows in each as in the paper, scaled."""
 _BATCH = 1 << 16
 
 
@@ -55,7 +55,6 @@ class Feed:
 
     def __init__(self, keys: Array, batches: list[pa.RecordBatch]) -> None:
         self.keys = keys
-        self._table = pa.Table.from_batches(batches)
         self._edges = np.cumsum([0, *(batch.num_rows for batch in batches)])
         self._batches = batches
 
@@ -67,17 +66,17 @@ class Feed:
     @property
     def schema(self) -> pa.Schema:
         """Columns of the stream."""
-        return self._table.schema
+        return self._batches[0].schema
 
     def slice(self, start: int, stop: int) -> list[pa.RecordBatch]:
         """Rows ``start … stop - 1``."""
-        found = []
+        parts = []
         while start < stop:
             which = int(np.searchsorted(self._edges, start, side="right")) - 1
             end = min(stop, int(self._edges[which + 1]))
-            found.append(self._batches[which].slice(start - int(self._edges[which]), end - start))
+            parts.append(self._batches[which].slice(start - int(self._edges[which]), end - start))
             start = end
-        return found
+        return parts
 
 
 class Truth:
@@ -185,10 +184,7 @@ def _keyed(table: pa.Table, key: str, name: str) -> tuple[Array, pa.Table]:
 
 def _plain(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     """Columns without views, which not every peer reads."""
-    found = {}
-    for name in table.column_names:
-        column = table.column(name)
-        if pa.types.is_string_view(column.type):
-            column = column.cast(pa.string())
-        found[name] = column
-    return found
+    return {
+        field.name: column.cast(pa.string()) if pa.types.is_string_view(field.type) else column
+        for field, column in zip(table.schema, table.columns, strict=True)
+    }

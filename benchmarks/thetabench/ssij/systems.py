@@ -28,7 +28,7 @@ _SECONDS = 300.0  # that a database has for its batches; Spark has twice as many
 
 
 class Pairs:
-    """The right answers to batches, as a database tells them: counts and checksums."""
+    """The right answers to batches, as a database returns them: counts and checksums."""
 
     def __init__(self, table: Array, stream: Array) -> None:
         self._order = np.argsort(table, kind="stable")
@@ -59,8 +59,8 @@ class Asking(AtOnce):
         edges, rows, timed = cut(feed.keys.size, self.batches), 0, []
         with closing(self.answers(_whole(feed, *ends) for ends in edges)) as answers:
             for number, (answer, ends) in enumerate(zip(answers, edges, strict=False)):
-                given = Digest(answer.matches, answer.checksum)
-                check_pairs(self.name, number, given, right.answer(*ends))
+                answered = Digest(answer.matches, answer.checksum)
+                check_pairs(self.name, number, answered, right.answer(*ends))
                 if number >= self.warm:
                     rows += ends[1] - ends[0]
                     timed.append(answer)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -96,8 +95,8 @@ class Serving(AtOnce):
             **self.stock.about(self.cell),
             "tuples_per_s": rate,
             "seconds": drive.seconds,
-            "cpu_us": drive.watch.cpu / rows * 1e6,
-            "matches": drive.found.matches,
+            "cpu_us": drive.cpu / rows * 1e6,
+            "matches": drive.answer.matches,
             "hit_share": hits / questions if questions else 0.0,
             "blocks_per_row": _of(metrics, "blocks_read") / rows,
             "tuples": drive.offered,
@@ -154,11 +153,8 @@ class Bursting(Sustaining):
         return {**own, "burst_ms": seconds * 1e3, "nominal_per_s": rate}
 
 
-Starter = Callable[[Cell, Contestant, Stock, Say], AtOnce]
-
-
 def _latencies(drive: Drive, metrics: Any) -> Values:
-    """From arrivals to answers; as the join tells them, where rows came as fast as it took them."""
+    """From arrivals to answers; as the join counts them where rows came as fast as it took them."""
     latencies = drive.latencies
     if not latencies.size:
         return {name: _of(metrics, name) for name in ("latency_p50", "latency_p99")}

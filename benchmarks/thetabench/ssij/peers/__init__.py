@@ -195,14 +195,14 @@ def proof(schema: pa.Schema, key: str) -> str:
     An integer column beside the key, if there is one: then an index alone cannot answer.
     """
     numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
-    found = [STREAM_ID] if STREAM_ID in numbers and key != STREAM_ID else []
-    found += [name for name in numbers if name != key] + numbers
-    if not found:
+    names = [STREAM_ID] if STREAM_ID in numbers and key != STREAM_ID else []
+    names += [name for name in numbers if name != key] + numbers
+    if not names:
         raise Unavailable(
             "the checksum needs an integer column in the table; got the columns "
             f"{', '.join(f'{field.name} {field.type}' for field in schema)}"
         )
-    return found[0]
+    return names[0]
 
 
 def quoted(name: str) -> str:

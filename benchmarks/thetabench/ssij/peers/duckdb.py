@@ -60,24 +60,24 @@ class DuckDB(Peer):
         self._duckdb = optional("duckdb")
         self.version = self._duckdb.__version__
         self._connection = self._duckdb.connect(str(self.folder / "table.duckdb"))
-        given = "given"
+        source = "loaded"
         if isinstance(table, pa.Table):
-            self._connection.register(given, table)
+            self._connection.register(source, table)
         else:
             path = Path(table)
             names = str(path / "**" / "*.parquet") if path.is_dir() else str(path)
-            given = "read_parquet('{}')".format(names.replace("'", "''"))
+            source = "read_parquet('{}')".format(names.replace("'", "''"))
         for command in (
             f"SET memory_limit = '{_LOADING}'",
             f"SET threads = {threads}",
             "SET preserve_insertion_order = false",
-            f"CREATE TABLE r AS SELECT * FROM {given} ORDER BY {quoted(self.key)}",
+            f"CREATE TABLE r AS SELECT * FROM {source} ORDER BY {quoted(self.key)}",
             f"CREATE INDEX r_key ON r ({quoted(self.key)})",
             "CHECKPOINT",
         ):
             self._connection.execute(command).fetchall()
         if isinstance(table, pa.Table):
-            self._connection.unregister(given)
+            self._connection.unregister(source)
         self._bound()
         return self.query(wanted=f"{', '.join(self.ids)}, l.*, r.*" if rows else "")
 

@@ -1,7 +1,7 @@
 """Spark's stream-static join, and ``relation_join`` beside it: a process with a session each.
 
 A batch is a file and a file is a micro-batch, so all batches are given at once. The seconds are
-those of the whole micro-batch, as Spark tells them: planning, reading the file, the join and the
+those of the whole micro-batch, as Spark reports them: planning, reading the file, the join and the
 bookkeeping. The first ones hold the start of Python workers and compilers; leave them out.
 
 Spark cannot be held to a budget of some megabytes: ``memory`` is that of its JVM.
@@ -90,20 +90,18 @@ def join_stream(
 def _answers(
     contestant: str, report: dict[str, Any], stream: Sequence[pa.RecordBatch]
 ) -> list[Answer]:
-    found = [batch for batch in report["batches"] if batch["rows"]]
+    done = [batch for batch in report["batches"] if batch["rows"]]
     sizes = [batch.num_rows for batch in stream if batch.num_rows]
-    if [batch["rows"] for batch in found] != sizes:
+    if [batch["rows"] for batch in done] != sizes:
         raise Unavailable(
             f"{contestant}: micro-batches of {sizes} rows were expected, and Spark did "
-            f"{[batch['rows'] for batch in found]}"
+            f"{[batch['rows'] for batch in done]}"
         )
-    given = iter(found)
-    return [_answer(next(given)) if batch.num_rows else Answer(0, 0, 0.0) for batch in stream]
-
-
-def _answer(batch: dict[str, Any]) -> Answer:
-    seconds = batch["milliseconds"]["triggerExecution"] / 1000
-    return Answer(batch["count"], batch["checksum"], seconds)
+    answers = (
+        Answer(batch["count"], batch["checksum"], batch["milliseconds"]["triggerExecution"] / 1000)
+        for batch in done
+    )
+    return [next(answers) if batch.num_rows else Answer(0, 0, 0.0) for batch in stream]
 
 
 # --- The process --------------------------------------------------------------------------------
@@ -125,8 +123,7 @@ def _run(job: dict[str, Any], place: Path, limit: float) -> dict[str, Any]:
         finally:
             _end(process)
         if code == 0 and report.exists():
-            found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-            return found
+            return dict(json.loads(report.read_text(encoding="utf-8")))
         log.seek(0)
         return {"reason": _last_error(log.read()) or f"exit code {code}"}
 
