@@ -35,6 +35,7 @@ from thetabench.ssij.figures import FIGURES
 from thetabench.ssij.joins import Maker
 from thetabench.ssij.load import Feed, Truth, answer_digest, made_feed, made_table
 from thetabench.ssij.paper import PAPER
+from thetabench.ssij.peers import Answer
 from thetabench.ssij.rates import burst, met, sustained
 from thetabench.ssij.readplans import WAYS, wanted
 from thetabench.ssij.stock import Stock
@@ -364,6 +365,26 @@ def test_a_database_answers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
         course.enter(one, who[1], nothing)
     course.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_micro_batches_are_not_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = Contestant("spark-static", "spark-static", 1.0)
+    one = cell(Work.SYSTEM, who, figure="spark", device=Device.DIRECT)
+    right = Pairs(made_table(TABLE, 0).keys, made_feed(ZIPF, TABLE, 0).keys)
+
+    def joined(name: str, source: Path, key: str, batches: Any, *rest: Any, **more: Any) -> Any:
+        assert source.exists()
+        ends = [(own["id"][0].as_py(), own["id"][-1].as_py() + 1) for own in batches]
+        return [Answer(*right.answer(*pair), 2.0) for pair in ends]
+
+    monkeypatch.setattr(systems, "join_stream", joined)
+    (line,) = measured([one], tmp_path)
+    assert (line.verified, line.seconds) == (True, 8.0), "two of six are left out"
+    assert line.tuples == pytest.approx(ZIPF.rows * 4 / 6, abs=1)
+    assert line.tuples_per_s == line.tuples / 8.0
+    assert "pyspark" in line.versions
 
 
 # --- Figures -------------------------------------------------------------------------------------

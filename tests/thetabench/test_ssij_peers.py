@@ -29,6 +29,7 @@ from thetabench.ssij.peers import (
     forget,
     proof,
     schema_of,
+    spark,
 )
 from thetabench.ssij.peers import server as servers
 from thetabench.ssij.peers.server import Server
@@ -228,6 +229,18 @@ def test_spark_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
             "spark-static", table(), "k", [stream(0)], tmp_path, budget=BUDGET, on="l.nothing = 1"
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_answers_of_spark_belong_to_batches_that_have_rows() -> None:
+    done = [
+        {"rows": rows, "count": 3, "checksum": rows, "milliseconds": {"triggerExecution": 500}}
+        for rows in (80, 0, 20)
+    ]
+    batches = [stream(0), stream(1).slice(0, 0), stream(2).slice(0, 20)]
+    answers = spark._answers("spark-static", {"batches": done}, batches)
+    assert answers == [(3, 80, 0.5), (0, 0, 0.0), (3, 20, 0.5)]
+    with pytest.raises(Unavailable, match=r"micro-batches of \[80\] rows were expected"):
+        spark._answers("spark-static", {"batches": done}, batches[:1])
 
 
 # --- What all of them share ---------------------------------------------------------------------
