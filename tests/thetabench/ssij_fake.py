@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thetabench.ssij.drive import Watch
-from thetabench.ssij.joins import Entered
-from thetabench.ssij.plan import Contestant, Device
+from thetabench.ssij.contestant import Contestant, Device
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock
 from thetastream.relation.store import Relation
-
-__all__ = ["FakeJoin", "make"]
 
 
 class FakeJoin:
@@ -76,9 +72,11 @@ class FakeJoin:
         self.closed = True
 
 
-def make(who: Contestant, path: Path, budget: int, device: Device, schema: pa.Schema) -> Entered:
+def make(
+    who: Contestant, path: Path, budget: int, device: Device, schema: pa.Schema
+) -> tuple[FakeJoin, Any]:
     """Start a fake instead of every contestant, on the table of a relation."""
     with Relation.open(path) as relation:
         table = relation.to_table()
     clock = SimulatedClock(PROFILES["disk"]) if device.simulated else None
-    return Entered(FakeJoin(table, clock), Watch(clock))
+    return FakeJoin(table, clock), clock

@@ -140,7 +140,7 @@ def test_a_claim_holds_here_or_does_not_because() -> None:
     assert Figure("1", "", "w", lambda s: []).verdict([]) == ""
 
 
-@pytest.mark.parametrize("name", ["pim", "panjoin", "spo", "ordered"])
+@pytest.mark.parametrize("name", ["pim", "panjoin", "spo", "ordered", "ssij"])
 def test_the_page_says_of_each_claim_whether_it_holds(name: str) -> None:
     value = paper(name)
     page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +17,9 @@ from hypothesis import strategies as st
 from thetabench.contestant import Unavailable
 from thetabench.digest import Digest, VerificationError
 from thetabench.figure import Sizes
+from thetabench.line import Line
 from thetabench.ssij import joins, load, systems
-from thetabench.ssij import run as runs
-from thetabench.ssij.drive import Arrivals, Drive, Watch
-from thetabench.ssij.figures import FIGURES, cells, chosen
-from thetabench.ssij.load import Feed, Truth, answer_digest, made_feed, made_table
-from thetabench.ssij.measure import MEASURES
-from thetabench.ssij.plan import (
+from thetabench.ssij.contestant import (
     Cell,
     Contestant,
     Device,
@@ -30,13 +29,20 @@ from thetabench.ssij.plan import (
     Table,
     Work,
 )
+from thetabench.ssij.course import SsijCourse
+from thetabench.ssij.drive import Arrivals, Drive
+from thetabench.ssij.figures import FIGURES
+from thetabench.ssij.joins import Maker
+from thetabench.ssij.load import Feed, Truth, answer_digest, made_feed, made_table
+from thetabench.ssij.paper import PAPER
+from thetabench.ssij.peers import Answer
 from thetabench.ssij.rates import burst, met, sustained
-from thetabench.ssij.readplans import WAYS, planned, wanted
+from thetabench.ssij.readplans import WAYS, wanted
 from thetabench.ssij.stock import Stock
-from thetabench.ssij.systems import Pairs, asked
-from thetabench.ssij.trial import gone_through
+from thetabench.ssij.systems import Pairs
 from thetastream.datasets.semi_stream import keyed_batches
 from thetastream.errors import RegistryError, RelationError
+from thetastream.relation.disk import readplan
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock
 
 from .ssij_fake import FakeJoin, make
@@ -54,7 +60,13 @@ def nothing(step: str) -> None:
 def cell(work: Work, *who: Contestant, figure: str = "3", **more: Any) -> Cell:
     about: dict[str, Any] = {"table": TABLE, "stream": ZIPF, "memory": 0.1, **more}
     own = who or (Contestant("ssij", "ssij", 1.0),)
-    return Cell(figure, work, contestants=own, **about)
+    return Cell(figure, own, work=work, **about)
+
+
+def measured(cells: list[Cell], folder: Path, maker: Maker = joins.make) -> list[Line]:
+    """The lines of a run whose relations are in a folder."""
+    paper = replace(PAPER, course=partial(SsijCourse, maker=maker, folder=folder))
+    return [line for lines in paper.run(cells, TINY) for line in lines]
 
 
 def keys_of(*values: int) -> Any:
@@ -92,10 +104,10 @@ def test_slices_of_a_feed_are_its_rows(rows: int, batch: int, data: st.DataObjec
     feed = Feed(keys, list(keyed_batches(keys, batch_rows=batch)))
     start = data.draw(st.integers(0, rows))
     stop = data.draw(st.integers(start, rows))
-    found = feed.slice(start, stop)
-    ids = [number for own in found for number in own["id"].to_pylist()]
+    parts = feed.slice(start, stop)
+    ids = [number for own in parts for number in own["id"].to_pylist()]
     assert ids == list(range(start, stop))
-    assert [key for own in found for key in own["key"].to_pylist()] == keys[start:stop].tolist()
+    assert [key for own in parts for key in own["key"].to_pylist()] == keys[start:stop].tolist()
 
 
 @pytest.mark.parametrize("shape", [Shape.ZIPF, Shape.PERMUTED, Shape.LOCAL, Shape.SPREAD])
@@ -158,7 +170,7 @@ def fake(rows: int = 4000, **costs: Any) -> Drive:
     clock = SimulatedClock(PROFILES["disk"])
     feed = Feed(keys, list(keyed_batches(keys, batch_rows=512)))
     truth = Truth(np.arange(50), keys)
-    return Drive("fake", FakeJoin(table, clock, **costs), Watch(clock), feed, truth, rows)
+    return Drive("fake", FakeJoin(table, clock, **costs), clock, feed, truth, rows)
 
 
 @given(
@@ -222,9 +234,9 @@ def test_the_rate_that_is_sustained_is_found() -> None:
         begun.append(fake(rows=8000, group=100, seconds=0.01, room=350))
         return begun[-1]
 
-    found = sustained(start, 1e4, nothing)
-    assert 0.8e4 < found.rate <= 1.02e4
-    assert found.drive.overflow is None
+    best = sustained(start, 1e4, nothing)
+    assert 0.8e4 < best.rate <= 1.02e4
+    assert best.drive.overflow is None
     assert all(drive.join.closed for drive in begun)  # type: ignore[attr-defined]
     with pytest.raises(Unavailable, match="no rate down to"):
         sustained(lambda rate: fake(rows=8000, seconds=1.0, room=150), 1e6, nothing)
@@ -260,60 +272,78 @@ def test_deadlines_are_counted_from_the_arrival_on() -> None:
 # --- Contestants ---------------------------------------------------------------------------------
 
 
-def test_a_budget_that_is_too_small_is_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*given: Any) -> Any:
-        raise RelationError("needs 3 MB")
-
-    monkeypatch.setattr(joins, "_made", refuse)
-    with Stock(0, folder=tmp_path) as stock:
-        (found,) = gone_through(cell(Work.SERVICE), stock, nothing)
-        assert found.reason == "needs 3 MB"
+@pytest.fixture
+def stock(tmp_path: Path) -> Iterator[Stock]:
+    made = Stock(0, folder=tmp_path)
+    yield made
+    made.close()
     assert list(tmp_path.iterdir()) == [], "nothing stays"
 
 
-def test_unknown_methods_are_refused(tmp_path: Path) -> None:
-    with Stock(0, folder=tmp_path) as stock:
-        built = stock.built(TABLE)
-        with pytest.raises(RegistryError, match="must be ssij"):
-            joins.enter(Contestant("x", "x", 1), built.path, 1 << 20, Device.DISK, pa.schema([]))
+def test_a_budget_that_is_too_small_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: Any, **options: Any) -> Any:
+        raise RelationError("needs 3 MB")
+
+    monkeypatch.setitem(joins.KINDS, "ssij", refuse)
+    (line,) = measured([cell(Work.SERVICE)], tmp_path)
+    assert line.reason == "needs 3 MB"
+    assert list(tmp_path.iterdir()) == [], "nothing stays"
 
 
-def test_relations_are_built_once_for_all_cells(tmp_path: Path) -> None:
-    with Stock(0, folder=tmp_path) as stock:
-        first = stock.built(TABLE)
-        assert stock.built(Table(*vars(TABLE).values())) is first
-        assert stock.built(Table(Source.UNIFORM, 900, 300, 0.5)).blocks > first.blocks
-        assert first.rows == 900
-        assert first.budget(0.5) >= first.nbytes // 2
-        assert len(list(stock.folder.iterdir())) == 2
+def test_unknown_methods_are_refused(stock: Stock) -> None:
+    path = stock.built(TABLE).path
+    with pytest.raises(RegistryError, match="must be one of ssij"):
+        joins.make(Contestant("x", "x", 1), path, 1 << 20, Device.DISK, pa.schema([]))
+
+
+def test_relations_are_built_once_for_all_cells(stock: Stock) -> None:
+    first = stock.built(TABLE)
+    assert stock.built(Table(*vars(TABLE).values())) is first
+    assert stock.built(Table(Source.UNIFORM, 900, 300, 0.5)).blocks > first.blocks
+    assert first.rows == 900
+    assert first.budget(0.5) >= first.nbytes // 2
+    assert len(list(stock.folder.iterdir())) == 2
 
 
 # --- Read plans ----------------------------------------------------------------------------------
 
 
-def test_read_plans_are_compared_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    who = tuple(Contestant(way, way, 0.1) for way in WAYS)
-    one = cell(Work.PLAN, *who, figure="plan", memory=0.1)
-    found = {measured.who.label: measured.columns for measured in planned(one, 2000, 0)}
-    cost = {label: columns["plan_cost_ms"] for label, columns in found.items()}
+def test_read_plans_are_compared_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = [Contestant(way, way, 0.1) for way in WAYS]
+    one = cell(Work.PLAN, *who, figure="plan", memory=0.1, table=Table(Source.UNIFORM, 2000, 2000))
+    lines = measured([one], tmp_path)
+    cost = {line.contestant: line.plan_cost_ms for line in lines}
     assert cost["optimal"] == pytest.approx(cost["shortest path"])
     assert cost["optimal"] <= cost["greedy"] <= cost["single"]
-    from thetastream.relation.disk import readplan
-
+    assert all(line.verified and line.table_bytes == 0 for line in lines)
+    large = replace(one, table=Table(Source.UNIFORM, 60_000, 60_000))
+    reasons = {line.contestant: line.reason for line in measured([large], tmp_path)}
+    assert [way for way, reason in reasons.items() if reason] == ["shortest path"]
     monkeypatch.setattr(readplan, "plan", readplan.single_plan)
     with pytest.raises(VerificationError, match="cheaper than the optimal plan"):
-        planned(one, 2000, 0)
+        measured([one], tmp_path)
+
+
+def test_a_shortest_path_that_is_not_shortest_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = cell(Work.PLAN, *(Contestant(way, way, 0.1) for way in WAYS), figure="plan")
+    monkeypatch.setattr(readplan, "shortest_path_plan", readplan.single_plan)
+    with pytest.raises(VerificationError, match="not as cheap as the optimum"):
+        measured([one], tmp_path)
 
 
 @given(st.integers(10, 400), st.floats(0.01, 0.9), st.integers(0, 5))
 def test_wanted_blocks_are_those_of_the_table(blocks: int, share: float, seed: int) -> None:
-    found = wanted(blocks, share, np.random.default_rng(seed))
-    assert np.all(np.diff(found) > 0)
-    assert found[0] >= 0
-    assert found[-1] < blocks
-    assert found.size <= max(2, int(blocks * share))
+    chosen = wanted(blocks, share, np.random.default_rng(seed))
+    assert np.all(np.diff(chosen) > 0)
+    assert chosen[0] >= 0
+    assert chosen[-1] < blocks
+    assert chosen.size <= max(2, int(blocks * share))
 
 
 # --- Systems -------------------------------------------------------------------------------------
@@ -322,14 +352,39 @@ def test_wanted_blocks_are_those_of_the_table(blocks: int, share: float, seed: i
 def test_a_database_answers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     who = (Contestant("ssij", "ssij", 1.0), Contestant("sqlite", "sqlite", 1.0))
     one = cell(Work.SYSTEM, *who, figure="9", device=Device.DIRECT)
-    with Stock(0, make, tmp_path) as stock:
-        ours, theirs = asked(one, stock, nothing)
-        assert ours.columns["matches"] == theirs.columns["matches"] > 0
-        assert theirs.columns["rows_per_s"] > 0
-        assert {path.suffix for path in stock.folder.iterdir()} == {".rel"}
-        monkeypatch.setattr(Pairs, "answer", lambda self, start, stop: (1, 2))
-        with pytest.raises(VerificationError, match="sqlite .* gave a wrong answer"):
-            asked(one, stock, nothing)
+    course = SsijCourse(TINY, make, tmp_path)
+    ours, theirs = (course.enter(one, own, nothing).columns for own in who)
+    assert ours["matches"] == theirs["matches"] > 0
+    assert theirs["tuples_per_s"] > 0
+    assert theirs["tuples"] == ZIPF.rows
+    course.check(one, [])
+    (folder,) = tmp_path.iterdir()
+    assert {path.suffix for path in folder.iterdir()} == {".rel"}
+    monkeypatch.setattr(Pairs, "answer", lambda self, start, stop: Digest(1, 2))
+    with pytest.raises(VerificationError, match="sqlite .* gave a wrong answer"):
+        course.enter(one, who[1], nothing)
+    course.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_micro_batches_are_not_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = Contestant("spark-static", "spark-static", 1.0)
+    one = cell(Work.SYSTEM, who, figure="spark", device=Device.DIRECT)
+    right = Pairs(made_table(TABLE, 0).keys, made_feed(ZIPF, TABLE, 0).keys)
+
+    def joined(name: str, source: Path, key: str, batches: Any, *rest: Any, **more: Any) -> Any:
+        assert source.exists()
+        ends = [(own["id"][0].as_py(), own["id"][-1].as_py() + 1) for own in batches]
+        return [Answer(*right.answer(*pair), 2.0) for pair in ends]
+
+    monkeypatch.setattr(systems, "join_stream", joined)
+    (line,) = measured([one], tmp_path)
+    assert (line.verified, line.seconds) == (True, 8.0), "two of six are left out"
+    assert line.tuples == pytest.approx(ZIPF.rows * 4 / 6, abs=1)
+    assert line.tuples_per_s == line.tuples / 8.0
+    assert "pyspark" in line.versions
 
 
 # --- Figures -------------------------------------------------------------------------------------
@@ -339,7 +394,6 @@ def test_figures_are_those_of_the_paper() -> None:
     assert [name for name in FIGURES if name.isdigit()] == [str(n) for n in range(3, 17)]
     assert {"table3", "plan", "worst", "spark", "index"} < set(FIGURES)
     for figure in FIGURES.values():
-        assert set(figure.measures) <= set(MEASURES)
         for sizes in (Sizes(), TINY):
             labels = [
                 (who.label, who.place) for one in figure.cells(sizes) for who in one.contestants
@@ -370,26 +424,27 @@ def test_the_settings_are_those_of_the_paper() -> None:
 
 
 def test_figures_can_be_chosen() -> None:
-    assert [figure.name for figure in chosen(["worst", "8"])] == ["8", "worst"]
+    names = dict.fromkeys(one.figure for one in PAPER.cells(["worst", "8"], TINY))
+    assert list(names) == ["8", "worst"]
     with pytest.raises(RegistryError, match="a picture of the algorithm"):
-        chosen(["2"])
+        PAPER.cells(["2"], TINY)
 
 
 # --- Runs ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def small_run(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
     folder = tmp_path_factory.mktemp("run")
     own = [
         one
         for name in ("3", "7", "10", "16", "table3", "plan", "index", "worst")
         for one in FIGURES[name].cells(TINY)[:1]
     ]
-    return [line for lines in runs.run(own, TINY, make=make, folder=folder) for line in lines]
+    return measured(own, folder, make)
 
 
-def test_a_small_run_gives_lines(small_run: list[Any]) -> None:
+def test_a_small_run_makes_lines(small_run: list[Line]) -> None:
     assert {line.figure for line in small_run} == {
         "3", "7", "10", "16", "table3", "plan", "index", "worst",
     }  # fmt: skip
@@ -399,11 +454,11 @@ def test_a_small_run_gives_lines(small_run: list[Any]) -> None:
             assert getattr(line, column) >= 0
         assert line.verified == (line.figure != "index")
         assert "numba" in line.versions
-    rates = {line.contestant: line.rows_per_s for line in small_run if line.figure == "3"}
+    rates = {line.contestant: line.tuples_per_s for line in small_run if line.figure == "3"}
     assert rates["ssij"] == pytest.approx(1e4, rel=0.05)
     (line,) = (line for line in small_run if line.figure == "16")
     assert line.met_share == 1.0
-    assert line.rows_per_s > 0.7e4
+    assert line.tuples_per_s > 0.7e4
     bursts = [line.burst_ms for line in small_run if line.figure == "table3"]
     assert bursts == sorted(bursts, reverse=True)
     fences = [line.index_mb_10gb for line in small_run if line.figure == "index"]
@@ -414,8 +469,7 @@ def test_who_cannot_run_has_a_line_that_says_why(tmp_path: Path) -> None:
     def refuse(*given: Any) -> Any:
         raise Unavailable("not here")
 
-    (lines,) = runs.run([cell(Work.SERVICE)], TINY, make=refuse, folder=tmp_path)
-    (line,) = lines
+    (line,) = measured([cell(Work.SERVICE)], tmp_path, refuse)
     assert (line.status, line.reason, line.verified) == ("not run", "not here", False)
 
 
@@ -425,7 +479,7 @@ def test_an_empty_answer_has_an_empty_digest() -> None:
 
 
 def test_cells_of_all_figures_come_in_their_order() -> None:
-    names = [one.figure for one in cells((), TINY)]
+    names = [one.figure for one in PAPER.cells((), TINY)]
     assert list(dict.fromkeys(names)) == list(FIGURES)
 
 

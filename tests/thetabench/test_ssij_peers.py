@@ -1,4 +1,4 @@
-"""Databases as contestants: each gives what a nested loop gives, and leaves nothing behind."""
+"""Databases as contestants: each returns the answer of a nested loop, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from thetabench.ssij.peers import (
     forget,
     proof,
     schema_of,
+    spark,
 )
 from thetabench.ssij.peers import server as servers
 from thetabench.ssij.peers.server import Server
@@ -81,7 +82,7 @@ def truth(batch: pa.RecordBatch, rows: pa.Table, holds: Callable[[Any, Any], boo
     ]
 
 
-def told(pairs: list[tuple[int, int]]) -> tuple[int, int]:
+def summed(pairs: list[tuple[int, int]]) -> tuple[int, int]:
     left, right = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
     return len(pairs), checksum(left, right)
 
@@ -99,7 +100,7 @@ CASES += [(name, "range", "file") for name in ("postgresql", "sqlite", "duckdb")
 
 
 @pytest.mark.parametrize(("name", "condition", "shape"), CASES)
-def test_a_database_gives_what_a_nested_loop_gives(
+def test_a_database_answers_as_a_nested_loop_does(
     name: str, condition: str, shape: str, tmp_path: Path
 ) -> None:
     rows = table()
@@ -123,14 +124,14 @@ def test_a_database_gives_what_a_nested_loop_gives(
             expected = truth(batch, rows, holds)
             assert expected, "a batch without matches proves nothing"
             answer = peer.join(batch)
-            assert answer[:2] == told(expected), f"batch {number}"
+            assert answer[:2] == summed(expected), f"batch {number}"
             assert answer.seconds > 0
         nothing = peer.join(stream(0).slice(0, 0))
         assert nothing[:2] == (0, 0)
         assert peer.remark
         assert peer.folder.is_dir()
         forget(peer.folder)
-        assert peer.join(stream(1))[:2] == told(truth(stream(1), rows, holds))
+        assert peer.join(stream(1))[:2] == summed(truth(stream(1), rows, holds))
     finally:
         peer.close()
     assert not list(work.iterdir()), "files are left"
@@ -206,7 +207,7 @@ def test_a_condition_that_is_wrong_leaves_nothing(name: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["spark-static", "spark-broadcast", "relation_join"])
-def test_spark_gives_what_a_nested_loop_gives(name: str, tmp_path: Path) -> None:
+def test_spark_answers_as_a_nested_loop_does(name: str, tmp_path: Path) -> None:
     given = [stream(0), stream(1).slice(0, 0), stream(2)]
     path = tmp_path / "table.rel"
     ts.Relation.build(path, table(), key="k").close()
@@ -216,7 +217,7 @@ def test_spark_gives_what_a_nested_loop_gives(name: str, tmp_path: Path) -> None
         name, table(), "k", given, work, budget=BUDGET, relation=path, memory="1g"
     )
     holds = CONDITIONS["equal"][1]
-    assert [answer[:2] for answer in answers] == [told(truth(b, table(), holds)) for b in given]
+    assert [answer[:2] for answer in answers] == [summed(truth(b, table(), holds)) for b in given]
     assert [answer.seconds > 0 for answer in answers] == [True, False, True]
     assert not list(work.iterdir())
 
@@ -228,6 +229,18 @@ def test_spark_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
             "spark-static", table(), "k", [stream(0)], tmp_path, budget=BUDGET, on="l.nothing = 1"
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_answers_of_spark_belong_to_batches_that_have_rows() -> None:
+    done = [
+        {"rows": rows, "count": 3, "checksum": rows, "milliseconds": {"triggerExecution": 500}}
+        for rows in (80, 0, 20)
+    ]
+    batches = [stream(0), stream(1).slice(0, 0), stream(2).slice(0, 20)]
+    answers = spark._answers("spark-static", {"batches": done}, batches)
+    assert answers == [(3, 80, 0.5), (0, 0, 0.0), (3, 20, 0.5)]
+    with pytest.raises(Unavailable, match=r"micro-batches of \[80\] rows were expected"):
+        spark._answers("spark-static", {"batches": done}, batches[:1])
 
 
 # --- What all of them share ---------------------------------------------------------------------
@@ -250,8 +263,8 @@ def test_the_checksum_sees_swapped_missing_and_doubled_pairs() -> None:
         [*pairs, (3, 30)],
         [(0, 10), (2, 20), (3, 30)],
     ]
-    assert told(pairs) == told(pairs[::-1])
-    assert all(told(other) != told(pairs) for other in others)
+    assert summed(pairs) == summed(pairs[::-1])
+    assert all(summed(other) != summed(pairs) for other in others)
 
 
 def test_a_source_is_read_whole(tmp_path: Path) -> None:

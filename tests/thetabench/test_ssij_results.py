@@ -8,57 +8,50 @@ from typing import Any
 import pytest
 
 import thetabench.ssij as package
+from thetabench.line import Line
 from thetabench.plots import plot
 from thetabench.ssij import readplans
 from thetabench.ssij.figures import FIGURES
-from thetabench.ssij.paper import PAPER
-from thetabench.ssij.result import SsijResult
-from thetabench.ssij.score import verdicts
+from thetabench.ssij.paper import COLUMNS, PAPER
 from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError
 
 from .bench_command import check_examples, check_listed, command, modules, small
 
-ROOT = Path(__file__).resolve().parents[2]
-PLACES = (SCORES, *FIGURES, *PAPER.derived)
+PLACES = (SCORES, *FIGURES)
 SSIJ, MESH = "ssij", "mesh-join"
 
 
-def line(figure: str, contestant: str, place: float, **more: Any) -> SsijResult:
-    about: dict[str, Any] = {
-        "axis": FIGURES[figure].axis, "work": "service", "method": contestant.partition(",")[0],
-        "parameters": "", "distribution": "zipf", "skew": 1.0, "device": "disk",
-        "table_rows": 1_250_000, "keys": 250_000, "fill": 0.8, "stream_rows": 1_000_000,
-        "status": "ok", "cpu": "A Processor", "cores": 2,
-    }  # fmt: skip
-    return SsijResult(figure, contestant, place=place, **{**about, **more})
+def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
+    about: dict[str, Any] = {"axis": FIGURES[figure].axis, "cpu": "A Processor", "cores": 2}
+    return COLUMNS.line(figure=figure, contestant=contestant, place=place, **{**about, **more})
 
 
-def rates(figure: str, place: float, **values: float) -> list[SsijResult]:
+def rates(figure: str, place: float, **values: float) -> list[Line]:
     """Lines of one place, in thousand rows per second; ``mesh_join__skew_0`` is a label."""
-    found = []
+    lines = []
     for name, value in values.items():
         label = name.replace("mesh_join", MESH).replace("__", ", ").replace("to_", "1:")
-        found.append(line(figure, label.replace("_", " "), place, rows_per_s=value * 1e3))
-    return found
+        lines.append(line(figure, label.replace("_", " "), place, tuples_per_s=value * 1e3))
+    return lines
 
 
-def sample() -> list[SsijResult]:
-    found = []
+def sample() -> list[Line]:
+    lines = []
     for figure in ("3", "4", "3-direct"):
-        found += rates(figure, 0.0, ssij=50, mesh_join=40)
-        found += rates(figure, 1.0, ssij=200, mesh_join=40)
+        lines += rates(figure, 0.0, ssij=50, mesh_join=40)
+        lines += rates(figure, 1.0, ssij=200, mesh_join=40)
     for figure in ("5", "6", "5-direct"):
-        found += rates(figure, 1.0, ssij__skew_0=9, ssij__skew_1=20, mesh_join__skew_0=10)
-        found += rates(figure, 10.0, ssij__skew_0=90, ssij__skew_1=630, mesh_join__skew_0=90)
-    found += rates(
+        lines += rates(figure, 1.0, ssij__skew_0=9, ssij__skew_1=20, mesh_join__skew_0=10)
+        lines += rates(figure, 10.0, ssij__skew_0=90, ssij__skew_1=630, mesh_join__skew_0=90)
+    lines += rates(
         "7", 1.0, ssij__to_1=20, mesh_join__to_1=10, ssij__to_400=20, mesh_join__to_400=10
     )
-    found += rates(
+    lines += rates(
         "7", 10.0, ssij__to_1=31, mesh_join__to_1=10, ssij__to_400=80, mesh_join__to_400=10
     )
-    found += [
-        *(line("8", f"{who}, TPC-H", 5.0, rows_per_s=r) for who, r in ((SSIJ, 6e4), (MESH, 2e4))),
+    lines += [
+        *(line("8", f"{who}, TPC-H", 5.0, tuples_per_s=r) for who, r in ((SSIJ, 6e4), (MESH, 2e4))),
         line("8", f"{SSIJ}, taxi zones", 100.0, status="not run", reason="no data"),
         *rates("9", 0.5, ssij=400, mesh_join=100, postgresql=100, sqlite=50),
         *rates("9", 1.5, ssij=200, mesh_join=100, postgresql=80),
@@ -67,32 +60,32 @@ def sample() -> list[SsijResult]:
     ]
     for place, dynamic in ((2.5, 120), (10.0, 300)):
         for label, rate in (("dynamic", dynamic), ("20 % cache", 80), ("70 % cache", 100)):
-            found.append(line("10", label, place, rows_per_s=rate * 1e3))
-        found.append(line("10", "no cache", place, rows_per_s=500e3))
+            lines.append(line("10", label, place, tuples_per_s=rate * 1e3))
+        lines.append(line("10", "no cache", place, tuples_per_s=500e3))
     for place, met in ((0.1, 0.9999), (2.0, 1.0)):
-        found.append(line("16", SSIJ, place, rows_per_s=3e4, met_share=met, latency_p99=0.08))
+        lines.append(line("16", SSIJ, place, tuples_per_s=3e4, met_share=met, latency_p99=0.08))
     for column, name in (("input threshold", "12"), ("stream threshold", "13"), ("maxScan", "15")):
         more = {"cpu_us": 1.0, "hit_share": 0.5}
-        found += [line(name, column, n, rows_per_s=1e4 / n, **more) for n in (8.0, 4.0)]
-    found += rates("14", 5.0, filling_factor=9)
-    found += [
+        lines += [line(name, column, n, tuples_per_s=1e4 / n, **more) for n in (8.0, 4.0)]
+    lines += rates("14", 5.0, filling_factor=9)
+    lines += [
         line("table3", "dynamic", n, burst_ms=ms, nominal_per_s=4e5)
         for n, ms in ((10.0, 900.0), (25.0, 562.0), (50.0, 300.0), (70.0, 230.0))
     ]
     for label, cost, share in (("optimal", 80.0, 0.02), ("greedy", 90.0, 0.01)):
         own = {"plan_cost_ms": cost, "plan_share": share, "plan_ms": 2.0}
-        found.append(line("plan", label, 0.05, **own))
-    found += rates("worst", 1.0, ssij=11, mesh_join=10)
-    found += [
-        line("spark", n, 1.0, rows_per_s=r)
+        lines.append(line("plan", label, 0.05, **own))
+    lines += rates("worst", 1.0, ssij=11, mesh_join=10)
+    lines += [
+        line("spark", n, 1.0, tuples_per_s=r)
         for n, r in (("relation_join", 6e4), ("spark-static", 1e4))
     ]
-    found += [line("index", "fences", 1.0, index_bytes=200_000, index_mb_10gb=9.9)]
-    return found
+    lines += [line("index", "fences", 1.0, index_bytes=200_000, index_mb_10gb=9.9)]
+    return lines
 
 
 def test_verdicts_stand_beside_their_limits() -> None:
-    found = {score.measure: score for score in verdicts(sample())}
+    scores = {score.measure: score for score in PAPER.scores(sample())}
     expected = {
         "ssij over mesh-join, zipf, disk, 7.5 % memory, least over skew": (1.25, "reached"),
         "ssij over mesh-join, permuted zipf, disk, 7.5 % memory, least over skew": (
@@ -122,42 +115,34 @@ def test_verdicts_stand_beside_their_limits() -> None:
         "index in memory per 10 GB (paper: 13 MB), most over rows per key": (9.9, "reported"),
     }
     for measure, (value, verdict) in expected.items():
-        assert found[measure].value == pytest.approx(value), measure
-        assert found[measure].verdict == verdict, measure
-    ratio = found["worst case (Section V): ssij over mesh-join, least over memory"]
+        assert scores[measure].value == pytest.approx(value), measure
+        assert scores[measure].verdict == verdict, measure
+    ratio = scores["worst case (Section V): ssij over mesh-join, least over memory"]
     assert ratio.remark == "1: 1.1"
 
 
 def test_the_limits_are_those_that_were_asked_for() -> None:
-    limits = {score.must for score in verdicts(sample())} - {None}
+    limits = {score.must for score in PAPER.scores(sample())} - {None}
     assert limits == {1.0, 1.2, 3.0, 5.0, 6.0, 9.0, 99.9, 700.0, 562.0, 400.0, 225.0}
 
 
 def test_a_claim_without_its_lines_is_not_measured() -> None:
-    rest = [result for result in sample() if MESH not in result.contestant]
-    found = {score.measure: score.verdict for score in verdicts(rest)}
-    assert found["ssij over mesh-join, zipf, disk, skew 1, most over memory"] == "not measured"
-    assert verdicts([]) == []
+    rest = [own for own in sample() if MESH not in own.contestant]
+    scores = {score.measure: score.verdict for score in PAPER.scores(rest)}
+    assert scores["ssij over mesh-join, zipf, disk, skew 1, most over memory"] == "not measured"
+    assert PAPER.scores([]) == []
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ssij.csv"
     PAPER.write(path, sample())
     assert PAPER.read(path) == sample()
-    again = [line("worst", SSIJ, 1.0, rows_per_s=9.0)]
+    again = [line("worst", SSIJ, 1.0, tuples_per_s=9.0)]
     both = PAPER.together(PAPER.read(path), again)
-    assert [r.rows_per_s for r in both if r.figure == "worst"] == [9.0]
+    assert [r.tuples_per_s for r in both if r.figure == "worst"] == [9.0]
     assert [r.figure for r in both].index("worst") < [r.figure for r in both].index("spark")
     with pytest.raises(DataError, match="thetastream bench ssij"):
         PAPER.read(tmp_path / "absent.csv")
-
-
-def test_every_figure_has_its_place_in_the_page() -> None:
-    page = (ROOT / "docs/ssij-benchmarks.md").read_text(encoding="utf-8")
-    for name in PLACES:
-        begin, end = marks(PAPER.name, name)
-        assert page.count(begin) == page.count(end) == 1, name
-        assert page.index(begin) < page.index(end)
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
@@ -174,7 +159,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     assert "Not run: ssij, taxi zones: no data." in written
     assert "MISSED" in written
     assert (
-        "*Here:* thousand stream rows per second; skew 0: ssij 50, mesh-join 40; "
+        "*Here:* holds here: thousand stream rows per second; skew 0: ssij 50, mesh-join 40; "
         "skew 1: ssij 200, mesh-join 40." in written
     )
     assert "most at 4 blocks, 2.5; 2.5 at 4 and 1.25 at 8." in written

@@ -15,10 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetabench.digest import Digest, VerificationError
+from thetabench.digest import Digest, check_pairs
 from thetabench.ssij.load import Feed, Truth, answer_digest
-
-__all__ = ["Arrivals", "Drive", "Join", "Watch"]
 
 _CHUNKS = 512  # pieces that a stream is cut into
 _LEAST, _MOST = 16, 4096  # rows of a piece
@@ -42,32 +40,6 @@ class Join(Protocol):
     def flush(self) -> Iterator[pa.RecordBatch]: ...
     def metrics(self) -> Any: ...
     def close(self) -> None: ...
-
-
-class Watch:
-    """Time as a measurement sees it: accounted for, or that of the calls alone."""
-
-    def __init__(self, clock: Any = None) -> None:
-        self._clock = clock
-        self._spent = 0.0
-        self.cpu = 0.0
-
-    def now(self) -> float:
-        """Seconds since some moment."""
-        return float(self._clock.now()) if self._clock is not None else self._spent
-
-    def wait_until(self, moment: float) -> None:
-        """Let time pass without work."""
-        if self._clock is not None:
-            self._clock.wait_until(moment)
-
-    def timed(self, work: Callable[[], T]) -> T:
-        """Let the watch run."""
-        cpu, start = time.process_time(), time.perf_counter()
-        done = work()
-        self._spent += time.perf_counter() - start
-        self.cpu += time.process_time() - cpu
-        return done
 
 
 @dataclass(frozen=True)
@@ -103,17 +75,20 @@ class Arrivals:
 
 
 class Drive:
-    """A join that is fed the first ``rows`` rows of a stream; ``name`` is for messages."""
+    """A join that is fed the first ``rows`` rows of a stream; ``name`` is for messages.
+
+    ``clock`` is the simulated one, None where the time of calls is measured.
+    """
 
     def __init__(
-        self, name: str, join: Join, watch: Watch, feed: Feed, truth: Truth, rows: int
+        self, name: str, join: Join, clock: Any, feed: Feed, truth: Truth, rows: int
     ) -> None:
         self.name = name
         self.join = join
-        self.watch = watch
         self.rows = rows
         self.offered = 0
-        self.found = Digest(0, 0)
+        self.cpu = 0.0
+        self.answer = Digest(0, 0)
         self.overflow: float | None = None
         """When there was no room for a row that came; None: there always was."""
         self._answered = np.empty(0)
@@ -123,50 +98,63 @@ class Drive:
         self._marks: Marks = []
         self._waiting: list[int] = []
         self._chunk = min(max(rows // _CHUNKS, _LEAST), _MOST)
-        self._start = watch.now()
+        self._clock = clock
+        self._spent = 0.0
+        self._start = self._now()
+
+    def __enter__(self) -> Drive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.join.close()
+
+    def _now(self) -> float:
+        """Seconds since some moment: accounted for, or those of the calls alone."""
+        return float(self._clock.now()) if self._clock is not None else self._spent
+
+    def _timed(self, work: Callable[[], T]) -> T:
+        """Let the watch run."""
+        cpu, start = time.process_time(), time.perf_counter()
+        done = work()
+        self._spent += time.perf_counter() - start
+        self.cpu += time.process_time() - cpu
+        return done
 
     # --- As fast as it takes ---------------------------------------------------------------------
 
     def serve(self) -> None:
-        """Give the next rows as soon as all work that is due was done; then let it finish."""
+        """Offer the next rows as soon as all work that is due was done; then let it finish.
+
+        While they do not fit, it works; they are pushed where nothing is due.
+        """
         while self.offered < self.rows:
-            self._give(self.offered + self._chunk)
-            self._work()
+            stop = min(self.offered + self._chunk, self.rows)
+            for batch in self._feed.slice(self.offered, stop):
+                while not self._offer(batch):
+                    if self._step() is None:
+                        self._push(batch)
+                        break
+            while self._step() is not None:
+                pass
             self._mark()
         self.finish()
 
-    def _give(self, stop: int) -> None:
-        """Offer rows up to ``stop``; work when there is no room."""
-        for batch in self._feed.slice(self.offered, min(stop, self.rows)):
-            self._press(batch)
-
-    def _press(self, batch: pa.RecordBatch) -> None:
-        """Offer rows and work until they fit; push them where nothing is due and they do not."""
-        while not self._offer(batch):
-            if self._step() is None:
-                self._push(batch)
-                return
-
     def _push(self, batch: pa.RecordBatch) -> None:
         """Hand rows over, whatever that makes due."""
-        self._read(self.watch.timed(lambda: self.join.push(batch)))
+        self._read(self._timed(lambda: self.join.push(batch)))
         self.offered += batch.num_rows
 
     def _offer(self, batch: pa.RecordBatch) -> bool:
-        if self.watch.timed(lambda: self.join.offer(batch)):
+        if self._timed(lambda: self.join.offer(batch)):
             self.offered += batch.num_rows
             return True
         return False
 
     def _step(self) -> list[pa.RecordBatch] | None:
-        done = self.watch.timed(self.join.step)
+        done = self._timed(self.join.step)
         if done is not None:
             self._look(done)
         return done
-
-    def _work(self) -> None:
-        while self._step() is not None:
-            pass
 
     # --- At a rate -------------------------------------------------------------------------------
 
@@ -176,16 +164,16 @@ class Drive:
         Memory is full when rows that came during work have no room. A join that was idle is
         pushed to work instead.
         """
-        watch, start, marked, busy = self.watch, self._start, 0, False
+        start, marked, busy = self._start, 0, False
         chunk = max(1, int(min(self._chunk, arrivals.rate * arrivals.grain)))
         self._arrivals = arrivals
         self._answered = np.full(self.rows, np.nan)
         while True:
-            come = min(self.rows, arrivals.come(watch.now() - start))
+            come = min(self.rows, arrivals.come(self._now() - start))
             for batch in self._feed.slice(self.offered, come):
                 if not self._offer(batch):
                     if busy:
-                        self.overflow = watch.now() - start
+                        self.overflow = self._now() - start
                         return False
                     self._push(batch)
             if self.offered - marked >= self._chunk:
@@ -199,10 +187,11 @@ class Drive:
             target = start + arrivals.moment(min(self.offered + chunk, self.rows)) + 1e-9
             due = getattr(self.join, "due", None)
             if due is not None:
-                target = min(target, watch.now() + max(due, 0.0) + 1e-9)
-            watch.wait_until(target)
+                target = min(target, self._now() + max(due, 0.0) + 1e-9)
+            if self._clock is not None:
+                self._clock.wait_until(target)
             if due is not None:
-                self._look(watch.timed(lambda: list(self.join.poll())))  # type: ignore[attr-defined]
+                self._look(self._timed(lambda: list(self.join.poll())))  # type: ignore[attr-defined]
         self.finish()
         return True
 
@@ -219,42 +208,37 @@ class Drive:
     def latencies(self) -> NDArray[np.float64]:
         """Seconds from the arrival of rows to their last answer; rows without matches left out."""
         came = self._arrivals.moments(np.arange(1, self._answered.size + 1))
-        found = self._answered - came
-        return np.asarray(found[~np.isnan(found)])
+        seconds = self._answered - came
+        return np.asarray(seconds[~np.isnan(seconds)])
 
     # --- The end ---------------------------------------------------------------------------------
 
     def finish(self) -> None:
         """Answer all that wait, and compare everything with the reference."""
-        self._read(self.watch.timed(self.join.flush))
+        self._read(self._timed(self.join.flush))
         right = self._truth.digest(self.offered)
-        if self.found != right:
-            raise VerificationError(
-                f"{self.name} gave a wrong answer: expected {right.matches:,} matches with "
-                f"checksum {right.checksum:016x}, got {self.found.matches:,} with "
-                f"{self.found.checksum:016x}. No result was written for this cell."
-            )
+        check_pairs(self.name, self.offered, self.answer, right, "rows 0 to")
 
     def _read(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Read an answer to its end; the watch runs while a batch is made."""
-        while (batch := self.watch.timed(lambda: next(batches, None))) is not None:
+        while (batch := self._timed(lambda: next(batches, None))) is not None:
             self._look([batch])
 
     def _look(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
-            self.found += answer_digest(batch)
+            self.answer += answer_digest(batch)
             if self._answered.size:
-                self._answered[batch.column("id").to_numpy()] = self.watch.now() - self._start
+                self._answered[batch.column("id").to_numpy()] = self._now() - self._start
 
     def _mark(self) -> None:
         waiting = int(self.join.metrics().waiting_rows)
         self._waiting.append(waiting)
-        self._marks.append((self.watch.now(), self.offered - waiting))
+        self._marks.append((self._now(), self.offered - waiting))
 
     @property
     def seconds(self) -> float:
         """Time from the first row on."""
-        return self.watch.now() - self._start
+        return self._now() - self._start
 
     @property
     def rate(self) -> float:
@@ -265,10 +249,10 @@ class Drive:
         stays the same, as in MeshJoin, it is the slope of rows answered over time. A stream
         shorter than a few phases has neither; then all rows are divided by all of the time.
         """
-        found = _cycles(self._marks, self._waiting, _WARM * self.rows)
-        if found is None and self._marks and self._marks[-1][1] >= _STEADY * self.offered:
-            found = _slope(self._marks, self._waiting, _WARM * self.rows)
-        return self.offered / max(self.seconds, 1e-12) if found is None else found
+        rate = _cycles(self._marks, self._waiting, _WARM * self.rows)
+        if rate is None and self._marks and self._marks[-1][1] >= _STEADY * self.offered:
+            rate = _slope(self._marks, self._waiting, _WARM * self.rows)
+        return self.offered / max(self.seconds, 1e-12) if rate is None else rate
 
 
 def _cycles(marks: Marks, waiting: list[int], warm: float) -> float | None:

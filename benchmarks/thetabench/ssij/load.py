@@ -6,30 +6,26 @@ known for every n.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.contestant import Unavailable
 from thetabench.digest import Digest, pair_digest, row_hash, weights
-from thetabench.ssij.plan import Shape, Source, Stream, Table
+from thetabench.ssij.contestant import Shape, Source, Stream, Table
 from thetastream.datasets.keys import uniform, zipf
 from thetastream.datasets.real import load_taxi_yellow_2019, load_taxi_zones
 from thetastream.datasets.semi_stream import keyed_batches, local_zipf, repeated, spread
 from thetastream.datasets.tpch import TPCH_TABLES, tpch_table
 from thetastream.errors import DataError
 
-__all__ = ["Feed", "Rows", "Truth", "answer_digest", "made_feed", "made_table"]
-
-Array = NDArray[np.int64]
-
 INTERVALS = 20
-"""Parts of the domain of which a stream with temporal locality goes through the first …"""
+"""Parts of the domain; a stream with temporal locality goes through the first …"""
 VISITED = 6
-"""… so many, with as many rows in each as in the paper, scaled."""
+"""… six, with as many rows in each as in the paper, scaled."""
 _BATCH = 1 << 16
 
 
@@ -59,7 +55,6 @@ class Feed:
 
     def __init__(self, keys: Array, batches: list[pa.RecordBatch]) -> None:
         self.keys = keys
-        self._table = pa.Table.from_batches(batches)
         self._edges = np.cumsum([0, *(batch.num_rows for batch in batches)])
         self._batches = batches
 
@@ -71,17 +66,17 @@ class Feed:
     @property
     def schema(self) -> pa.Schema:
         """Columns of the stream."""
-        return self._table.schema
+        return self._batches[0].schema
 
     def slice(self, start: int, stop: int) -> list[pa.RecordBatch]:
         """Rows ``start … stop - 1``."""
-        found = []
+        parts = []
         while start < stop:
             which = int(np.searchsorted(self._edges, start, side="right")) - 1
             end = min(stop, int(self._edges[which + 1]))
-            found.append(self._batches[which].slice(start - int(self._edges[which]), end - start))
+            parts.append(self._batches[which].slice(start - int(self._edges[which]), end - start))
             start = end
-        return found
+        return parts
 
 
 class Truth:
@@ -129,13 +124,16 @@ def made_table(table: Table, seed: int) -> Rows:
         case Source.REPEATED:
             return Rows(repeated(table.keys, max(1, table.rows // table.keys), seed=seed))
         case Source.PART:
-            return _keyed(_tpch("part", table.rows), "p_partkey")
+            factor = table.rows / TPCH_TABLES["part"]
+            keys, whole = _keyed(_loaded(lambda: tpch_table("part", factor)), "p_partkey", "rid")
         case Source.ZONES:
-            return _keyed(_real(load_taxi_zones), "location_id")
+            keys, whole = _keyed(_loaded(lambda: load_taxi_zones()), "location_id", "rid")
+    return Rows(keys, whole.to_batches())
 
 
 def made_feed(stream: Stream, table: Table, seed: int) -> Feed:
     """The rows of a stream over a table."""
+    whole: pa.Table | None = None
     match stream.shape:
         case Shape.ZIPF | Shape.PERMUTED:
             keys = zipf(
@@ -151,28 +149,17 @@ def made_feed(stream: Stream, table: Table, seed: int) -> Feed:
             keys = spread(stream.rows, domain=table.keys)
         case Shape.LINEITEM:
             factor = table.rows / TPCH_TABLES["part"]
-            return _feed(_tpch_lines(factor, stream.rows), "l_partkey")
+            lines = _loaded(lambda: tpch_table("lineitem", factor, rows=stream.rows))
+            keys, whole = _keyed(lines, "l_partkey", "id")
         case Shape.TRIPS:
-            return _feed(_trips(stream.rows), "pickup_location_id")
+            keys, whole = _keyed(_trips(stream.rows), "pickup_location_id", "id")
+    if whole is not None:
+        return Feed(keys, whole.to_batches(max_chunksize=_BATCH))
     return Feed(keys, list(keyed_batches(keys, batch_rows=_BATCH)))
 
 
-def _tpch(name: str, rows: int) -> pa.Table:
-    try:
-        return tpch_table(name, rows / TPCH_TABLES[name])
-    except DataError as error:
-        raise Unavailable(str(error)) from None
-
-
-def _tpch_lines(factor: float, rows: int) -> pa.Table:
-    try:
-        return tpch_table("lineitem", factor, rows=rows)
-    except DataError as error:
-        raise Unavailable(str(error)) from None
-
-
-def _real(load: object) -> pa.Table:
-    assert callable(load)
+def _loaded(load: Callable[[], pa.Table]) -> pa.Table:
+    """Real data, or why there are none."""
     try:
         return load()
     except DataError as error:
@@ -181,37 +168,23 @@ def _real(load: object) -> pa.Table:
 
 def _trips(rows: int) -> pa.Table:
     """Trips in file order, again and again until there are enough."""
-    trips = _real(load_taxi_yellow_2019)
+    trips = _loaded(lambda: load_taxi_yellow_2019())
     if "id" in trips.column_names:
         trips = trips.drop_columns(["id"])
     times = -(-rows // trips.num_rows)
     return pa.concat_tables([trips] * times).slice(0, rows)
 
 
-def _keyed(table: pa.Table, key: str) -> Rows:
-    """A real table, with ``key`` and ``rid``, the place of a row."""
-    keys = table.column(key).to_numpy().astype(np.int64)
-    rest = table.drop_columns([key])
-    whole = pa.table(
-        {"key": keys, "rid": np.arange(keys.size), **_plain(rest)},
-    )
-    return Rows(keys, whole.combine_chunks().to_batches())
-
-
-def _feed(table: pa.Table, key: str) -> Feed:
-    """A real stream, with ``key`` and ``id``, the place of a row."""
+def _keyed(table: pa.Table, key: str, name: str) -> tuple[Array, pa.Table]:
+    """The keys of a real table; and it, with ``key`` and ``name``, the place of a row."""
     keys = pc.fill_null(table.column(key), -1).to_numpy().astype(np.int64)
-    rest = table.drop_columns([key])
-    whole = pa.table({"key": keys, "id": np.arange(keys.size), **_plain(rest)})
-    return Feed(keys, whole.combine_chunks().to_batches(max_chunksize=_BATCH))
+    rest = _plain(table.drop_columns([key]))
+    return keys, pa.table({"key": keys, name: np.arange(keys.size), **rest}).combine_chunks()
 
 
 def _plain(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     """Columns without views, which not every peer reads."""
-    found = {}
-    for name in table.column_names:
-        column = table.column(name)
-        if pa.types.is_string_view(column.type):
-            column = column.cast(pa.string())
-        found[name] = column
-    return found
+    return {
+        field.name: column.cast(pa.string()) if pa.types.is_string_view(field.type) else column
+        for field, column in zip(table.schema, table.columns, strict=True)
+    }

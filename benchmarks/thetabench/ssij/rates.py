@@ -10,15 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from thetabench.contestant import Unavailable
+from thetabench.race import Say
 from thetabench.ssij.drive import Arrivals, Drive
-
-__all__ = ["Found", "arrivals", "burst", "met", "sustained"]
 
 Start = Callable[[], Drive]
 """Makes a join anew, and all that is needed to feed it …"""
 StartAt = Callable[[float], Drive]
 """… for a run at a rate."""
-Say = Callable[[str], None]
 
 _TRIES = 3  # after a rate that was sustained
 _DOWNS = 8  # until one is; runs that fail are short
@@ -32,29 +30,28 @@ _STEADY = 0.5  # of the stream, before a burst
 
 
 @dataclass(frozen=True)
-class Found:
+class Sustained:
     """A rate, and the run that sustained it."""
 
     rate: float
     drive: Drive
 
 
-def sustained(start: StartAt, service: float, say: Say, *, deadline: float | None = None) -> Found:
+def sustained(
+    start: StartAt, service: float, say: Say, *, deadline: float | None = None
+) -> Sustained:
     """The greatest rate that is sustained, within 5 % or three runs after the first such rate."""
-    good: Found | None = None
+    good: Sustained | None = None
     bad, rate, left = 0.0, _FIRST * service, _DOWNS
     while left:
         say(f"a run at {rate:,.0f} rows per second")
-        drive = start(rate)
-        try:
+        with start(rate) as drive:
             fine = drive.arrive(arrivals(rate, deadline)) and not drive.grows
             if fine and deadline is not None:
                 fine = met(drive, deadline) >= _MET
-        finally:
-            drive.join.close()
         left = left - 1 if good or not fine else _TRIES
         if fine:
-            good = Found(rate, drive)
+            good = Sustained(rate, drive)
         else:
             bad = rate
         if good and bad:
@@ -86,13 +83,9 @@ def burst(start: Start, rate: float, more: float, say: Say) -> tuple[float, Driv
     most. Then shorter ones are tried until one is borne, and all that comes after it.
     """
     say(f"burst × {more:g}, until memory is full")
-    drive = start()
-    begin = _STEADY * drive.rows / rate
-    try:
-        endless = Arrivals(rate, begin, float("inf"), more)
-        borne = drive.arrive(endless)
-    finally:
-        drive.join.close()
+    with start() as drive:
+        begin = _STEADY * drive.rows / rate
+        borne = drive.arrive(Arrivals(rate, begin, float("inf"), more))
     if borne:
         return drive.rows / rate * (1 - _STEADY) / more, drive  # the stream ended first
     assert drive.overflow is not None
@@ -101,11 +94,8 @@ def burst(start: Start, rate: float, more: float, say: Say) -> tuple[float, Driv
         if lasting <= 0:
             break
         say(f"burst × {more:g} for {lasting:.3g} s")
-        drive = start()
-        try:
+        with start() as drive:
             if drive.arrive(Arrivals(rate, begin, lasting, more)):
                 return lasting, drive
-        finally:
-            drive.join.close()
         lasting *= _SHORTER
     raise Unavailable(f"{rate:,.0f} rows per second are not sustained, burst or no burst")

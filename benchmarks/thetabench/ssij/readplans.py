@@ -7,23 +7,27 @@ checked here, on every set of blocks.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
+from thetabench.contestant import Unavailable
 from thetabench.digest import VerificationError
-from thetabench.ssij.plan import Cell, Contestant, Measured
-from thetastream.relation.disk.clock import PROFILES, Costs
-
-__all__ = ["WAYS", "planned", "wanted"]
-
-Array = NDArray[np.int64]
-Planner = Callable[..., Any]
+from thetabench.race import Values
+from thetabench.ssij.trial import AtOnce
+from thetastream.relation.disk import readplan
+from thetastream.relation.disk.clock import PROFILES
 
 OPTIMAL, GREEDY, SHORTEST, SINGLE = "optimal", "greedy", "shortest path", "single"
-WAYS = (OPTIMAL, GREEDY, SHORTEST, SINGLE)
+WAYS = {
+    OPTIMAL: "plan",
+    GREEDY: "greedy_plan",
+    SHORTEST: "shortest_path_plan",
+    SINGLE: "single_plan",
+}
+"""Functions of :mod:`readplan` by label."""
 MAX_SCAN = 200
 _SETS = 5
 _SEARCHED = 1 << 12  # blocks of a set above which the shortest path takes too long
@@ -39,39 +43,35 @@ def wanted(blocks: int, share: float, rng: np.random.Generator) -> Array:
     return np.unique(np.concatenate([anywhere, near % blocks]))
 
 
-def planned(cell: Cell, blocks: int, seed: int) -> list[Measured]:
-    """Let every way plan the same sets of blocks."""
-    costs = PROFILES[cell.device.value]
-    sets = [wanted(blocks, cell.memory, np.random.default_rng([seed, n])) for n in range(_SETS)]
-    found = {}
-    for who in cell.contestants:
-        found[who.method] = _tried(who, sets, costs)
-    _check(cell, found)
-    return [
-        Measured(who, columns) if columns else Measured(who, {}, "sets of this size take too long")
-        for who, columns in ((who, found[who.method]) for who in cell.contestants)
-    ]
+class Planning(AtOnce):
+    """A way to plan that is asked for the same sets of blocks as the others."""
 
-
-def _tried(who: Contestant, sets: list[Array], costs: Costs) -> dict[str, Any]:
-    if who.method == SHORTEST and max(own.size for own in sets) > _SEARCHED:
-        return {}
-    plan = _planner(who.method)
-    plan(sets[0][:2], None, costs.seek, costs.transfer, MAX_SCAN)  # compiled, if need be
-    cost = spent = 0.0
-    for own in sets:
-        start = time.process_time()
-        made = plan(own, None, costs.seek, costs.transfer, MAX_SCAN)
-        spent += time.process_time() - start
-        _covers(who.method, own, made)
-        cost += len(made.starts) * costs.seek + int(np.sum(made.counts)) * costs.transfer
-    return {
-        "plan_cost_ms": cost / len(sets) * 1e3,
-        "plan_ms": spent / len(sets) * 1e3,
-        "plan_share": spent / max(spent + cost, 1e-12),
-        "blocks_read": sum(own.size for own in sets),
-        "checked": sum(own.size for own in sets),
-    }
+    def work(self) -> Values:
+        """Plan every set."""
+        cell, way = self.cell, self.who.structure
+        sets = [
+            wanted(cell.table.rows, cell.memory, np.random.default_rng([self.stock.seed, n]))
+            for n in range(_SETS)
+        ]
+        if way == SHORTEST and max(own.size for own in sets) > _SEARCHED:
+            raise Unavailable("sets of this size take too long")
+        costs, plan = PROFILES[cell.device.value], getattr(readplan, WAYS[way])
+        plan(sets[0][:2], None, costs.seek, costs.transfer, MAX_SCAN)  # compiled, if need be
+        cost = spent = 0.0
+        for own in sets:
+            start = time.process_time()
+            made = plan(own, None, costs.seek, costs.transfer, MAX_SCAN)
+            spent += time.process_time() - start
+            _covers(way, own, made)
+            cost += len(made.starts) * costs.seek + int(np.sum(made.counts)) * costs.transfer
+        blocks = sum(own.size for own in sets)
+        return {
+            "plan_cost_ms": cost / len(sets) * 1e3,
+            "plan_ms": spent / len(sets) * 1e3,
+            "plan_share": spent / max(spent + cost, 1e-12),
+            "blocks_read": blocks,
+            "tuples": blocks,
+        }
 
 
 def _covers(name: str, own: Array, made: Any) -> None:
@@ -84,22 +84,12 @@ def _covers(name: str, own: Array, made: Any) -> None:
         raise VerificationError(f"the read plan {name} does not read every block once")
 
 
-def _check(cell: Cell, found: dict[str, dict[str, Any]]) -> None:
-    best = found[OPTIMAL]["plan_cost_ms"]
-    for name, columns in found.items():
-        if columns and columns["plan_cost_ms"] < best * (1 - _CLOSE):
-            raise VerificationError(f"{cell.label}: {name} is cheaper than the optimal plan")
-    if found.get(SHORTEST) and abs(found[SHORTEST]["plan_cost_ms"] / best - 1) > _CLOSE:
-        raise VerificationError(f"{cell.label}: the shortest path is not as cheap as the optimum")
-
-
-def _planner(name: str) -> Planner:
-    from thetastream.relation.disk import readplan
-
-    found: dict[str, Planner] = {
-        OPTIMAL: readplan.plan,
-        GREEDY: readplan.greedy_plan,
-        SHORTEST: readplan.shortest_path_plan,
-        SINGLE: readplan.single_plan,
-    }
-    return found[name]
+def compare(plans: Sequence[Planning]) -> None:
+    """No plan is cheaper than the optimal one, and the shortest path is as cheap."""
+    costs = {own.who.structure: own.values["plan_cost_ms"] for own in plans}
+    for own in plans:
+        over = costs[own.who.structure] / costs[OPTIMAL] - 1
+        if over < -_CLOSE:
+            raise VerificationError(f"{own.name} is cheaper than the optimal plan")
+        if own.who.structure == SHORTEST and over > _CLOSE:
+            raise VerificationError(f"{own.name} is not as cheap as the optimum")

@@ -7,15 +7,15 @@ import tempfile
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 
+import pyarrow.parquet as pq
+
+from thetabench.race import Values
 from thetabench.shelf import Shelf
-from thetabench.ssij.joins import Maker, enter
+from thetabench.ssij.contestant import Cell, Table
+from thetabench.ssij.joins import Maker, make
 from thetabench.ssij.load import Feed, Rows, Truth, made_feed, made_table
-from thetabench.ssij.plan import Cell, Stream, Table
 from thetastream.relation.store import Relation
-
-__all__ = ["Built", "Stock"]
 
 _ROOM = 1 << 29  # bytes of keys; of streams; of answers
 _DISK = 3 << 30  # bytes of relations
@@ -30,8 +30,12 @@ class Built:
     rows: int
     blocks: int
     block_bytes: int
-    nbytes: int
     index_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        return self.blocks * self.block_bytes
 
     def budget(self, share: float) -> int:
         """Bytes of memory that are a share of the relation; never less than a few blocks."""
@@ -39,63 +43,63 @@ class Built:
 
 
 class Stock:
-    """All that cells share. Relations go when there is too much of them, and at the end."""
+    """All that cells share. Relations go when there is too much of them, and at the end.
 
-    def __init__(self, seed: int, make: Maker = enter, folder: Path | None = None) -> None:
-        self.make = make
+    They are in a temporary folder, in ``folder`` if one is given.
+    """
+
+    def __init__(self, seed: int, maker: Maker = make, folder: Path | None = None) -> None:
+        self.make = maker
         self.seed = seed
-        self._folder = Path(tempfile.mkdtemp(prefix="thetastream-ssij-", dir=folder))
+        self.folder = Path(tempfile.mkdtemp(prefix="thetastream-ssij-", dir=folder))
         self._number = count()
         self._built: dict[Table, Built] = {}
-        self._rows: Shelf[Rows] = Shelf(_ROOM)
-        self._feeds: Shelf[Feed] = Shelf(_ROOM)
-        self._truths: Shelf[Truth] = Shelf(_ROOM)
-
-    def __enter__(self) -> Stock:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        self._rows = Shelf[Rows](_ROOM)
+        self._feeds = Shelf[Feed](_ROOM)
+        self._truths = Shelf[Truth](_ROOM)
 
     def close(self) -> None:
         """Remove everything."""
         self._built.clear()
-        self._rows.clear()
-        self._feeds.clear()
-        self._truths.clear()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    @property
-    def folder(self) -> Path:
-        """A folder for what is needed for a while."""
-        return self._folder
+        for shelf in (self._rows, self._feeds, self._truths):
+            shelf.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def rows(self, table: Table) -> Rows:
         """The rows of a table; the filling factor makes no difference to them."""
-        key = (table.source, table.rows, table.keys)
-        return self._rows.get(key, lambda: made_table(table, self.seed), lambda r: r.keys.nbytes)
+        return self._rows.get(
+            table.content, lambda: made_table(table, self.seed), lambda rows: rows.keys.nbytes
+        )
 
-    def feed(self, stream: Stream, table: Table) -> Feed:
-        """A stream over a table."""
-        key = (stream, table.source, table.rows, table.keys)
+    def feed(self, cell: Cell) -> Feed:
+        """The stream of a cell."""
         return self._feeds.get(
-            key, lambda: made_feed(stream, table, self.seed), lambda feed: feed.nbytes
+            (cell.stream, cell.table.content),
+            lambda: made_feed(cell.stream, cell.table, self.seed),
+            lambda feed: feed.nbytes,
         )
 
     def truth(self, cell: Cell) -> Truth:
         """The right answers of a cell."""
-        table, stream = cell.table, cell.stream
-        key = (stream, table.source, table.rows, table.keys)
         return self._truths.get(
-            key,
-            lambda: Truth(self.rows(table).keys, self.feed(stream, table).keys),
+            (cell.stream, cell.table.content),
+            lambda: Truth(self.rows(cell.table).keys, self.feed(cell).keys),
             lambda truth: truth.nbytes,
         )
+
+    def parquet(self, table: Table) -> Path:
+        """The table as a file that every system reads; see :meth:`tidy`."""
+        path = self.folder / "table.parquet"
+        if not path.exists():
+            rows = self.rows(table)
+            with pq.ParquetWriter(path, rows.schema, compression="none") as writer:
+                for batch in rows.batches():
+                    writer.write_batch(batch)
+        return path
+
+    def tidy(self) -> None:
+        """Remove what the next cell does not need: the Parquet file."""
+        (self.folder / "table.parquet").unlink(missing_ok=True)
 
     def built(self, table: Table) -> Built:
         """The relation of a table, on disk."""
@@ -104,21 +108,22 @@ class Stock:
             self._built[table] = self._build(table)
         return self._built[table]
 
+    def about(self, cell: Cell) -> Values:
+        """What the relation of a cell is like, as columns."""
+        built = self.built(cell.table)
+        return {
+            "table_bytes": built.nbytes,
+            "blocks": built.blocks,
+            "index_bytes": built.index_bytes,
+            "index_mb_10gb": built.index_bytes / built.nbytes * 1e4,
+            "budget_bytes": built.budget(cell.memory) if cell.memory else 0,
+        }
+
     def _build(self, table: Table) -> Built:
-        path = self._folder / f"table-{next(self._number)}.rel"
-        rows = self.rows(table)
-        relation = Relation.build(path, rows.batches(), key="key", fill=table.fill)
-        try:
-            return Built(
-                path,
-                int(relation.rows),
-                int(relation.blocks),
-                int(relation.block_bytes),
-                int(relation.blocks) * int(relation.block_bytes),
-                int(relation.index_bytes),
-            )
-        finally:
-            relation.close()
+        path = self.folder / f"table-{next(self._number)}.rel"
+        batches = self.rows(table).batches()
+        with Relation.build(path, batches, key="key", fill=table.fill) as made:
+            return Built(path, made.rows, made.blocks, made.block_bytes, made.index_bytes)
 
     def _trim(self) -> None:
         while sum(built.nbytes for built in self._built.values()) > _DISK:

@@ -5,24 +5,27 @@ All are used in the same way. ``enter`` loads the table, with an index on its ke
 
     SELECT count(*), sum(<checksum of l.id and r.id>) FROM l JOIN r ON <condition>
 
-So no row of the answer is handed over, which favours the databases: our join gives whole rows. It
-favours a store by columns most, since it reads two columns and no others; ``duckdb-rows`` gives
+So no row of the answer is handed over, which favours the databases: our join returns whole rows. It
+favours a store by columns most, since it reads two columns and no others; ``duckdb-rows`` returns
 whole rows, as Arrow.
 
 The checksum of a pair is below 2^31 and the same in every SQL; sums of fewer than 2^32 pairs do not
 overflow. It is a product, so that a pair swapped with another changes it.
 
-Every database is told to hold no more than ``budget`` bytes of the table, but the page cache of the
-system is beyond its reach. ``forget`` empties that of a folder's files.
+Every database is configured to hold no more than ``budget`` bytes of the table, but the page cache
+of the system is beyond its reach. ``forget`` empties that of a folder's files.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from shutil import rmtree
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,22 +34,6 @@ from numpy.typing import NDArray
 
 from thetabench.contestant import Unavailable
 from thetastream.errors import RegistryError, suggest
-
-__all__ = [
-    "PEERS",
-    "Answer",
-    "Peer",
-    "Source",
-    "batches",
-    "checksum",
-    "checksum_sql",
-    "condition",
-    "enter",
-    "forget",
-    "proof",
-    "quoted",
-    "schema_of",
-]
 
 STREAM_ID = "id"
 """The column of a batch whose integers say which stream row a pair has."""
@@ -58,50 +45,103 @@ Source: TypeAlias = "pa.Table | str | Path"
 
 
 class Answer(NamedTuple):
-    """What a join of one batch gave, and the seconds of the query."""
+    """The answer to one batch, and the seconds of the query."""
 
     matches: int
     checksum: int
     seconds: float
 
 
-class Peer(Protocol):
-    """A database with a table in it."""
+class Peer(ABC):
+    """A database with the table ``r`` in it, and a connection with the temporary table ``l``.
 
-    name: str
+    ``on`` is its condition, if not equality of ``key``.
+    """
+
+    title = version = ""
+
+    def __init__(
+        self, name: str, table: Source, key: str, budget: int, folder: Path, *,
+        on: str | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.key = key
+        self.budget = budget
+        self.on = condition(key, on)
+        try:
+            self.folder = self.place(folder)
+            schema = schema_of(table)
+            self.ids = f"l.{quoted(STREAM_ID)}", f"r.{quoted(proof(schema, key))}"
+            self.question = self.load(table, schema, **options)
+        except BaseException:
+            self.close()
+            raise
+
+    def place(self, folder: Path) -> Path:
+        """Where its files are: below the folder given, unless its account cannot enter that."""
+        return Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=folder))
+
+    @abstractmethod
+    def load(self, table: Source, schema: pa.Schema) -> str:
+        """Load the table; returns the query, see :meth:`query`."""
+
+    def query(self, stream: str = "l", join: str = "JOIN", wanted: str = "") -> str:
+        """The query in SQL."""
+        wanted = wanted or f"count(*), {checksum_sql(*self.ids)}"
+        return f"SELECT {wanted} FROM {stream} {join} r ON {self.on}"
+
+    def columns(self, schema: pa.Schema) -> str:
+        """Columns in SQL; refuses one without a type in this database."""
+        texts = []
+        for field in schema:
+            kind = self.kind(field.type)
+            if not kind:
+                raise Unavailable(
+                    f"column {field.name!r} of type {field.type} has no form in {self.title} here"
+                )
+            texts.append(f"{quoted(field.name)} {kind}")
+        return ", ".join(texts)
+
+    def kind(self, kind: pa.DataType) -> str:
+        """A type in SQL, "" if there is none."""
+        raise NotImplementedError
 
     @property
-    def folder(self) -> Path:
-        """Where its files are: below the folder given, unless its account cannot enter that."""
-        ...
+    def memory(self) -> str:
+        """How much memory it has."""
+        return f"{self.budget >> 10} kB"
 
     @property
     def remark(self) -> str:
-        """What a reader of its numbers must know."""
-        ...
+        """What a reader of its numbers must know: version and memory."""
+        return f"{self.title} {self.version}, {self.memory}, page cache of the system beside it"
 
+    @abstractmethod
     def join(self, batch: pa.RecordBatch) -> Answer:
         """Join a batch; it has the columns that the condition reads, and ``id``."""
-        ...
 
     def close(self) -> None:
-        """Stop it and remove its files."""
-        ...
+        """Stop it and remove its files, however far it has come."""
+        connection, folder = (getattr(self, own, None) for own in ("_connection", "folder"))
+        if connection is not None:
+            connection.close()
+        if folder is not None:
+            rmtree(folder, ignore_errors=True)
 
 
-PEERS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "postgresql": ("postgres", {}),
-    "postgresql-sorted": ("postgres", {"plan": "sorted"}),
-    "postgresql-free": ("postgres", {"plan": "free"}),
-    "sqlite": ("sqlite", {}),
-    "duckdb": ("duckdb", {}),
-    "duckdb-rows": ("duckdb", {"rows": True}),
+PEERS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
+    "postgresql": ("postgres", "Postgres", {}),
+    "postgresql-sorted": ("postgres", "Postgres", {"plan": "sorted"}),
+    "postgresql-free": ("postgres", "Postgres", {"plan": "free"}),
+    "sqlite": ("sqlite", "SQLite", {}),
+    "duckdb": ("duckdb", "DuckDB", {}),
+    "duckdb-rows": ("duckdb", "DuckDB", {"rows": True}),
 }
-"""Module and options of every database, by name; modules are imported when they are asked for."""
+"""Module, class and options of every database; modules are imported when they are asked for."""
 
 
 def enter(name: str, table: Source, key: str, budget: int, folder: Path, **options: Any) -> Peer:
-    """Load a table into a database; ``on`` is its condition, if not equality of ``key``.
+    """Load a table into a database.
 
     Raises ``Unavailable`` where the database is not installed or cannot hold the table.
     """
@@ -109,9 +149,9 @@ def enter(name: str, table: Source, key: str, budget: int, folder: Path, **optio
         raise RegistryError(
             f"database must be one of {', '.join(PEERS)}; got {name!r}.{suggest(name, PEERS)}"
         )
-    module, own = PEERS[name]
-    load: Callable[..., Peer] = import_module(f"{__name__}.{module}").enter
-    return load(table, key, budget, folder, **{**own, **options})
+    module, kind, own = PEERS[name]
+    peer: type[Peer] = getattr(import_module(f"{__name__}.{module}"), kind)
+    return peer(name, table, key, budget, folder, **{**own, **options})
 
 
 # --- What all of them share ---------------------------------------------------------------------
@@ -136,9 +176,7 @@ def checksum(left: NDArray[Any], right: NDArray[Any]) -> int:
 
 def schema_of(table: Source) -> pa.Schema:
     """The columns of a table."""
-    if isinstance(table, pa.Table):
-        return table.schema
-    return pq.ParquetDataset(table).schema
+    return table.schema if isinstance(table, pa.Table) else pq.ParquetDataset(table).schema
 
 
 def batches(table: Source) -> Iterator[pa.RecordBatch]:
@@ -157,14 +195,14 @@ def proof(schema: pa.Schema, key: str) -> str:
     An integer column beside the key, if there is one: then an index alone cannot answer.
     """
     numbers = [field.name for field in schema if pa.types.is_integer(field.type)]
-    found = [STREAM_ID] if STREAM_ID in numbers and key != STREAM_ID else []
-    found += [name for name in numbers if name != key] + numbers
-    if not found:
+    names = [STREAM_ID] if STREAM_ID in numbers and key != STREAM_ID else []
+    names += [name for name in numbers if name != key] + numbers
+    if not names:
         raise Unavailable(
             "the checksum needs an integer column in the table; got the columns "
             f"{', '.join(f'{field.name} {field.type}' for field in schema)}"
         )
-    return found[0]
+    return names[0]
 
 
 def quoted(name: str) -> str:

@@ -10,129 +10,76 @@ until it works: ``remark`` says how much it took. One thread, as our join has.
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from pathlib import Path
-from shutil import rmtree
 from time import perf_counter
 
 import pyarrow as pa
 
 from thetabench.contestant import Unavailable, optional
-from thetabench.ssij.peers import (
-    STREAM_ID,
-    Answer,
-    Source,
-    checksum,
-    checksum_sql,
-    condition,
-    proof,
-    quoted,
-    schema_of,
-)
-
-__all__ = ["DuckDB", "enter"]
+from thetabench.ssij.peers import Answer, Peer, Source, checksum, quoted
 
 _LOADING = "2GB"
 _MOST = 1 << 34
 
 
-def enter(
-    table: Source,
-    key: str,
-    budget: int,
-    folder: Path,
-    *,
-    on: str | None = None,
-    threads: int = 1,
-    rows: bool = False,
-) -> DuckDB:
-    """Load a table. With ``rows`` the answer is given as whole rows, within the time."""
-    place = Path(tempfile.mkdtemp(prefix="duckdb-", dir=folder))
-    try:
-        return DuckDB(place, table, key, budget, condition(key, on), threads, rows)
-    except BaseException:
-        rmtree(place, ignore_errors=True)
-        raise
+class DuckDB(Peer):
+    """A database file and a connection."""
 
-
-class DuckDB:
-    """A database file with the table ``r``, and a connection with the temporary table ``l``."""
-
-    def __init__(
-        self,
-        folder: Path,
-        table: Source,
-        key: str,
-        budget: int,
-        on: str,
-        threads: int,
-        rows: bool,
-    ) -> None:
-        self.name = "duckdb-rows" if rows else "duckdb"
-        self.folder = folder
-        self._budget = self._limit = budget
-        self._threads = threads
-        self._duckdb = optional("duckdb")
-        one, two = f"l.{quoted(STREAM_ID)}", f"r.{quoted(proof(schema_of(table), key))}"
-        wanted = f"{one}, {two}, l.*, r.*" if rows else f"count(*), {checksum_sql(one, two)}"
-        self._question = f"SELECT {wanted} FROM l JOIN r ON {on}"
-        self._rows = rows
-        self._connection = self._duckdb.connect(str(folder / "table.duckdb"))
-        try:
-            self._load(table, key)
-            self._bound()
-        except BaseException:
-            self._connection.close()
-            raise
+    title = "DuckDB"
 
     @property
-    def remark(self) -> str:
-        """Version and memory."""
-        text = f"DuckDB {self._duckdb.__version__}, memory_limit {self._limit >> 10} kB"
-        if self._limit > self._budget:
-            text += f", since {self._budget >> 10} kB are too few for it"
-        return f"{text}, page cache of the system beside it"
+    def memory(self) -> str:
+        """The limit that it took."""
+        text = f"memory_limit {self._limit >> 10} kB"
+        more = self._limit > self.budget
+        return f"{text}, since {self.budget >> 10} kB are too few for it" if more else text
 
     @property
     def plan(self) -> str:
         """How the last batch was joined, as DuckDB draws it."""
-        ((_, text),) = self._connection.execute(f"EXPLAIN {self._question}").fetchall()
+        ((_, text),) = self._connection.execute(f"EXPLAIN {self.question}").fetchall()
         return str(text)
 
     def join(self, batch: pa.RecordBatch) -> Answer:
-        fresh = pa.Table.from_batches([batch])
-        self._patiently("CREATE OR REPLACE TEMPORARY TABLE l AS SELECT * FROM fresh", fresh)
-        answer, seconds = self._patiently(self._question)
+        """Make the temporary table, then ask, with more memory if there must be."""
+        self._connection.register("fresh", pa.Table.from_batches([batch]))
+        self._patiently("CREATE OR REPLACE TEMPORARY TABLE l AS SELECT * FROM fresh")
+        answer, seconds = self._patiently(self.question)
         if self._rows:
             one, two = (answer.column(at).to_numpy() for at in (0, 1))
             return Answer(answer.num_rows, checksum(one, two), seconds)
-        found, total = answer.column(0)[0].as_py(), answer.column(1)[0].as_py()
-        return Answer(int(found), int(total or 0), seconds)
+        count, total = (answer.column(at)[0].as_py() for at in (0, 1))
+        return Answer(int(count), int(total or 0), seconds)
 
-    def close(self) -> None:
-        self._connection.close()
-        rmtree(self.folder, ignore_errors=True)
-
-    def _load(self, table: Source, key: str) -> None:
-        def run(command: str) -> None:
-            self._connection.execute(command).fetchall()
-
-        run(f"SET memory_limit = '{_LOADING}'")
-        run(f"SET threads = {self._threads}")
-        run("SET preserve_insertion_order = false")
+    def load(
+        self, table: Source, schema: pa.Schema, *, threads: int = 1, rows: bool = False
+    ) -> str:
+        """Sort the table. With ``rows`` an answer is whole rows, within the time."""
+        self._rows, self._limit = rows, self.budget
+        self._duckdb = optional("duckdb")
+        self.version = self._duckdb.__version__
+        self._connection = self._duckdb.connect(str(self.folder / "table.duckdb"))
+        source = "loaded"
         if isinstance(table, pa.Table):
-            self._connection.register("given", table)
+            self._connection.register(source, table)
         else:
             path = Path(table)
             names = str(path / "**" / "*.parquet") if path.is_dir() else str(path)
-            text = names.replace("'", "''")
-            run(f"CREATE VIEW given AS SELECT * FROM read_parquet('{text}')")
-        run(f"CREATE TABLE r AS SELECT * FROM given ORDER BY {quoted(key)}")
-        run(f"CREATE INDEX r_key ON r ({quoted(key)})")
-        run("CHECKPOINT")
+            source = "read_parquet('{}')".format(names.replace("'", "''"))
+        for command in (
+            f"SET memory_limit = '{_LOADING}'",
+            f"SET threads = {threads}",
+            "SET preserve_insertion_order = false",
+            f"CREATE TABLE r AS SELECT * FROM {source} ORDER BY {quoted(self.key)}",
+            f"CREATE INDEX r_key ON r ({quoted(self.key)})",
+            "CHECKPOINT",
+        ):
+            self._connection.execute(command).fetchall()
         if isinstance(table, pa.Table):
-            self._connection.unregister("given")
+            self._connection.unregister(source)
+        self._bound()
+        return self.query(wanted=f"{', '.join(self.ids)}, l.*, r.*" if rows else "")
 
     def _bound(self) -> None:
         """Set the limit, or the next one that it takes: it refuses one below what it holds."""
@@ -143,10 +90,8 @@ class DuckDB:
             except self._duckdb.Error as error:
                 self._raise(error)
 
-    def _patiently(self, command: str, fresh: pa.Table | None = None) -> tuple[pa.Table, float]:
+    def _patiently(self, command: str) -> tuple[pa.Table, float]:
         """An answer and its seconds, with more memory if there must be."""
-        if fresh is not None:
-            self._connection.register("fresh", fresh)
         while True:
             start = perf_counter()
             try:

@@ -21,8 +21,6 @@ from typing import Any
 
 from thetabench.contestant import Unavailable
 
-__all__ = ["Server", "Session", "programs"]
-
 _PROGRAMS = ("initdb", "postgres", "psql")
 _PLACES = ("/usr/lib/postgresql", "/usr/local/pgsql", "/opt/homebrew/opt", "/usr")
 _ACCOUNTS = ("postgres", "nobody")
@@ -40,12 +38,10 @@ rm -rf -- "$folder" "$sockets" 2>/dev/null
 
 def programs() -> Path:
     """The folder with PostgreSQL's programs, the newest if there are several."""
-    found: list[Path] = []
-    for place in map(Path, _PLACES):
-        found += [path.parent for path in place.glob("*/bin/initdb")]
-    found.sort(key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))])
-    found += [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
-    for folder in reversed(found):
+    folders = [path.parent for place in _PLACES for path in Path(place).glob("*/bin/initdb")]
+    folders.sort(key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))])
+    folders += [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    for folder in reversed(folders):
         if all((folder / name).exists() for name in _PROGRAMS):
             return folder
     raise Unavailable(
@@ -133,7 +129,7 @@ class Server:
             raise Unavailable(f"PostgreSQL cannot make a database: {done.stderr.strip()}")
 
     def _start(self, settings: dict[str, str]) -> None:
-        given = {
+        all_settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self._sockets),
             "fsync": "off",
@@ -146,7 +142,7 @@ class Server:
             **settings,
         }
         command = [str(self._programs / "postgres"), "-D", str(self.folder / "data")]
-        for name, value in given.items():
+        for name, value in all_settings.items():
             command += ["-c", f"{name}={value}"]
         guard = ["/bin/sh", "-c", _GUARD, "sh", str(self.folder), str(self._sockets), *command]
         self._process = subprocess.Popen(guard, stdin=subprocess.PIPE, **self._identity())
@@ -159,7 +155,7 @@ class Server:
         while subprocess.run(psql, capture_output=True).returncode:
             log = (self.folder / "log").read_text(encoding="utf-8", errors="replace").strip()
             if ("FATAL" in log and "starting up" not in log) or time.monotonic() > end:
-                raise Unavailable(f"PostgreSQL does not start: {log or 'it gave no reason'}")
+                raise Unavailable(f"PostgreSQL does not start: {log or 'no reason given'}")
             time.sleep(0.05)
 
 

@@ -1,7 +1,7 @@
 """Spark's stream-static join, and ``relation_join`` beside it: a process with a session each.
 
 A batch is a file and a file is a micro-batch, so all batches are given at once. The seconds are
-those of the whole micro-batch, as Spark tells them: planning, reading the file, the join and the
+those of the whole micro-batch, as Spark reports them: planning, reading the file, the join and the
 bookkeeping. The first ones hold the start of Python workers and compilers; leave them out.
 
 Spark cannot be held to a budget of some megabytes: ``memory`` is that of its JVM.
@@ -25,18 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thetabench.contestant import Unavailable
-from thetabench.ssij.peers import (
-    Answer,
-    Source,
-    checksum_sql,
-    condition,
-    proof,
-    schema_of,
-)
+from thetabench.ssij.contestant import HOME
+from thetabench.ssij.peers import Answer, Source, checksum_sql, condition, proof, schema_of
 
-__all__ = ["HOME", "join_stream"]
-
-HOME = "relation_join"
 _MODULE = "thetabench.spark.relation"
 _START = 1_700_000_000  # of the files' times: Spark takes the oldest first
 
@@ -52,7 +43,6 @@ def join_stream(
     relation: Path | None = None,
     on: str | None = None,
     memory: str = "2g",
-    cores: int = 1,
     limit: float = 3600.0,
 ) -> list[Answer]:
     """Join batches with a table; one answer per batch.
@@ -84,7 +74,7 @@ def join_stream(
             "proof": proof(schema_of(table), key),
             "checksum": checksum_sql("left_id", "right_id"),
             "budget": budget,
-            "cores": cores,
+            "cores": 1,
             "memory": memory,
             "scratch": str(place),
             "report": str(place / "report.json"),
@@ -100,20 +90,18 @@ def join_stream(
 def _answers(
     contestant: str, report: dict[str, Any], stream: Sequence[pa.RecordBatch]
 ) -> list[Answer]:
-    found = [batch for batch in report["batches"] if batch["rows"]]
+    done = [batch for batch in report["batches"] if batch["rows"]]
     sizes = [batch.num_rows for batch in stream if batch.num_rows]
-    if [batch["rows"] for batch in found] != sizes:
+    if [batch["rows"] for batch in done] != sizes:
         raise Unavailable(
             f"{contestant}: micro-batches of {sizes} rows were expected, and Spark did "
-            f"{[batch['rows'] for batch in found]}"
+            f"{[batch['rows'] for batch in done]}"
         )
-    given = iter(found)
-    return [_answer(next(given)) if batch.num_rows else Answer(0, 0, 0.0) for batch in stream]
-
-
-def _answer(batch: dict[str, Any]) -> Answer:
-    seconds = batch["milliseconds"]["triggerExecution"] / 1000
-    return Answer(batch["count"], batch["checksum"], seconds)
+    answers = (
+        Answer(batch["count"], batch["checksum"], batch["milliseconds"]["triggerExecution"] / 1000)
+        for batch in done
+    )
+    return [next(answers) if batch.num_rows else Answer(0, 0, 0.0) for batch in stream]
 
 
 # --- The process --------------------------------------------------------------------------------
@@ -135,8 +123,7 @@ def _run(job: dict[str, Any], place: Path, limit: float) -> dict[str, Any]:
         finally:
             _end(process)
         if code == 0 and report.exists():
-            found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-            return found
+            return dict(json.loads(report.read_text(encoding="utf-8")))
         log.seek(0)
         return {"reason": _last_error(log.read()) or f"exit code {code}"}
 
