@@ -23,18 +23,6 @@ from thetabench.query import Query, Values
 from thetastream.errors import RegistryError, ThetastreamError
 from thetastream.side import Side
 
-__all__ = [
-    "PHASES",
-    "Contestant",
-    "MissingPackage",
-    "Stopwatch",
-    "Unavailable",
-    "optional",
-    "pairs",
-    "parse_spec",
-    "self_pairs",
-]
-
 PHASES = ("keys", "sort", "probe", "insert", "merge", "expire", "gather")
 """Phases of a push, as in the engine's metrics. A peer reports those that it can tell apart."""
 

@@ -10,8 +10,6 @@ from thetabench.query import Query
 from thetastream.datasets.workloads import WORKLOADS
 from thetastream.errors import RegistryError, suggest
 
-__all__ = ["EXPERIMENTS", "Cell", "Experiment", "experiment"]
-
 _SLOWEST_PUSH = 10.0
 
 

@@ -20,8 +20,6 @@ from thetastream.side import Side
 if TYPE_CHECKING:
     from thetastream.datasets.workloads import Workload
 
-__all__ = ["Feed"]
-
 
 @dataclass(frozen=True)
 class Feed:

@@ -13,8 +13,6 @@ from typing import Any
 
 from thetastream.plan.machine import Machine
 
-__all__ = ["PeakMemory", "provenance", "thread_settings", "versions"]
-
 
 def versions(packages: Iterable[str]) -> str:
     """Give ``name version; …`` of the packages that are installed."""

@@ -26,7 +26,6 @@ from thetastream.side import Side
 if TYPE_CHECKING:
     from thetastream.datasets.workloads import Workload
 
-__all__ = ["Op", "Query", "Term", "Values"]
 
 Values: TypeAlias = NDArray[Any]
 

@@ -25,8 +25,6 @@ from thetabench.feed import Feed
 from thetabench.query import Op, Query, Term, Values
 from thetastream.side import Side
 
-__all__ = ["candidates", "expanded", "matches", "reference"]
-
 _CANDIDATES = 1 << 22
 _STRETCH = 1 << 16
 

@@ -15,8 +15,6 @@ from typing import Any, TypeVar, get_type_hints
 
 from thetastream.errors import DataError
 
-__all__ = ["Result", "best_peer", "cells", "read", "read_lines", "write", "write_lines"]
-
 T = TypeVar("T")
 
 

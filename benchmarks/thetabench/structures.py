@@ -8,8 +8,6 @@ from thetabench.figure import Parameters
 from thetastream.errors import RegistryError
 from thetastream.index import Index, create, names
 
-__all__ = ["made"]
-
 
 def made(name: str, capacity: int, parameters: Parameters = (), columns: int = 1) -> Index:
     """Make an empty structure, or say why it cannot be had.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from thetabench.digest import Digest, pair_digest
 
-__all__ = ["TURNS", "Clocked", "take_turns"]
-
 Array = NDArray[np.int64]
 TURNS = 3
 

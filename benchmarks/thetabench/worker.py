@@ -28,8 +28,6 @@ from thetabench.feed import Feed
 from thetabench.machine import PeakMemory, versions
 from thetabench.peers import create
 
-__all__ = ["measure"]
-
 _UNTIMED_PUSHES = 4
 _UNTIMED_SHARE = 0.25
 _REHEARSAL_ROWS = 2048

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from thetabench.planner.result import PlannerResult
 
-__all__ = ["ABOUT", "bench_planner", "list_workloads"]
 
 ABOUT = "auto beside every tactic (about 25 minutes; --quick, --workload, --window, --batch)"
 

@@ -9,8 +9,6 @@ from rich.table import Table
 
 from thetabench.score import Score
 
-__all__ = ["score_table"]
-
 
 def score_table(title: str, scores: Iterable[Score], *, units: bool = True) -> Table:
     """Measures beside what they must reach; ``units``: limits are shown with theirs."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from thetabench.spark.plan import Measurement, Sizes
     from thetabench.spark.result import SparkResult
 
-__all__ = ["ABOUT", "bench_spark"]
 
 ABOUT = "the Spark operator beside hand-made buckets and an empty joiner (about 20 minutes)"
 

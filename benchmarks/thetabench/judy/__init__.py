@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from thetastream.index import names, register
 
-__all__ = ["add"]
-
 
 def add() -> None:
     """Add ``judy`` to the structures of this process. Idempotent."""

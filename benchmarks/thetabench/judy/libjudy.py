@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from thetastream.errors import RegistryError
 
-__all__ = ["VARIABLE", "Functions", "load"]
-
 VARIABLE = "THETASTREAM_JUDY"
 _FILE = "libJudy.so.1"
 

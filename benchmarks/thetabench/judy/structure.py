@@ -45,8 +45,6 @@ from thetastream._jit.arrays import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 
-__all__ = ["Judy"]
-
 _SPARE = 1.25  # words of a new pool for each that is in use
 
 

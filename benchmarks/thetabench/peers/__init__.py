@@ -18,8 +18,6 @@ from thetabench.peers.sorted_list import SortedListJoin
 from thetabench.query import Query
 from thetastream.errors import RegistryError, suggest
 
-__all__ = ["HOME", "PEERS", "contestant_class", "create"]
-
 PEERS: dict[str, type[Contestant]] = {
     kind.name: kind
     for kind in (

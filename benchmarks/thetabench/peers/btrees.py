@@ -12,8 +12,6 @@ from thetabench.contestant import optional
 from thetabench.peers.ordered import OrderedJoin
 from thetabench.query import Query
 
-__all__ = ["BTreesJoin"]
-
 
 class BTreesJoin(OrderedJoin):
     """A B-tree per side, or per cell of the second band."""

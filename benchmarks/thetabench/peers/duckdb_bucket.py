@@ -18,8 +18,6 @@ from thetabench.peers.duckdb_window import DuckDBWindow
 from thetabench.query import Query, Term
 from thetastream.side import Side
 
-__all__ = ["DuckDBBucket"]
-
 
 class DuckDBBucket(DuckDBWindow):
     """A micro-batch is joined with the window table by a hash join on buckets."""

@@ -17,8 +17,6 @@ from thetabench.peers.duckdb_window import DuckDBWindow
 from thetabench.query import Op, Query
 from thetastream.side import Side
 
-__all__ = ["DuckDBRange"]
-
 
 class DuckDBRange(DuckDBWindow):
     """A micro-batch is joined with the window table by IEJoin."""

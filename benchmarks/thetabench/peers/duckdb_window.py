@@ -21,8 +21,6 @@ from thetabench.contestant import Stopwatch, optional, pairs, self_pairs
 from thetabench.query import Query
 from thetastream.side import Side
 
-__all__ = ["DuckDBWindow"]
-
 
 class DuckDBWindow(ABC):
     """The driver; a form says which columns it stores and how a push is asked."""

@@ -16,8 +16,6 @@ from thetabench.contestant import PHASES
 from thetabench.query import Query
 from thetastream.side import Side
 
-__all__ = ["Thetastream"]
-
 _ANSWER = pa.schema([("id", pa.int64()), ("id_right", pa.int64())])
 _COUNTS = pa.schema([("side", pa.string()), ("row", pa.int64()), ("matches", pa.int64())])
 _PREFILL_ROWS = 1 << 15

@@ -17,8 +17,6 @@ from thetabench.peers.sliding import SlidingColumns, columns_of
 from thetabench.query import Op, Query, Term, Values
 from thetastream.side import Side
 
-__all__ = ["NumpyScan"]
-
 _SECONDS_PER_TEST = 1e-9
 
 

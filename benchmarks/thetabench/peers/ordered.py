@@ -28,8 +28,6 @@ from thetabench.query import Op, Query, Term, Values
 from thetastream.errors import DataError
 from thetastream.side import Side
 
-__all__ = ["OrderedJoin"]
-
 ID_BITS = 32
 _LOW, _HIGH = -(1 << 31), (1 << 31) - 1
 _CODE, _CELL = "code", "cell"

@@ -15,8 +15,6 @@ from thetabench.peers.polars_window import BUCKET, PolarsWindow
 from thetabench.query import Query, Term, Values
 from thetastream.side import Side
 
-__all__ = ["PolarsBucket"]
-
 
 class PolarsBucket(PolarsWindow):
     """Equi-join on buckets, then the exact conditions; the same buckets as in the DuckDB form."""

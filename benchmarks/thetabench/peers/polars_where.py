@@ -8,8 +8,6 @@ from thetabench.peers.polars_window import STORED, PolarsWindow
 from thetabench.query import Op, Query, Values
 from thetastream.side import Side
 
-__all__ = ["PolarsWhere"]
-
 
 class PolarsWhere(PolarsWindow):
     """``join_where``: Polars' inequality join, with the edges of a band computed beforehand.

@@ -22,8 +22,6 @@ from thetabench.peers.sliding import SlidingColumns, columns_of
 from thetabench.query import Op, Query, Term, Values
 from thetastream.side import Side
 
-__all__ = ["BUCKET", "STORED", "PolarsWindow"]
-
 STORED = "_stored"
 BUCKET = "bucket"
 

@@ -19,8 +19,6 @@ import pyarrow as pa
 
 from thetabench.query import Values
 
-__all__ = ["SlidingColumns", "columns_of"]
-
 
 def columns_of(rows: pa.Table | pa.RecordBatch) -> dict[str, Values]:
     """Give the columns of a batch as NumPy arrays, without a copy when it has one chunk."""

@@ -9,8 +9,6 @@ from thetabench.contestant import optional
 from thetabench.peers.ordered import OrderedJoin
 from thetabench.query import Query
 
-__all__ = ["SortedListJoin"]
-
 
 class SortedListJoin(OrderedJoin):
     """A ``SortedList`` per side, or per cell of the second band."""

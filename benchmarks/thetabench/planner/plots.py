@@ -17,8 +17,6 @@ from thetabench.figure import power
 from thetabench.planner.result import AUTO, Choice, PlannerResult, choices, read
 from thetabench.plots import COLOURS
 
-__all__ = ["plot"]
-
 _MUST, _WORST = 1.25, 1.5  # of the colours
 _DARK = 1.38  # ratios whose colour needs white text
 

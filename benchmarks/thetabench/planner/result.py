@@ -12,8 +12,6 @@ from pathlib import Path
 
 from thetabench.result import Result, read_lines, write_lines
 
-__all__ = ["AUTO", "Choice", "PlannerResult", "choices", "read", "together", "write"]
-
 AUTO = "auto"
 
 

@@ -37,8 +37,6 @@ from thetastream._jit.compiling import warm
 from thetastream.errors import DataError, PredicateError
 from thetastream.side import Side
 
-__all__ = ["BATCHES", "QUICK", "WINDOWS", "Cell", "cells", "contestants", "run", "truth"]
-
 WINDOWS = (1 << 14, 1 << 17, 1 << 20)
 BATCHES = (1 << 8, 1 << 11, 1 << 13, 1 << 15)
 QUICK = ((1 << 17, 1 << 13),)

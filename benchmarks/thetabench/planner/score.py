@@ -8,8 +8,6 @@ from statistics import geometric_mean, median
 from thetabench.planner.result import Choice, PlannerResult, choices
 from thetabench.score import Score
 
-__all__ = ["scores"]
-
 
 def scores(results: Sequence[PlannerResult]) -> list[Score]:
     """The measures of a result file, in the order of the requirements."""

@@ -15,8 +15,6 @@ from thetabench.planner.score import scores
 from thetabench.tables import insert, marks
 from thetastream.errors import DataError
 
-__all__ = ["PARTS", "filled"]
-
 PARTS = ("scores", "cells")
 """What stands between marks of the page."""
 

@@ -21,8 +21,6 @@ from thetabench.feed import Feed
 from thetabench.trial import Clocked
 from thetastream.side import Side
 
-__all__ = ["WORK", "Trial"]
-
 WARM = 2
 """Pushes of each side that are read before the clock starts."""
 WORK = ("sort", "probe", "insert", "merge")

@@ -26,8 +26,6 @@ from thetastream.datasets.rates import uniform_band_width
 from thetastream.datasets.workloads import numbered, w2
 from thetastream.errors import RegistryError, suggest
 
-__all__ = ["WORKLOADS", "Columns", "Made", "Workload", "chosen"]
-
 Columns = dict[str, NDArray[Any]]
 Holds = Callable[[Columns, Columns], NDArray[np.bool_]]
 _LEAST = 8  # part of a window that a row matches at most

@@ -41,8 +41,6 @@ from thetastream.relation.join.waiting import Segment
 from thetastream.relation.store import Relation
 from thetastream.side import How
 
-__all__ = ["Baseline", "Phase", "verified"]
-
 Array = NDArray[np.int64]
 Rows: TypeAlias = pa.RecordBatch | pa.Table
 Phase: TypeAlias = Iterator[pa.RecordBatch | None]

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from thetastream.relation.files.fences import Fences
 
-__all__ = ["Circle"]
-
 Array = NDArray[np.int64]
 
 

@@ -20,8 +20,6 @@ from thetastream.relation.join.answer import StreamRows
 from thetastream.relation.join.matching import Matching, RelationBoxes
 from thetastream.relation.join.waiting import Segment
 
-__all__ = ["Held", "held_bytes"]
-
 Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 _NONE = np.empty(0, np.int64)

@@ -47,8 +47,6 @@ from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.matching import RelationBoxes
 from thetastream.relation.join.waiting import Segment
 
-__all__ = ["MeshJoin", "Shape", "best_shape"]
-
 Array = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 _STEP_SECONDS = 3e-4  # of a step on a real device, whatever it joins

@@ -39,8 +39,6 @@ from thetastream.relation.join.waiting import Segment
 from thetastream.relation.store import Relation
 from thetastream.side import How
 
-__all__ = ["IndexNestedLoop"]
-
 Array = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 _ROW_BYTES = 80  # of a row that is looked up: bounds, order, leaves, mark, one question

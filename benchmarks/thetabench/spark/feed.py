@@ -26,8 +26,6 @@ from thetastream.datasets.workloads import WORKLOADS
 from thetastream.errors import DataError
 from thetastream.side import Side
 
-__all__ = ["FILES", "Feed", "Shape"]
-
 FILES = 2
 _FIRST_TIME = 1_700_000_000
 

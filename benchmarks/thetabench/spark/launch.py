@@ -15,8 +15,6 @@ from thetabench.spark.feed import FILES, Feed
 from thetabench.spark.plan import EMPTY, HOME, Measurement, Sizes
 from thetabench.spark.reference import CHECKSUM
 
-__all__ = ["Launch", "Place", "launch"]
-
 Report = dict[str, Any]
 _COLUMNS = {"empty": ("t", "{key}"), "empty-double": ("t", "{key}_right")}
 

@@ -53,8 +53,6 @@ from thetastream.spark.theta.worker import PackTask, pickled
 from thetastream.spark.types import arrow_schema
 from thetastream.window import TimeWindow
 
-__all__ = ["Rejoin", "Task", "bucketed", "echo", "theta"]
-
 BUCKET_BANDS = 4
 BLOCKS = 1024
 _ROWS = 65_536

@@ -30,8 +30,6 @@ from thetastream.errors import RegistryError
 from thetastream.spark.listener import query_metrics
 from thetastream.spark.session import PROVIDER, configure
 
-__all__ = ["Job", "measure"]
-
 IN_MEMORY = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 FILES = "theta_join-files"
 _ANSWER = "answer"

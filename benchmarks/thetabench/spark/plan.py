@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 from thetabench.spark.feed import Shape
 from thetastream.errors import RegistryError, suggest
 
-__all__ = ["FILES", "FULL", "HOME", "PARTS", "QUICK", "Measurement", "Sizes", "measurements"]
-
 HOME = "theta_join"
 FILES = "theta_join-files"
 PARTS = ("join", "bucketed", "empty", "w2", "restart", "windows", "partitions")

@@ -16,8 +16,6 @@ from thetabench.contestant import optional
 from thetabench.spark.plan import HOME
 from thetabench.spark.result import SparkResult, read
 
-__all__ = ["plot"]
-
 _HOME, _OTHER = "#0072B2", "#999999"  # of Okabe and Ito, as in the other plots
 _FORMATS = ("png", "svg")
 

@@ -25,8 +25,6 @@ from thetabench.reference import expanded
 from thetabench.spark.feed import Feed
 from thetastream.side import Side
 
-__all__ = ["CHECKSUM", "echoes", "reference", "xxhash64"]
-
 CHECKSUM = "sum(shiftright(xxhash64({left}, {right}), 24))"
 """The checksum of an answer in Spark SQL."""
 

@@ -29,8 +29,6 @@ from pyspark.sql import functions as F
 from thetastream.errors import RegistryError, suggest
 from thetastream.spark.session import configure
 
-__all__ = ["CONTESTANTS", "Job", "measure"]
-
 CONTESTANTS = ("spark-static", "spark-broadcast", "relation_join")
 _ANSWER = "answer"
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from thetabench.result import read_lines, write_lines
 
-__all__ = ["SparkResult", "read", "write"]
-
 
 @dataclass(frozen=True)
 class SparkResult:

@@ -32,8 +32,6 @@ from thetabench.spark.result import SparkResult
 from thetastream.plan.machine import Machine
 from thetastream.spark.state.cache import default_root
 
-__all__ = ["run"]
-
 Progress = Callable[[str], None]
 _PACKAGES = ("thetastream", "pyspark", "pyarrow", "pandas", "numba", "numpy")
 _PHASES = ("keys", "sort", "probe", "insert", "merge", "expire", "gather", "save")

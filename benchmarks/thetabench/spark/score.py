@@ -8,8 +8,6 @@ from thetabench.score import Score
 from thetabench.spark.plan import BLOCKS, FILES, HOME, KEPT, LOST, REJOIN, STORES
 from thetabench.spark.result import SparkResult
 
-__all__ = ["scores"]
-
 
 def scores(results: Sequence[SparkResult]) -> list[Score]:
     """Compare what was measured; a part that was not has no lines."""

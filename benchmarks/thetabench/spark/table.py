@@ -16,8 +16,6 @@ from thetabench.spark.score import scores
 from thetabench.tables import insert
 from thetastream.errors import DataError
 
-__all__ = ["markdown"]
-
 BEGIN, END = "<!-- spark:begin -->", "<!-- spark:end -->"
 
 

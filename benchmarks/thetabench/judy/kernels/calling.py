@@ -11,8 +11,6 @@ from numba.extending import intrinsic
 
 from thetastream._jit.compiling import ENABLED
 
-__all__ = ["call_address"]
-
 
 def _call_address(typing: Any, address: Any, a: Any, b: Any, c: Any) -> Any:
     """Call the C function at an address with three words and return its word.

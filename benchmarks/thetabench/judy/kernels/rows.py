@@ -26,12 +26,6 @@ from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import load_word, store_word
 from thetastream.index.kernels.fold import FOLD, fold_rows
 
-__all__ = [
-    "DONE", "FACTS", "FREE", "GAP", "HEAD", "HELD", "LISTS", "LIVE", "NO_LISTS", "NO_MEMORY",
-    "NO_ROOM", "ROOM", "SIZE", "TOP", "WANTED", "count_bytes", "find_rows", "fold_boxes",
-    "free_all", "move_lists", "put_rows", "read_rows", "take_out_rows",
-]  # fmt: skip
-
 Array = NDArray[np.int64]
 Values = NDArray[Any]
 LEAST = -(2**63)

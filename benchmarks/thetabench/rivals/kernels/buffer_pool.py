@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from thetastream._jit.compiling import inlined, kernel
 
-__all__ = ["admit", "oldest_use", "walk"]
-
 Array = NDArray[np.int64]
 Links = NDArray[np.int32]
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from thetastream._jit.compiling import kernel
 
-__all__ = ["meet"]
-
 Array = NDArray[np.int64]
 Table = NDArray[np.int32]
 
