@@ -35,12 +35,6 @@ class DuckDB(Peer):
         more = self._limit > self.budget
         return f"{text}, since {self.budget >> 10} kB are too few for it" if more else text
 
-    @property
-    def plan(self) -> str:
-        """How the last batch was joined, as DuckDB draws it."""
-        ((_, text),) = self._connection.execute(f"EXPLAIN {self.question}").fetchall()
-        return str(text)
-
     def join(self, batch: pa.RecordBatch) -> Answer:
         """Make the temporary table, then ask, with more memory if there must be."""
         self._connection.register("fresh", pa.Table.from_batches([batch]))
@@ -52,9 +46,7 @@ class DuckDB(Peer):
         count, total = (answer.column(at)[0].as_py() for at in (0, 1))
         return Answer(int(count), int(total or 0), seconds)
 
-    def load(
-        self, table: Source, schema: pa.Schema, *, threads: int = 1, rows: bool = False
-    ) -> str:
+    def load(self, table: Source, schema: pa.Schema, *, rows: bool = False) -> str:
         """Sort the table. With ``rows`` an answer is whole rows, within the time."""
         self._rows, self._limit = rows, self.budget
         self._duckdb = optional("duckdb")
@@ -69,7 +61,7 @@ class DuckDB(Peer):
             source = "read_parquet('{}')".format(names.replace("'", "''"))
         for command in (
             f"SET memory_limit = '{_LOADING}'",
-            f"SET threads = {threads}",
+            "SET threads = 1",
             "SET preserve_insertion_order = false",
             f"CREATE TABLE r AS SELECT * FROM {source} ORDER BY {quoted(self.key)}",
             f"CREATE INDEX r_key ON r ({quoted(self.key)})",
