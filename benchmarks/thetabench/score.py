@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 from thetabench.figure import Lines, power
 from thetabench.line import Line
@@ -226,24 +226,3 @@ def at_least(limit: float, whole: Whole, values: Values) -> Callable[[Lines], bo
 
 
 # --- Until the last paper declares its goals -----------------------------------------------------
-
-
-class _Placed(Protocol):
-    @property
-    def contestant(self) -> str: ...
-    @property
-    def place(self) -> float: ...
-
-
-def over(
-    results: Iterable[_Placed], one: str, other: str, column: str = "tuples_per_s"
-) -> dict[float, float]:
-    """Ratios of two contestants, by place; :func:`ratio` replaces it."""
-    values: dict[tuple[str, float], float] = {
-        (result.contestant, result.place): getattr(result, column) for result in results
-    }
-    return {
-        place: value / values[other, place]
-        for (label, place), value in values.items()
-        if label == one and values.get((other, place))
-    }

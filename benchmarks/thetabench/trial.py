@@ -11,12 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from thetabench.arrays import Array
 from thetabench.digest import Digest, pair_digest
 
-Array = NDArray[np.int64]
 TURNS = 3
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.rivals import kernels
 from thetastream._jit.compiling import prepare
 from thetastream.condition.expression import Expression
@@ -41,7 +42,6 @@ from thetastream.relation.join.waiting import Segment
 from thetastream.relation.store import Relation
 from thetastream.side import How
 
-Array = NDArray[np.int64]
 Rows: TypeAlias = pa.RecordBatch | pa.Table
 Phase: TypeAlias = Iterator[pa.RecordBatch | None]
 _INPUT_SHARE = 32  # of the budget, one part is for rows that arrived

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetastream.relation.files.fences import Fences
-
-Array = NDArray[np.int64]
 
 
 class Circle:

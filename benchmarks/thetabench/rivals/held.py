@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.rivals.kernels.mesh import meet
 from thetastream.data.rows import FixedView, concatenated, gatherable, is_fixed, raw_values
 from thetastream.relation.join.answer import StreamRows
 from thetastream.relation.join.matching import Matching, RelationBoxes
 from thetastream.relation.join.waiting import Segment
 
-Array = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 _NONE = np.empty(0, np.int64)
 _ENTRY = 16  # of a box: its number, first leaf, behind the last one, running maximum

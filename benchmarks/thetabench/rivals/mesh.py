@@ -34,8 +34,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.rivals.baseline import Baseline, Phase, verified
 from thetabench.rivals.circle import Circle
 from thetabench.rivals.held import Held, held_bytes
@@ -47,7 +47,6 @@ from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.matching import RelationBoxes
 from thetastream.relation.join.waiting import Segment
 
-Array = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 _STEP_SECONDS = 3e-4  # of a step on a real device, whatever it joins
 _QUESTIONS = 1 << 14

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.rivals.baseline import Baseline, Phase, verified
 from thetabench.rivals.kernels.buffer_pool import admit, oldest_use, walk
 from thetastream.condition.expression import Expression
@@ -39,7 +40,6 @@ from thetastream.relation.join.waiting import Segment
 from thetastream.relation.store import Relation
 from thetastream.side import How
 
-Array = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 _ROW_BYTES = 80  # of a row that is looked up: bounds, order, leaves, mark, one question
 _QUESTION_BYTES = 24

@@ -18,15 +18,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.judy.kernels.calling import call_address
 from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import load_word, store_word
 from thetastream.index.kernels.fold import FOLD, fold_rows
 
-Array = NDArray[np.int64]
 Values = NDArray[Any]
 LEAST = -(2**63)
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetastream._jit.compiling import inlined, kernel
 
-Array = NDArray[np.int64]
 Links = NDArray[np.int32]
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetastream._jit.compiling import kernel
 
-Array = NDArray[np.int64]
 Table = NDArray[np.int32]
 
 
