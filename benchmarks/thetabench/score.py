@@ -223,6 +223,3 @@ def at_least(limit: float, whole: Whole, values: Values) -> Callable[[Lines], bo
         return value is not None and value >= limit
 
     return holds
-
-
-# --- Until the last paper declares its goals -----------------------------------------------------
