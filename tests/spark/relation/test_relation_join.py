@@ -503,7 +503,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "Spark cannot": ({"on": "nofunction(l.x) = r.x"}, PredicateError, "Spark cannot compute"),
     "memory": ({"memory": "many"}, OptionError, "64 MB"),
     "too little": ({"memory": "2 kB"}, RelationError, "needs|budget|at least"),
-    "no columns": ({"columns": []}, SchemaError, "at least one"),
+    "no columns": ({"columns": []}, OptionError, "at least one"),
     "other columns": ({"columns": ["nix"]}, SchemaError, "no output column 'nix'"),
 }
 
