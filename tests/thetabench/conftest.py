@@ -24,9 +24,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=str(error)))
 
 
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test adds to the registry is gone after it."""
-    with monkeypatch.context() as patch:
+def _restored() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_STRUCTURES", {**registry._STRUCTURES})
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def registered_by_fixtures() -> Iterator[None]:
+    """What fixtures of a module add to the registry is gone after the module."""
+    yield from _restored()
+
+
+@pytest.fixture(autouse=True)
+def registered(registered_by_fixtures: None) -> Iterator[None]:
+    """What a test adds to the registry is gone after it."""
+    yield from _restored()
