@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Iterable
@@ -10,6 +11,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from thetastream.plan.machine import Machine
 
@@ -32,7 +35,7 @@ def provenance(packages: Iterable[str]) -> dict[str, Any]:
 
 
 def thread_settings(threads: int) -> dict[str, str]:
-    """Give the environment that holds libraries to a number of threads, set before they load."""
+    """The environment that holds libraries to a number of threads, set before they load."""
     names = (
         "POLARS_MAX_THREADS",
         "OMP_NUM_THREADS",
@@ -40,6 +43,13 @@ def thread_settings(threads: int) -> dict[str, str]:
         "MKL_NUM_THREADS",
     )
     return dict.fromkeys(names, str(threads))
+
+
+def hold_to_one_thread() -> None:
+    """Hold pyarrow, and libraries that are not loaded yet, to one thread in this process."""
+    for name, value in thread_settings(1).items():
+        os.environ.setdefault(name, value)
+    pa.set_cpu_count(1)
 
 
 class PeakMemory:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from thetabench.figure import Contestant, Sizes
-from thetabench.machine import thread_settings
+from thetabench.machine import hold_to_one_thread
 from thetabench.ordered import questions
 from thetabench.ordered.contestant import BATCH, Cell, Work
 from thetabench.ordered.expiring import DROP, MINUTES, Deletion, Moving
@@ -38,9 +35,7 @@ class OrderedCourse(Course[Cell, Contestant]):
 
     def __init__(self, sizes: Sizes, maker: Maker = make) -> None:
         super().__init__(sizes)
-        for name, value in thread_settings(1).items():
-            os.environ.setdefault(name, value)
-        pa.set_cpu_count(1)
+        hold_to_one_thread()
         warm("data", "index", "index.runs", "index.trees", "index.ordered")
         self._make = maker
         self._scene = ""

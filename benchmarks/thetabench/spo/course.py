@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-
-import pyarrow as pa
 
 from thetabench.digest import Digest
 from thetabench.feed import Feed
 from thetabench.figure import Sizes
-from thetabench.machine import thread_settings
+from thetabench.machine import hold_to_one_thread
 from thetabench.peers import contestant_class
 from thetabench.race import Course, Say, Trial, Values
 from thetabench.spo.contestant import Cell, Contestant, Rows, Work
@@ -37,9 +34,7 @@ class SpoCourse(Course[Cell, Contestant]):
 
     def __init__(self, sizes: Sizes, maker: Maker = make) -> None:
         super().__init__(sizes)
-        for name, value in thread_settings(1).items():
-            os.environ.setdefault(name, value)
-        pa.set_cpu_count(1)
+        hold_to_one_thread()
         warm("data", "index", "index.runs", "index.trees", "index.permuted")
         self._stock = Stock(maker)
         self._figure = ""
