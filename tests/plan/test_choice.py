@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,18 @@ def test_a_layout_in_use_is_kept_unless_another_is_clearly_cheaper() -> None:
     worse = drawn(text, **{driver: uniform(30), "xy".replace(driver, ""): uniform(10**8)})
     moved = choose(even[0], Side.LEFT, "ordered", 1e5, *worse[1:], current=first)
     assert moved.layout is not first.layout
+
+
+def test_a_layout_gives_way_more_easily_while_few_rows_have_to_be_moved() -> None:
+    text = "abs(l.x - r.x) <= 10 AND abs(l.y - r.y) <= 10"
+    even = drawn(text, x=uniform(10**6), y=uniform(10**6))
+    best = choose(even[0], Side.LEFT, "auto", 1e6, *even[1:])
+    second = min(best.others, key=lambda other: other.nanoseconds)
+    assert best.best.nanoseconds < second.nanoseconds < 1.5 * best.best.nanoseconds
+    current = replace(best, best=second)
+    for filled, layout in ((0.0, best.layout), (1.0, second.layout)):
+        again = choose(even[0], Side.LEFT, "auto", 1e6, *even[1:], current=current, filled=filled)
+        assert again.layout.same(layout)
 
 
 def test_both_sides_are_kept_in_the_order_of_one_term() -> None:

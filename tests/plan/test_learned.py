@@ -117,6 +117,29 @@ def test_a_join_is_not_planned_anew_for_a_few_slow_rows() -> None:
         assert held(join).layout is used
 
 
+def test_work_is_counted_once_the_window_is_full() -> None:
+    """Rows are cheap in a window that fills, so they say little about a full one."""
+    join = ts.StreamJoin(TEXT, window=ts.CountWindow(1 << 14))
+    pushed(join, range(64), 64)
+    assert held(join).spent.asked < 16 * 64, "a quarter full: counted anew every 16 pushes"
+    pushed(join, range(64, 192), 64)
+    before = held(join).spent.asked
+    pushed(join, range(192, 256), 64)
+    assert held(join).spent.asked == before + 64 * 64
+
+
+def test_answers_that_are_not_read_teach_nothing() -> None:
+    """They are never matched, so their rows would seem to cost nothing."""
+    join = ts.StreamJoin(TEXT, window=ts.CountWindow(1 << 8))
+    pushed(join, range(4))
+    before = held(join).spent.asked
+    join.push(right=rows(2048, 100))
+    assert held(join).spent.asked == before
+    for _ in join.push(right=rows(2048, 101)):
+        pass
+    assert held(join).spent.asked == before + 2048
+
+
 @pytest.mark.parametrize("count", [64, 8192])
 def test_keys_are_looked_at_seldom(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first push, and when four times as many rows have passed; small pushes count less."""

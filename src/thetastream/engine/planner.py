@@ -12,7 +12,7 @@ from thetastream.boxes.keys import Keys
 from thetastream.engine.query import Query
 from thetastream.engine.single_key import settled
 from thetastream.engine.stream import RoleIndex, Stream
-from thetastream.metrics import Counters
+from thetastream.metrics import Counters, Spent
 from thetastream.plan.choice import BATCH, appraise, choose, sample
 from thetastream.plan.estimate import Estimate, Traffic
 from thetastream.plan.layout import Layout
@@ -93,20 +93,23 @@ class Planner:
         if self._pushes[role.other] % _OFTEN:
             return False
         role_index = stream.indexes[role]
+        if not _is_full(stream, role_index):
+            role_index.spent = Spent()  # rows in a small window are cheaper than estimated
+            return False
         measured = self._measured(stream, role_index)
         if measured is None:
             return False
         return not 1 / _FAR <= measured / max(role_index.choice.best.nanoseconds, 1e-9) <= _FAR
 
     def _measured(self, stream: Stream, role_index: RoleIndex) -> float | None:
-        """Nanoseconds per row since the plan was made.
+        """Nanoseconds per row since the plan was made and the window was full.
 
         None if there was little work, the window was still filling, or several threads probe.
         """
         spent = role_index.spent
         much = spent.asked >= _ASKED and spent.probe + spent.insert >= _SECONDS
-        full = 2 * len(stream.rows) >= role_index.choice.rows
-        return spent.per_row if much and full and self._query.threads == 1 else None
+        alone = self._query.threads == 1
+        return spent.per_row if much and alone and _is_full(stream, role_index) else None
 
     def _review(self, role: Side, streams: Mapping[Side, Stream], arriving: int) -> None:
         self._due[role] = max(4 * self._passed[role], _ROWS)
@@ -115,11 +118,12 @@ class Planner:
         measured = self._measured(stream, role_index)
         if measured is not None:
             learned.note(role_index.choice.best, measured)
+        expected = self._expected(role, stream, arriving)
         choice = choose(
             self._binding,
             role,
             self._tactic,
-            self._expected(role, stream, arriving),
+            expected,
             self._stored_sample(role, stream),
             self._samples[role.other],
             role_index.choice,
@@ -128,6 +132,7 @@ class Planner:
             pairless=self._pairless,
             learned=learned,
             opposite=_settled_layout(role.other, streams),
+            filled=len(stream.rows) / expected,
         )
         if choice.layout is role_index.choice.layout:
             role_index.keep(choice)
@@ -156,6 +161,11 @@ class Planner:
         if known is not None:
             return float(known)
         return 100_000.0 if stream is None else float(max(len(stream.rows) + arriving, 1000))
+
+
+def _is_full(stream: Stream, role_index: RoleIndex) -> bool:
+    """Whether the window holds at least half of the rows that its plan was made for."""
+    return 2 * len(stream.rows) >= role_index.choice.rows
 
 
 def _settled_layout(role: Side, streams: Mapping[Side, Stream]) -> Layout | None:

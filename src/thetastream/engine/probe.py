@@ -86,7 +86,8 @@ class Probe:
         self.fresh = self.rows.roles[self.side]
         self.role_index = self.stream.indexes[self.role]
         self.layout, self.index = self.role_index.layout, self.role_index.index
-        self.role_index.spent.asked += self.fresh.count
+        # Work is charged to the plan that probes, once matching begins.
+        self._spent, self._unread, self._preparing = self.role_index.spent, self.fresh.count, 0.0
         # Snapshots of both sides' payload.
         self.views: dict[Side, RowsView] = {
             self.side: BatchView(self.rows.batch),
@@ -110,7 +111,7 @@ class Probe:
         ended = perf_counter()
         seconds["keys"] += keyed_at - sorted_at
         seconds["sort"] += ended - keyed_at + sorted_at - started
-        self.role_index.spent.probe += thread_time() - working
+        self._preparing += thread_time() - working
         return boxes
 
     @property
@@ -155,14 +156,18 @@ class Probe:
     def timed(self) -> Iterator[None]:
         """Count the time inside as matching, for the join and for its index.
 
-        The index counts processor time, so that plans do not depend on what else is running.
+        The index counts processor time, so that plans do not depend on what else is running, and
+        the rows of answers that are read: an answer that is dropped costs next to nothing.
         """
-        started, working = perf_counter(), thread_time()
+        spent, started, working = self._spent, perf_counter(), thread_time()
+        spent.asked += self._unread
+        spent.probe += self._preparing
+        self._unread, self._preparing = 0, 0.0
         try:
             yield
         finally:
             self.counters.seconds["probe"] += perf_counter() - started
-            self.role_index.spent.probe += thread_time() - working
+            spent.probe += thread_time() - working
 
     def pairs(self, boxes: Boxes, *, boxed: bool = False) -> Callable[[], AnswerReader]:
         """Return a function that starts a reader of matches, ``(fresh rows, stored ids)``.

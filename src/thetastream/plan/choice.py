@@ -23,7 +23,7 @@ from thetastream.side import Side
 
 SAMPLE = 2048
 BATCH = 4096.0  # rows per insert, before any insert
-STAY = 0.6  # weight of the layout in use, as moving to another has a cost
+STAY = 0.6  # weight of the layout in use if the window is full, as moving its rows has a cost
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,16 @@ def choose(
     pairless: bool = False,
     learned: Learned | None = None,
     opposite: Layout | None = None,
+    filled: float = 1.0,
 ) -> Choice:
     """Pick the cheapest layout for the stored side that the tactic allows.
 
     ``rows`` are in the window; ``batch`` of them arrive at a time, and ``slide`` leave at a time if
     there is a slide. ``pairless``: no pairs are needed, and one key column decides. Estimates are
     corrected by what was ``learned`` from measured costs. The layout of a ``current`` choice stays
-    unless another is cheaper, and clearly cheaper if it was itself chosen from observed keys. The
-    other side has the layout ``opposite``, if that is settled.
+    unless another is cheaper, and clearly cheaper if it was itself chosen from observed keys and
+    much of the window is ``filled`` already. The other side has the layout ``opposite``, if that is
+    settled.
     """
     tactic = Tactic.of(tactic)
     known = Selectivity.of(binding.fields(stored), stored_sample, fresh_sample)
@@ -115,7 +117,7 @@ def choose(
             _estimate(each, known, traffic, in_use, opposite).corrected(corrections.of(each))
             for each in layouts
         ),
-        key=lambda estimate: _weight(estimate, current),
+        key=lambda estimate: _weight(estimate, current, filled),
     )
     return Choice(stored, best, tuple(others), known.shares, rows, known.sampled)
 
@@ -163,11 +165,12 @@ def _estimate(
     return estimate.resorted()
 
 
-def _weight(estimate: Estimate, current: Choice | None) -> float:
+def _weight(estimate: Estimate, current: Choice | None, filled: float) -> float:
     """The cost by which estimates are compared; less for the layout in use."""
     if current is None or not current.sampled or estimate.layout is not current.layout:
         return estimate.nanoseconds
-    return estimate.push + (estimate.nanoseconds - estimate.push) * STAY
+    stay = 1.0 - (1.0 - STAY) * min(1.0, filled)
+    return estimate.push + (estimate.nanoseconds - estimate.push) * stay
 
 
 # --- Explanations --------------------------------------------------------------------------------

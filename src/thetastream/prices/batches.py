@@ -30,7 +30,7 @@ class Prices:
 
     # a push, however few rows it has
     push: float = _price(130_000.0, "a push of a side")
-    push_cells: float = _price(190_000.0, "a push of a side, in cells")
+    push_cells: float = _price(115_000.0, "a push of a side, in cells")
     push_column: float = _price(57_000.0, "a push, per column beside the first")
     push_chain: float = _price(160_000.0, "a push, more for a chain of subwindows")
     push_permuted: float = _price(300_000.0, "a push, more for permutations")
