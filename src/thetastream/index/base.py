@@ -27,6 +27,7 @@ those arrays the rows of a box lie, whatever their number. The rules above hold 
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ from thetastream.errors import DataError, RegistryError
 from thetastream.index.folding import Fold
 from thetastream.index.kernels.ranges import record
 from thetastream.index.mapper import map_boxes, rows_in_order
-from thetastream.index.registry import names, structure
+from thetastream.index.registry import names, signature, structure
 
 CHUNK = 65_536
 Pair = tuple[Array, Array]
@@ -156,6 +157,17 @@ class Index(ABC):
     in_subwindows: ClassVar[bool] = False  # whether it is a chain of subwindows, by arrival
     permuted: ClassVar[bool] = False  # whether it stores the orders of several key columns
     tunable: ClassVar[tuple[str, ...]] = ()  # parameters that ``tune`` can change
+    taker: ClassVar[str] = ""  # the method that takes the ``**settings`` of the constructor
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        """Show the parameters of the ``taker`` as parameters of the constructor."""
+        super().__init_subclass__()
+        shown = [*inspect.signature(cls.__init__).parameters.values()][1:]
+        if cls.taker and shown[-1].kind is inspect.Parameter.VAR_KEYWORD:
+            taken = inspect.signature(getattr(cls, cls.taker)).parameters.values()
+            shown[-1:] = [one for one in taken if one.name not in ("self", "window")]
+        cls.__signature__ = inspect.Signature(shown)
 
     def __init__(self, capacity: int, columns: int) -> None:
         for word, value in (("capacity", capacity), ("columns", columns)):
@@ -252,8 +264,10 @@ class Index(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The settings this index was created with."""
-        return {"capacity": self.capacity, "columns": self.columns}
+        """The settings this index was created with: those that it keeps as attributes."""
+        words = [word for word in signature(type(self)) if hasattr(self, word)]
+        own = {word: getattr(self, word) for word in words}
+        return {"capacity": self.capacity, "columns": self.columns, **own}
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -268,6 +282,14 @@ class Index(ABC):
     @abstractmethod
     def dump(self) -> tuple[Array, Array]:
         """All stored rows as ``(keys[columns, n], ids[n])`` in ascending order of id."""
+
+    def _check_single_key(self) -> None:
+        """Raise for a look-up by one key in an index over several key columns."""
+        if self.columns > 1:
+            raise RegistryError(
+                f"find looks up one key; index {self.name!r} was created for {self.columns} "
+                "key columns: use probe"
+            )
 
     def _matrix(self, keys: Array) -> Array:
         """Keys as a matrix of one row per column."""

@@ -22,7 +22,7 @@ import numpy as np
 from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import prepare
 from thetastream.data.order import argsorted
-from thetastream.errors import RegistryError, StateError
+from thetastream.errors import StateError
 from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
@@ -160,11 +160,7 @@ class OrderedIndex(Index):
 
     def find(self, keys: Array) -> Array:
         """The id of the newest row of each key, or -1. One descent per key."""
-        if self.columns > 1:
-            raise RegistryError(
-                f"find looks up one key; index {self.name!r} was created for {self.columns} "
-                "key columns: use probe"
-            )
+        self._check_single_key()
         ids = self._find(np.ascontiguousarray(keys, np.int64))
         if self._before:
             ids[ids < self._before] = -1
@@ -217,13 +213,8 @@ class OrderedIndex(Index):
 
     def dump(self) -> tuple[Array, Array]:
         keys, ids = self._rows()
-        order = np.argsort(ids, kind="stable")
-        order = order[ids[order] >= self._before]
-        matrix, ids = np.empty((self.columns, order.size), np.int64), ids[order]
-        matrix[0] = keys[order]
-        for column, values in enumerate(self._beside.columns, 1):
-            matrix[column] = values[ids & self._beside.mask]
-        return matrix, ids
+        live = ids >= self._before
+        return self._beside.rows(keys[live], ids[live])
 
     def check(self) -> None:
         keys, ids = self._rows()

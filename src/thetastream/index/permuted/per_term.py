@@ -38,7 +38,7 @@ from thetastream._jit.compiling import prepare
 from thetastream.errors import suggest
 from thetastream.index.base import CHUNK, Answer, Index
 from thetastream.index.permuted.kernels import term_rows, term_sets
-from thetastream.index.permuted.kernels.term_rows import least_id, parts_of
+from thetastream.index.permuted.kernels.term_rows import least_id
 from thetastream.index.permuted.kernels.term_sets import FILLED, HASHED, SCANNED
 from thetastream.index.permuted.present import Present
 from thetastream.index.permuted.term_reader import Bits, Lists, Scratch, TermReader
@@ -202,15 +202,6 @@ class PerTerm(Index):
         return sum(inner.nbytes for inner in self._inner) + sum(beside)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters,
-            "inner": self.inner,
-            "intersect": self.intersect,
-            "options": self.options,
-        }
-
-    @property
     def statistics(self) -> dict[str, float]:
         """The sums over the inner structures, and the work of intersecting."""
         total: dict[str, float] = {}
@@ -288,7 +279,7 @@ def _oldest(inners: Sequence[Index]) -> int:
     """The least id that an inner structure holds, including expired rows that it keeps."""
     stored = (inner for inner in inners if isinstance(inner, TreeIndex) and _stored(inner))
     stores = (inner._pool.store for inner in stored if not inner.deletes)
-    return min((int(least_id(*parts_of(store))) for store in stores), default=MOST)
+    return min((int(least_id(store)) for store in stores), default=MOST)
 
 
 class _Question(Kept):

@@ -186,11 +186,6 @@ class SpoJoin(PoJoin):
         return super().nbytes + sum(part.nbytes for part in parts if part is not None)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        names = ("slide", "elements", "intersect", "background")
-        return {**super().parameters, **{name: getattr(self, name) for name in names}}
-
-    @property
     def statistics(self) -> dict[str, float]:
         counters = super().statistics
         counters["runs"] += (self._frozen is not None) + (self._mutable_rows > 0)

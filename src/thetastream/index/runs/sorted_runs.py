@@ -327,10 +327,6 @@ class SortedRuns(Index):
         return sum(run.nbytes for run in self._runs) + self._held.nbytes
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "ratio": self.ratio, "slot": self.slot}
-
-    @property
     def statistics(self) -> dict[str, float]:
         return {
             "runs": len(self._runs),

@@ -117,10 +117,6 @@ class Incremental(Index):
         return self._index.nbytes + self._ring.nbytes
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "inner": self.inner, "options": self.options}
-
-    @property
     def statistics(self) -> dict[str, float]:
         return {**self._index.statistics, "deleted_rows": self._deleted}
 

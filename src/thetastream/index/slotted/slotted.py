@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream._jit.arrays import Array
-from thetastream.errors import RegistryError, StateError
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.errors import StateError
+from thetastream.index.base import CHUNK, Answer, Index, live_rows
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.slotted.circular import Slot
@@ -77,11 +77,7 @@ class Slotted(Index):
 
         A late row may be newer than rows of later subwindows, so ids decide when to stop.
         """
-        if self.columns > 1:
-            raise RegistryError(
-                f"find looks up one key; index {self.name!r} was created for {self.columns} "
-                "key columns: use probe"
-            )
+        self._check_single_key()
         keys = np.ascontiguousarray(keys, np.int64)
         newest = np.full(keys.size, -1, np.int64)
         for slot in sorted(self._slots(), key=lambda slot: -slot.last):
@@ -102,25 +98,19 @@ class Slotted(Index):
     def __len__(self) -> int:
         """O(rows) of the partly expired subwindows."""
         return sum(
-            slot.rows if slot.first >= self._before else self._live(slot)[1].size
-            for slot in self._slots()
+            slot.rows if slot.first >= self._before else self._live(slot) for slot in self._slots()
         )
 
-    def _live(self, slot: Slot) -> tuple[Array, Array]:
-        keys, ids = slot.index.dump()
-        first = int(np.searchsorted(ids, self._before))
-        return keys[:, first:], ids[first:]
+    def _live(self, slot: Slot) -> int:
+        return int(np.count_nonzero(slot.index.dump()[1] >= self._before))
 
     @property
     def nbytes(self) -> int:
         return sum(slot.index.nbytes for slot in self._slots())
 
     def dump(self) -> tuple[Array, Array]:
-        parts = [self._live(slot) for slot in self._slots()]
-        keys = np.concatenate([np.empty((self.columns, 0), np.int64), *(k for k, _ in parts)], 1)
-        ids = np.concatenate([np.empty(0, np.int64), *(i for _, i in parts)])
-        order = np.argsort(ids)
-        return np.ascontiguousarray(keys[:, order]), ids[order]
+        parts = [slot.index.dump() for slot in self._slots()]
+        return live_rows(parts, self.columns, self._before)
 
 
 class Between(Slotted):
