@@ -57,19 +57,19 @@ class Answer:
 
     __slots__ = ("__weakref__", "_chunks", "_read")
 
-    def __init__(self, read: Callable[[], Iterator[tuple[Array, Array]]]) -> None:
+    def __init__(self, read: Callable[[], Iterator[Pair]]) -> None:
         self._read = read
-        self._chunks: Iterator[tuple[Array, Array]] | None = None
+        self._chunks: Iterator[Pair] | None = None
 
     def __iter__(self) -> Answer:
         return self
 
-    def __next__(self) -> tuple[Array, Array]:
+    def __next__(self) -> Pair:
         if self._chunks is None:
             self._chunks = self._read()
         return next(self._chunks)
 
-    def again(self) -> Iterator[tuple[Array, Array]]:
+    def again(self) -> Iterator[Pair]:
         """The chunks from the first on."""
         return self._read()
 
@@ -116,7 +116,7 @@ class Ranges:
         totals = np.concatenate([[0], np.cumsum(self.stops - self.starts)])
         return np.diff(totals[np.searchsorted(self.boxes, np.arange(boxes + 1))])
 
-    def pairs(self, limit: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def pairs(self, limit: int = CHUNK) -> Iterator[Pair]:
         """The pairs behind the records, as ``(positions, ids)``, at most ``limit`` at a time.
 
         Computed as they are read, in the order of their records. O(1) per pair.
@@ -224,7 +224,7 @@ class Index(ABC):
         for positions, ids in self.probe(lows, highs):
             fold.add(positions, ids)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """Rows of one key range in key order, as ``(keys, ids)``, at most ``buffer`` at a time.
 
         A structure without a key order sorts a dump of its rows first.
@@ -280,7 +280,7 @@ class Index(ABC):
         return {}
 
     @abstractmethod
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         """All stored rows as ``(keys[columns, n], ids[n])`` in ascending order of id."""
 
     def _check_single_key(self) -> None:

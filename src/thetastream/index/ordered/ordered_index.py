@@ -23,7 +23,7 @@ from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import prepare
 from thetastream.data.order import argsorted
 from thetastream.errors import StateError
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.question import Questions
@@ -74,7 +74,7 @@ class OrderedIndex(Index):
         skip = -1 means the low edge of the box. An empty ``keys`` array is not filled.
         """
 
-    def _rows(self) -> tuple[Array, Array]:
+    def _rows(self) -> Pair:
         """All rows held, including expired ones, in order of (key, id)."""
         positions, keys, ids = np.empty((3, self._held), np.int64)
         everything = np.array([LEAST]), np.array([MOST])
@@ -174,13 +174,13 @@ class OrderedIndex(Index):
         else:
             self._fold(lows[0], highs[0], self._before, fold)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """Rows of a key range in key order. Raises StateError if the index changes meanwhile."""
         if self.columns > 1:
             return super().scan(low, high, buffer=buffer)
         return self._scanned(np.array([low], np.int64), np.array([high], np.int64), buffer)
 
-    def _scanned(self, low: Array, high: Array, buffer: int) -> Iterator[tuple[Array, Array]]:
+    def _scanned(self, low: Array, high: Array, buffer: int) -> Iterator[Pair]:
         cursor, begun = np.array([0, 0, -1]), self._changes
         while cursor[0] < 1:
             if self._changes != begun:
@@ -211,7 +211,7 @@ class OrderedIndex(Index):
     def statistics(self) -> dict[str, float]:
         return {"sweeps": self._sweeps}
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         keys, ids = self._rows()
         live = ids >= self._before
         return self._beside.rows(keys[live], ids[live])
@@ -224,7 +224,7 @@ class OrderedIndex(Index):
         assert 2 * self._expired <= max(1, self._held), "expired rows must have been swept"
 
 
-def _in_order(keys: Array, ids: Array) -> tuple[Array, Array]:
+def _in_order(keys: Array, ids: Array) -> Pair:
     """Rows in order of (key, id)."""
     if _ascend(keys, ids):
         return keys, ids

@@ -39,13 +39,12 @@ import numpy as np
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import suggest
-from thetastream.index.base import CHUNK, Answer, Index, live_rows
+from thetastream.index.base import CHUNK, Answer, Index, Pair, live_rows
 from thetastream.index.permuted.kernels import permute, pojoin, sweeping
 from thetastream.index.permuted.permuted import PROBING, Chunk, Permuted, Tally
 from thetastream.index.registry import checked, refused
 from thetastream.index.threads import PairsAhead, pool
 
-Pair = tuple[Array, Array]
 Structures = tuple[Permuted, ...]
 
 
@@ -184,7 +183,7 @@ class PoJoin(Index):
             **self._tally.counts,
         }
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         rows = [one.rows() for one in self._structures]
         parts = [(keys[: self.columns], ids) for keys, ids in rows]
         return live_rows(parts, self.columns, self._before)

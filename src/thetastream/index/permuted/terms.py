@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import LEAST, MOST, Array, Words
-from thetastream.index.base import Index
+from thetastream.index.base import Index, Pair
 from thetastream.index.permuted.kernels import term_sets
 from thetastream.index.permuted.kernels.term_rows import collect_term, meet_term, parts_of
 from thetastream.index.trees.kernels.store import Store
@@ -67,7 +67,7 @@ class TermView:
 class Slice:
     """One column of the boxes from ``first`` on; ``opened`` has an entry per box of the slice."""
 
-    edges: tuple[Array, Array]
+    edges: Pair
     first: int
     view: TermView
     opened: Array

@@ -92,7 +92,7 @@ class SplitJoin(Index):
         blocks = [block for part in self._parts for block in part.blocks]
         return sum(keys.nbytes + ids.nbytes for keys, ids in blocks)
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         blocks = [block for part in self._parts for block in part.blocks]
         return live_rows(blocks, self.columns, self._before)
 

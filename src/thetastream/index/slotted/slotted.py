@@ -18,12 +18,12 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream.errors import StateError
-from thetastream.index.base import CHUNK, Answer, Index, live_rows
+from thetastream.index.base import CHUNK, Answer, Index, Pair, live_rows
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.slotted.circular import Slot
 
-Pairs = Iterator[tuple[Array, Array]]
+Pairs = Iterator[Pair]
 
 
 class Slotted(Index):
@@ -60,7 +60,7 @@ class Slotted(Index):
             else:
                 slot.index.fold_boxes(lows, highs, fold)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """Rows of a key range in key order: the scans of the partial indexes, merged."""
         slots = self._slots()
         self.touch(len(slots))
@@ -108,7 +108,7 @@ class Slotted(Index):
     def nbytes(self) -> int:
         return sum(slot.index.nbytes for slot in self._slots())
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         parts = [slot.index.dump() for slot in self._slots()]
         return live_rows(parts, self.columns, self._before)
 
@@ -176,7 +176,7 @@ def _merged(scans: list[Pairs]) -> Pairs:
 
     Each chunk holds the keys below the least key at which some scan may continue.
     """
-    held: dict[int, tuple[Array, Array]] = {}
+    held: dict[int, Pair] = {}
     going = dict(enumerate(scans))
     while going or held:
         for number in [n for n in going if n not in held]:
@@ -203,7 +203,7 @@ def _merged(scans: list[Pairs]) -> Pairs:
                 _extend(held, going, number)
 
 
-def _extend(held: dict[int, tuple[Array, Array]], going: dict[int, Pairs], number: int) -> None:
+def _extend(held: dict[int, Pair], going: dict[int, Pairs], number: int) -> None:
     """Append the next chunk of a scan to the rows held of it."""
     if (chunk := next(going[number], None)) is None:
         del going[number]

@@ -216,7 +216,7 @@ class Chain(Index):
         self._feedback()
         self._drop(lambda link: link.last < self._before)
 
-    def _fill(self, matrix: Array, ids: Array) -> tuple[Array, Array]:
+    def _fill(self, matrix: Array, ids: Array) -> Pair:
         """Fill the newest subwindow, by arrival; returns the rows that do not fit."""
         newest = self._newest(matrix[0])
         room = newest.part.inside.size - newest.part.rows
@@ -268,7 +268,7 @@ class Chain(Index):
             for job in question.running:
                 job.exception()
 
-    def _without_late(self, matrix: Array, ids: Array, times: Array) -> tuple[Array, Array]:
+    def _without_late(self, matrix: Array, ids: Array, times: Array) -> Pair:
         """Put rows whose event time lies in a closed subwindow there; returns the others."""
         ended = [link for link in self._links if link.cut is not None]
         cuts = np.array([link.cut for link in ended], np.int64)
@@ -397,7 +397,7 @@ class Chain(Index):
             ],
         }
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         parts = [part.dump() for link in self._links for part in link.parts]
         return live_rows(parts, self.columns, self._before)
 

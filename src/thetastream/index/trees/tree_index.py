@@ -15,7 +15,7 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair
 from thetastream.index.beside import Beside
 from thetastream.index.question import Questions
 from thetastream.index.registry import refused, signature
@@ -168,7 +168,7 @@ class TreeIndex(Index):
     def statistics(self) -> dict[str, float]:
         return {"merges": self._merges, "merged_rows": self._merged_rows}
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         keys, ids = np.empty((2, len(self)), np.int64)
         loops.dump_rows(self._pool.store, 0, keys, ids)
         return self._beside.rows(keys, ids)
