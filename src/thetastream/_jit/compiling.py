@@ -119,12 +119,15 @@ def by_type(integer: F, real: F) -> F:
 
 
 _types: Any = types
-NUMBER = types.int64
 
 
 def vector(dimensions: int, bits: int = 64, kind: str = "int") -> Any:
     """The type of contiguous arrays, for signatures that text cannot express."""
     return types.Array(getattr(types, f"{kind}{bits}"), dimensions, "C")
+
+
+N, V, M, U = types.int64, vector(1), vector(2), vector(1, 64, "uint")
+"""The types of a number, a vector and a matrix of numbers, and of a vector of words."""
 
 
 def named(kind: Any, *parts: Any) -> Any:

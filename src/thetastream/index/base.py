@@ -27,6 +27,7 @@ those arrays the rows of a box lie, whatever their number. The rules above hold 
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ from thetastream.errors import DataError, RegistryError
 from thetastream.index.folding import Fold
 from thetastream.index.kernels.ranges import record
 from thetastream.index.mapper import map_boxes, rows_in_order
-from thetastream.index.registry import names, structure
+from thetastream.index.registry import names, signature, structure
 
 CHUNK = 65_536
 Pair = tuple[Array, Array]
@@ -56,19 +57,19 @@ class Answer:
 
     __slots__ = ("__weakref__", "_chunks", "_read")
 
-    def __init__(self, read: Callable[[], Iterator[tuple[Array, Array]]]) -> None:
+    def __init__(self, read: Callable[[], Iterator[Pair]]) -> None:
         self._read = read
-        self._chunks: Iterator[tuple[Array, Array]] | None = None
+        self._chunks: Iterator[Pair] | None = None
 
     def __iter__(self) -> Answer:
         return self
 
-    def __next__(self) -> tuple[Array, Array]:
+    def __next__(self) -> Pair:
         if self._chunks is None:
             self._chunks = self._read()
         return next(self._chunks)
 
-    def again(self) -> Iterator[tuple[Array, Array]]:
+    def again(self) -> Iterator[Pair]:
         """The chunks from the first on."""
         return self._read()
 
@@ -115,7 +116,7 @@ class Ranges:
         totals = np.concatenate([[0], np.cumsum(self.stops - self.starts)])
         return np.diff(totals[np.searchsorted(self.boxes, np.arange(boxes + 1))])
 
-    def pairs(self, limit: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def pairs(self, limit: int = CHUNK) -> Iterator[Pair]:
         """The pairs behind the records, as ``(positions, ids)``, at most ``limit`` at a time.
 
         Computed as they are read, in the order of their records. O(1) per pair.
@@ -156,6 +157,17 @@ class Index(ABC):
     in_subwindows: ClassVar[bool] = False  # whether it is a chain of subwindows, by arrival
     permuted: ClassVar[bool] = False  # whether it stores the orders of several key columns
     tunable: ClassVar[tuple[str, ...]] = ()  # parameters that ``tune`` can change
+    taker: ClassVar[str] = ""  # the method that takes the ``**settings`` of the constructor
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        """Show the parameters of the ``taker`` as parameters of the constructor."""
+        super().__init_subclass__()
+        shown = [*inspect.signature(cls.__init__).parameters.values()][1:]
+        if cls.taker and shown[-1].kind is inspect.Parameter.VAR_KEYWORD:
+            taken = inspect.signature(getattr(cls, cls.taker)).parameters.values()
+            shown[-1:] = [one for one in taken if one.name not in ("self", "window")]
+        cls.__signature__ = inspect.Signature(shown)
 
     def __init__(self, capacity: int, columns: int) -> None:
         for word, value in (("capacity", capacity), ("columns", columns)):
@@ -212,7 +224,7 @@ class Index(ABC):
         for positions, ids in self.probe(lows, highs):
             fold.add(positions, ids)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """Rows of one key range in key order, as ``(keys, ids)``, at most ``buffer`` at a time.
 
         A structure without a key order sorts a dump of its rows first.
@@ -252,8 +264,10 @@ class Index(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The settings this index was created with."""
-        return {"capacity": self.capacity, "columns": self.columns}
+        """The settings this index was created with: those that it keeps as attributes."""
+        words = [word for word in signature(type(self)) if hasattr(self, word)]
+        own = {word: getattr(self, word) for word in words}
+        return {"capacity": self.capacity, "columns": self.columns, **own}
 
     @property
     def statistics(self) -> dict[str, float]:
@@ -266,8 +280,16 @@ class Index(ABC):
         return {}
 
     @abstractmethod
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         """All stored rows as ``(keys[columns, n], ids[n])`` in ascending order of id."""
+
+    def _check_single_key(self) -> None:
+        """Raise for a look-up by one key in an index over several key columns."""
+        if self.columns > 1:
+            raise RegistryError(
+                f"find looks up one key; index {self.name!r} was created for {self.columns} "
+                "key columns: use probe"
+            )
 
     def _matrix(self, keys: Array) -> Array:
         """Keys as a matrix of one row per column."""

@@ -59,6 +59,14 @@ class Beside:
         marks[ids & (size - 1)] = ids + 1
         self._rows, self._marks = rows, marks
 
+    def rows(self, keys: Array, ids: Array) -> tuple[Array, Array]:
+        """Rows with these first keys, by ascending id: all their key columns, and the ids."""
+        order = np.argsort(ids)
+        keys, ids = keys[order].reshape(1, -1), ids[order]
+        if len(self.columns):
+            keys = np.concatenate([keys, self.columns[:, ids & self.mask]])
+        return keys, ids
+
     def leaving(self, before: int) -> tuple[Array, Array]:
         """First keys and ids of the rows below ``before``, in the order of their ids."""
         ids = np.arange(self._low, min(before, self._high))

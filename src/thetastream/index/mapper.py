@@ -21,7 +21,7 @@ from thetastream.index.kernels.mapping import Mapping, driver
 
 if TYPE_CHECKING:
     from thetastream._jit.arrays import Array
-    from thetastream.index.base import Index
+    from thetastream.index.base import Index, Pair
 
 
 _BUFFER = 4096  # rows per call of the user's mapping
@@ -85,7 +85,7 @@ def _applied(
     return state
 
 
-def rows_in_order(index: Index, low: Any, high: Any, buffer: int) -> Iterator[tuple[Array, Array]]:
+def rows_in_order(index: Index, low: Any, high: Any, buffer: int) -> Iterator[Pair]:
     """Scan any index: dump its rows and sort those inside. O(n log n)."""
     keys, ids = index.dump()
     edges = [np.asarray(edge, np.int64).reshape(-1, 1) for edge in (low, high)]

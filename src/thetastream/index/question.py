@@ -18,7 +18,7 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream.data.kernels.pairs import keep_inside
-from thetastream.index.base import Answer
+from thetastream.index.base import Answer, Pair
 
 S = TypeVar("S")
 KEPT = 1 << 18  # pairs of an open question that are computed and kept; above, rows are copied
@@ -51,10 +51,10 @@ class Kept(ABC):
     """A question whose answer may be computed before it is read, and kept."""
 
     def __init__(self) -> None:
-        self._chunks: list[tuple[Array, Array]] | None = None
+        self._chunks: list[Pair] | None = None
 
     @abstractmethod
-    def read(self) -> Iterator[tuple[Array, Array]]:
+    def read(self) -> Iterator[Pair]:
         """The chunks. Readers that were open when chunks were kept continue with those."""
 
     def keep(self, most: int) -> bool:
@@ -82,7 +82,7 @@ class Question(Kept):
         self._first = np.ascontiguousarray(lows[0]), np.ascontiguousarray(highs[0])
         self.view: StructureView | None = None
 
-    def read(self) -> Iterator[tuple[Array, Array]]:
+    def read(self) -> Iterator[Pair]:
         count = 0
         cursor = self._now().begin()
         room = min(self._limit, max(256, 4 * self._first[0].size))
@@ -94,7 +94,7 @@ class Question(Kept):
             yield chunk
         yield from islice(self._chunks, count, None)
 
-    def _next(self, cursor: Array, room: int) -> tuple[tuple[Array, Array] | None, int]:
+    def _next(self, cursor: Array, room: int) -> tuple[Pair | None, int]:
         """The next chunk; chunks double while they come out full."""
         view = self.view or self._now()
         lows, highs = self._first

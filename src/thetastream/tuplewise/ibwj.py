@@ -16,7 +16,7 @@ pairs of one tuple. Keys and boxes are order-preserving int64 keys, as everywher
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -256,7 +256,8 @@ def _pool(
         return Pool([Recipe(layout.SCAN) for _ in windows])
     if shares > 1:
         kind, settings = BPlusTree, {k: v for k, v in settings.items() if k != "partitions"}
-    recipes = [kind.recipe(-(-window // shares), **settings) for window in windows]
+    recipe: Callable[..., Recipe] = kind.recipe
+    recipes = [recipe(-(-window // shares), **settings) for window in windows]
     if spare and recipes[0].runs:
         rows = max(recipe.run_rows for recipe in recipes)
         recipes = [replace(recipe, run_rows=rows) for recipe in recipes]

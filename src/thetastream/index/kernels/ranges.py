@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import kernel, vector
-
-V, M = vector(1), vector(2)
+from thetastream._jit.arrays import Array, i64, u64
+from thetastream._jit.compiling import M, V, kernel
 
 
 @kernel((M, M, V, V, V, V))
@@ -18,12 +14,12 @@ def record(
 
     The output arrays have room for all; returns the number of records.
     """
-    k = np.uint64(0)
-    for box in range(np.uint64(starts.shape[1])):
-        for run in range(np.uint64(starts.shape[0])):
+    k = u64(0)
+    for box in range(u64(starts.shape[1])):
+        for run in range(u64(starts.shape[0])):
             boxes[k] = box
             runs[k] = run
             firsts[k] = starts[run, box]
             lasts[k] = stops[run, box]
-            k += np.uint64(starts[run, box] < stops[run, box])
-    return np.int64(k)  # type: ignore[return-value]
+            k += u64(starts[run, box] < stops[run, box])
+    return i64(k)

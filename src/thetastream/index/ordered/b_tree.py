@@ -60,15 +60,15 @@ class BTree(NodeTree):
         self._clear()
 
     @property
-    def _tree(self) -> tuple[Array, ...]:
-        return self._words, self._facts
+    def _tree(self) -> btree.Nodes:
+        return btree.Nodes(self._words, self._facts)
 
     def _clear(self) -> None:
         """O(1); frees the memory."""
         self._words = np.zeros(LEAD, np.int64)
         self._facts[btree.HEIGHT] = 0
         self._grow()
-        rows.clear(*self._tree)
+        rows.clear(self._tree)
 
     def _grow(self) -> None:
         """Add a third of the present nodes, and at least as many as an insert may need."""

@@ -49,15 +49,9 @@ from thetastream._jit.arrays import Array
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import burst as kernels
 from thetastream.index.ordered.kernels.burst import nodes as layout
+from thetastream.index.ordered.kernels.burst import rows as reading
 from thetastream.index.ordered.kernels.burst.changes import copy_trie, put_rows, take_out_rows
 from thetastream.index.ordered.kernels.burst.nodes import Burst
-from thetastream.index.ordered.kernels.burst.rows import (
-    ABREAST,
-    dump_rows,
-    find_rows,
-    fold_boxes,
-    read_rows,
-)
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.registry import checked
 
@@ -127,20 +121,20 @@ class BurstTrie(OrderedIndex):
 
     def _find(self, keys: Array) -> Array:
         ids = np.empty(keys.size, np.int64)
-        find_rows(self._trie, keys, np.empty(3 * ABREAST, np.int64), ids)
+        reading.find_rows(self._trie, keys, np.empty(3 * reading.ABREAST, np.int64), ids)
         return ids
 
     def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
         path = np.empty(layout.PATH, np.int64)
-        return int(read_rows(self._trie, lows, highs, before, cursor, path, *out))
+        return int(reading.read_rows(self._trie, lows, highs, before, cursor, path, *out))
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         path = np.empty(layout.PATH, np.int64)
-        fold_boxes(*self._trie, lows, highs, before, path, *fold.arrays)
+        reading.fold_boxes(self._trie, lows, highs, before, path, fold.arrays)
 
     def _rows(self) -> tuple[Array, Array]:
         keys, ids = np.empty(self._held, np.int64), np.empty(self._held, np.int64)
-        dump_rows(self._trie, np.empty(layout.PATH, np.int64), keys, ids)
+        reading.dump_rows(self._trie, np.empty(layout.PATH, np.int64), keys, ids)
         return keys, ids
 
     # --- Facts ----------------------------------------------------------------------------------

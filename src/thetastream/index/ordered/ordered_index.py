@@ -22,8 +22,8 @@ import numpy as np
 from thetastream._jit.arrays import LEAST, MOST, Array
 from thetastream._jit.compiling import prepare
 from thetastream.data.order import argsorted
-from thetastream.errors import RegistryError, StateError
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.errors import StateError
+from thetastream.index.base import CHUNK, Answer, Index, Pair
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.question import Questions
@@ -74,7 +74,7 @@ class OrderedIndex(Index):
         skip = -1 means the low edge of the box. An empty ``keys`` array is not filled.
         """
 
-    def _rows(self) -> tuple[Array, Array]:
+    def _rows(self) -> Pair:
         """All rows held, including expired ones, in order of (key, id)."""
         positions, keys, ids = np.empty((3, self._held), np.int64)
         everything = np.array([LEAST]), np.array([MOST])
@@ -160,11 +160,7 @@ class OrderedIndex(Index):
 
     def find(self, keys: Array) -> Array:
         """The id of the newest row of each key, or -1. One descent per key."""
-        if self.columns > 1:
-            raise RegistryError(
-                f"find looks up one key; index {self.name!r} was created for {self.columns} "
-                "key columns: use probe"
-            )
+        self._check_single_key()
         ids = self._find(np.ascontiguousarray(keys, np.int64))
         if self._before:
             ids[ids < self._before] = -1
@@ -178,13 +174,13 @@ class OrderedIndex(Index):
         else:
             self._fold(lows[0], highs[0], self._before, fold)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """Rows of a key range in key order. Raises StateError if the index changes meanwhile."""
         if self.columns > 1:
             return super().scan(low, high, buffer=buffer)
         return self._scanned(np.array([low], np.int64), np.array([high], np.int64), buffer)
 
-    def _scanned(self, low: Array, high: Array, buffer: int) -> Iterator[tuple[Array, Array]]:
+    def _scanned(self, low: Array, high: Array, buffer: int) -> Iterator[Pair]:
         cursor, begun = np.array([0, 0, -1]), self._changes
         while cursor[0] < 1:
             if self._changes != begun:
@@ -215,15 +211,10 @@ class OrderedIndex(Index):
     def statistics(self) -> dict[str, float]:
         return {"sweeps": self._sweeps}
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         keys, ids = self._rows()
-        order = np.argsort(ids, kind="stable")
-        order = order[ids[order] >= self._before]
-        matrix, ids = np.empty((self.columns, order.size), np.int64), ids[order]
-        matrix[0] = keys[order]
-        for column, values in enumerate(self._beside.columns, 1):
-            matrix[column] = values[ids & self._beside.mask]
-        return matrix, ids
+        live = ids >= self._before
+        return self._beside.rows(keys[live], ids[live])
 
     def check(self) -> None:
         keys, ids = self._rows()
@@ -233,7 +224,7 @@ class OrderedIndex(Index):
         assert 2 * self._expired <= max(1, self._held), "expired rows must have been swept"
 
 
-def _in_order(keys: Array, ids: Array) -> tuple[Array, Array]:
+def _in_order(keys: Array, ids: Array) -> Pair:
     """Rows in order of (key, id)."""
     if _ascend(keys, ids):
         return keys, ids

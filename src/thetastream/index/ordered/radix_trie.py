@@ -28,7 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import Array, Words
 from thetastream.errors import StateError
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.kernels import trie as kernels
@@ -37,7 +37,7 @@ from thetastream.index.ordered.kernels.trie.arena import Trie
 from thetastream.index.ordered.kernels.trie.drop import drop_rows
 from thetastream.index.ordered.kernels.trie.find import find_keys
 from thetastream.index.ordered.kernels.trie.insertion import STACK, distinct, put_rows
-from thetastream.index.ordered.kernels.trie.nodes import MOST_ROWS, Bits
+from thetastream.index.ordered.kernels.trie.nodes import MOST_ROWS
 from thetastream.index.ordered.kernels.trie.read import WALK, fold_boxes, fold_by_next, read_boxes
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.ordered.trie_invariants import check_trie
@@ -153,7 +153,7 @@ class RadixTrie(OrderedIndex):
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         boxes = (_unsigned(lows), _unsigned(highs), max(0, before))
-        fold_boxes(self._trie, *boxes, np.empty(WALK, np.int64), *fold.arrays)
+        fold_boxes(self._trie, *boxes, np.empty(WALK, np.int64), fold.arrays)
 
     def first_next(self, lows: Array, highs: Array, fold: Fold) -> None:
         """The mapper with a search from the root for every key, like libJudy's next.
@@ -161,7 +161,7 @@ class RadixTrie(OrderedIndex):
         For comparison (Ordered Indexing, Section 3.2).
         """
         boxes = (_unsigned(lows), _unsigned(highs), max(0, self._before))
-        fold_by_next(self._trie, *boxes, np.empty(WALK, np.int64), *fold.arrays)
+        fold_by_next(self._trie, *boxes, np.empty(WALK, np.int64), fold.arrays)
 
     @property
     def _held(self) -> int:
@@ -175,7 +175,7 @@ class RadixTrie(OrderedIndex):
         self._shrink()
         return int(cursor[1])
 
-    def _scratch(self) -> tuple[Bits, Array]:
+    def _scratch(self) -> tuple[Words, Array]:
         """Room for the entries of a leaf plus as many fresh ones, or for the slots of a branch."""
         size = 2 * self._run + 512
         return np.empty(size, np.uint64), np.empty(size, np.int64)
@@ -189,6 +189,6 @@ class RadixTrie(OrderedIndex):
         return super().nbytes + self._words.nbytes + self._marks.nbytes
 
 
-def _unsigned(keys: Array) -> Bits:
+def _unsigned(keys: Array) -> Words:
     """Keys as unsigned integers in the same order."""
     return keys.view(np.uint64) ^ _SIGN

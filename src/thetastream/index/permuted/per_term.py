@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import MOST, Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import suggest
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair
 from thetastream.index.permuted.kernels import term_rows, term_sets
-from thetastream.index.permuted.kernels.term_rows import least_id, parts_of
+from thetastream.index.permuted.kernels.term_rows import least_id
 from thetastream.index.permuted.kernels.term_sets import FILLED, HASHED, SCANNED
 from thetastream.index.permuted.present import Present
 from thetastream.index.permuted.term_reader import Bits, Lists, Scratch, TermReader
@@ -202,15 +202,6 @@ class PerTerm(Index):
         return sum(inner.nbytes for inner in self._inner) + sum(beside)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters,
-            "inner": self.inner,
-            "intersect": self.intersect,
-            "options": self.options,
-        }
-
-    @property
     def statistics(self) -> dict[str, float]:
         """The sums over the inner structures, and the work of intersecting."""
         total: dict[str, float] = {}
@@ -220,14 +211,14 @@ class PerTerm(Index):
         work = {"bits_set": FILLED, "words_scanned": SCANNED, "hashed": HASHED}
         return {**total, **{name: int(self._tally[at]) for name, at in work.items()}}
 
-    def sorted_terms(self) -> list[tuple[Array, Array]]:
+    def sorted_terms(self) -> list[Pair]:
         """The rows of each column in key order, as ``(keys, ids)``.
 
         Read from the leaves if a structure has one order (Section 3.3), else sorted.
         """
         return [self._in_order(inner) for inner in self._inner]
 
-    def _in_order(self, inner: Index) -> tuple[Array, Array]:
+    def _in_order(self, inner: Index) -> Pair:
         if isinstance(inner, TreeIndex) and _stored(inner):
             keys, ids = np.empty(len(inner), np.int64), np.empty(len(inner), np.int64)
             dump_rows(inner._pool.store, 0, keys, ids)
@@ -239,7 +230,7 @@ class PerTerm(Index):
         order = np.argsort(keys, kind="stable")
         return keys[order], ids[order]
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         """O(n): rows are placed by their ids."""
         ids = self._present.ids()
         matrix = np.empty((self.columns, ids.size), np.int64)
@@ -288,7 +279,7 @@ def _oldest(inners: Sequence[Index]) -> int:
     """The least id that an inner structure holds, including expired rows that it keeps."""
     stored = (inner for inner in inners if isinstance(inner, TreeIndex) and _stored(inner))
     stores = (inner._pool.store for inner in stored if not inner.deletes)
-    return min((int(least_id(*parts_of(store))) for store in stores), default=MOST)
+    return min((int(least_id(store)) for store in stores), default=MOST)
 
 
 class _Question(Kept):
@@ -301,7 +292,7 @@ class _Question(Kept):
         self._limit = limit
         self.view: TermView | None = None
 
-    def read(self) -> Iterator[tuple[Array, Array]]:
+    def read(self) -> Iterator[Pair]:
         scratches = self._index._scratch
         try:
             scratch = scratches.pop()
@@ -313,7 +304,7 @@ class _Question(Kept):
         finally:
             scratches.append(scratch)
 
-    def _chunks_of(self, reader: TermReader) -> Iterator[tuple[Array, Array]]:
+    def _chunks_of(self, reader: TermReader) -> Iterator[Pair]:
         chunks, room = 0, min(self._limit, max(_ROOM, 4 * self._lows.shape[1]))
         while self._chunks is None:
             view = self.view or self._index._view(self._lows.shape[1])

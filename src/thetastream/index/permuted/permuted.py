@@ -41,20 +41,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
-from thetastream.index.permuted.kernels.permute import BLOCK, invert, merge_first, merge_term, zone
-from thetastream.index.permuted.kernels.pojoin import (
-    AT,
-    BOX,
-    READ,
-    SET,
-    STATE,
-    offsets,
-    scan_ranks,
-    survey,
-)
+from thetastream.index.permuted.kernels import permute, pojoin
+from thetastream.index.permuted.kernels.permute import BLOCK, Places
 from thetastream.index.permuted.kernels.sweeping import sweep, travel
 
-Places = NDArray[np.int32]
 Pair = tuple[Array, Array]
 PROBING = ("auto", "scan", "sweep", "fill")
 FEW = 16  # below this many boxes nothing is swept; zones are surveyed on this many
@@ -101,8 +91,8 @@ class Tally:
     def add(self, way: str, boxes: int, state: Array) -> None:
         """Count boxes that a structure has answered."""
         self.counts[f"{way}s"] += boxes
-        self.counts["bits_set"] += int(state[SET])
-        self.counts["words_scanned"] += int(state[READ])
+        self.counts["bits_set"] += int(state[pojoin.SET])
+        self.counts["words_scanned"] += int(state[pojoin.READ])
 
 
 class Way(NamedTuple):
@@ -158,7 +148,7 @@ class Permuted:
     def _finished(cls, keys: Array, ids: Array, places: Places) -> Permuted:
         ranks = np.empty_like(places)
         for place, rank in zip(places, ranks, strict=True):
-            invert(place, rank)
+            permute.invert(place, rank)
         bounds = int(ids.min()), int(ids.max())
         return cls(keys, ids, places, ranks, *_zones(places, ranks), *bounds)
 
@@ -175,10 +165,12 @@ class Permuted:
         keys, ids = np.empty((columns, size), np.int64), np.empty(size, np.int64)
         places, ranks = (np.empty((columns - 1, size), np.int32) for _ in range(2))
         moved = np.empty(self.ids.size + new.ids.size, np.int32)
-        merge_first(self.keys[0], self.ids, new.keys[0], new.ids, before, keys[0], ids, moved)
+        permute.merge_first(
+            self.keys[0], self.ids, new.keys[0], new.ids, before, keys[0], ids, moved
+        )
         for c in range(1, columns):
             old, young = (self.keys[c], self.places[c - 1]), (new.keys[c], new.places[c - 1])
-            merge_term(*old, *young, moved, keys[c], places[c - 1], ranks[c - 1])
+            permute.merge_term(*old, *young, moved, keys[c], places[c - 1], ranks[c - 1])
         first, last = min(self.first, new.first), max(self.last, new.last)
         zones = _zones(places, ranks)
         return Permuted(keys, ids, places, ranks, *zones, max(first, before), last)
@@ -206,13 +198,13 @@ class Permuted:
     ) -> Iterator[Pair]:
         """Fill the chunk with pairs of box and id; yields its pairs whenever it is full."""
         starts, stops = np.empty_like(lows), np.empty_like(lows)
-        offsets(self.keys, lows, highs, starts, stops)
+        pojoin.offsets(self.keys, lows, highs, starts, stops)
         way = self.way(starts, stops, probing)
-        state = np.zeros(STATE, np.int64)
-        state[AT] = -1
+        state = np.zeros(pojoin.STATE, np.int64)
+        state[pojoin.AT] = -1
         boxes = lows.shape[1]
         fill = self._scanner(way, starts, stops, before)
-        while state[BOX] < boxes:
+        while state[pojoin.BOX] < boxes:
             chunk.filled = fill(state, chunk.filled, chunk.positions, chunk.rows)
             if chunk.full:
                 yield chunk.take()
@@ -224,7 +216,7 @@ class Permuted:
         """A function that fills arrays with the next pairs."""
         rows = (self.ids, self.places, self.ranks)
         if way.order is None:
-            return partial(scan_ranks, *rows, self.zones, self.groups, starts, stops, before)
+            return partial(pojoin.scan_ranks, *rows, self.zones, self.groups, starts, stops, before)
         # One extra word, because the last interval may end at a word boundary.
         sides = 2 if way.further else 1
         bits = np.zeros((sides, self.ids.size // BLOCK + 2), np.uint64)
@@ -240,7 +232,7 @@ class Permuted:
         if probing == "scan" or not boxes or (probing == "auto" and boxes < FEW):
             return Way("scan")
         spans, means = np.empty((len(starts), 2)), np.empty(2)
-        survey(self.zones, self.groups, starts, stops, FEW, spans, means)
+        pojoin.survey(self.zones, self.groups, starts, stops, FEW, spans, means)
         narrow, blocks = means.tolist()
         scan = narrow / BLOCK**2 * GROUP_NS + blocks * BLOCK_NS
         met = min(1.0, blocks * BLOCK / (narrow + 1))
@@ -325,6 +317,6 @@ def _zones(places: Places, ranks: Places) -> tuple[Places, Places]:
     groups = np.empty((columns, 2, -(-blocks // BLOCK)), np.int32)
     for column in range(columns):
         values = ranks[0] if column == 0 else places[column - 1]
-        zone(values, values, zones[column])
-        zone(zones[column, 0], zones[column, 1], groups[column])
+        permute.zone(values, values, zones[column])
+        permute.zone(zones[column, 0], zones[column, 1], groups[column])
     return zones, groups

@@ -32,20 +32,19 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.errors import suggest
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair, live_rows
 from thetastream.index.permuted.kernels import permute, pojoin, sweeping
 from thetastream.index.permuted.permuted import PROBING, Chunk, Permuted, Tally
 from thetastream.index.registry import checked, refused
 from thetastream.index.threads import PairsAhead, pool
 
-Pair = tuple[Array, Array]
 Structures = tuple[Permuted, ...]
 
 
@@ -175,11 +174,6 @@ class PoJoin(Index):
         return sum(one.nbytes for one in self._structures)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        settings = {"ratio": self.ratio, "probing": self.probing, "workers": self.workers}
-        return {**super().parameters, **settings}
-
-    @property
     def statistics(self) -> dict[str, float]:
         return {
             "runs": len(self._structures),
@@ -189,15 +183,10 @@ class PoJoin(Index):
             **self._tally.counts,
         }
 
-    def dump(self) -> tuple[Array, Array]:
-        if not self._structures:
-            return np.empty((self.columns, 0), np.int64), np.empty(0, np.int64)
+    def dump(self) -> Pair:
         rows = [one.rows() for one in self._structures]
-        ids = np.concatenate([ids for _, ids in rows])
-        order = np.argsort(ids)
-        order = order[ids[order] >= self._before]
-        keys = np.concatenate([keys for keys, _ in rows], axis=1)[: self.columns, order]
-        return np.ascontiguousarray(keys), ids[order]
+        parts = [(keys[: self.columns], ids) for keys, ids in rows]
+        return live_rows(parts, self.columns, self._before)
 
     def check(self) -> None:
         for one in self._structures:

@@ -37,13 +37,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream._jit.arrays import Array
-from thetastream.index.base import CHUNK, Answer
+from thetastream.index.base import CHUNK, Answer, Pair
 from thetastream.index.permuted.per_term import PerTerm, check_way
 from thetastream.index.permuted.permuted import Permuted
 from thetastream.index.permuted.po_join import PoJoin, Structures
 from thetastream.index.registry import checked
 
-Pair = tuple[Array, Array]
 _AT_ONCE = 4  # a batch of δ / 4 rows needs no trees
 _SLIDES = 16  # of a window that has no slide
 _ENOUGH = 4096  # rows in the mutable part
@@ -186,11 +185,6 @@ class SpoJoin(PoJoin):
         return super().nbytes + sum(part.nbytes for part in parts if part is not None)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        names = ("slide", "elements", "intersect", "background")
-        return {**super().parameters, **{name: getattr(self, name) for name in names}}
-
-    @property
     def statistics(self) -> dict[str, float]:
         counters = super().statistics
         counters["runs"] += (self._frozen is not None) + (self._mutable_rows > 0)
@@ -204,7 +198,7 @@ class SpoJoin(PoJoin):
             "rows in structures": [len(one) for one in self._structures],
         }
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         parts = [super().dump(), self._frozen_rows()]
         if self._mutable is not None:
             parts.append(self._mutable.dump())

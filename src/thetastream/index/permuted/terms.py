@@ -22,18 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import LEAST, MOST, Array, Words
-from thetastream.index.base import Index
+from thetastream.index.base import Index, Pair
+from thetastream.index.permuted.kernels import term_sets
 from thetastream.index.permuted.kernels.term_rows import collect_term, meet_term, parts_of
-from thetastream.index.permuted.kernels.term_sets import (
-    AND,
-    AND_NOT,
-    FILLED,
-    SKIP,
-    meet_prefixes,
-    meet_sets,
-    set_pairs,
-    set_prefixes,
-)
 from thetastream.index.trees.kernels.store import Store
 
 _PREFIXES = 64
@@ -76,7 +67,7 @@ class TermView:
 class Slice:
     """One column of the boxes from ``first`` on; ``opened`` has an entry per box of the slice."""
 
-    edges: tuple[Array, Array]
+    edges: Pair
     first: int
     view: TermView
     opened: Array
@@ -108,7 +99,7 @@ class PrefixTerm(IntervalTerm):
         self._order = (ids - base).astype(np.uint32)
         self._step = max(1, -(-ids.size // _PREFIXES))
         self._prefixes = np.empty((-(-ids.size // self._step) + 1, words), np.uint64)
-        set_prefixes(self._order, self._step, self._prefixes)
+        term_sets.set_prefixes(self._order, self._step, self._prefixes)
 
     @property
     def nbytes(self) -> int:
@@ -117,7 +108,7 @@ class PrefixTerm(IntervalTerm):
 
     def meet(self, part: Slice, bits: Words, spare: Words, tally: Array) -> int:
         order = (self._keys, self._order, self._step, self._prefixes)
-        return meet_prefixes(*order, *part.edges, part.first, part.opened, bits, tally)
+        return term_sets.meet_prefixes(*order, *part.edges, part.first, part.opened, bits, tally)
 
     def collect(self, part: Slice, ends: Array, room: Array) -> Array:
         raise NotImplementedError("prefixes are bits")
@@ -133,18 +124,18 @@ class ProbedTerm(IntervalTerm):
     def meet(self, part: Slice, bits: Words, spare: Words, tally: Array) -> int:
         opened = part.opened
         lows, highs = (edge[part.first : part.first + opened.size] for edge in part.edges)
-        how = np.where(self._mostly_inside(lows, highs), AND_NOT, AND)
-        how[(lows == LEAST) & (highs == MOST)] = SKIP
-        inside = np.flatnonzero((opened != 0) & (how == AND))
-        beside = np.flatnonzero((opened != 0) & (how == AND_NOT))
+        how = np.where(self._mostly_inside(lows, highs), term_sets.AND_NOT, term_sets.AND)
+        how[(lows == LEAST) & (highs == MOST)] = term_sets.SKIP
+        inside = np.flatnonzero((opened != 0) & (how == term_sets.AND))
+        beside = np.flatnonzero((opened != 0) & (how == term_sets.AND_NOT))
         below, above = beside[lows[beside] > LEAST], beside[highs[beside] < MOST]
         starts = [lows[inside], np.full(below.size, LEAST), highs[above] + 1]
         stops = [highs[inside], lows[below] - 1, np.full(above.size, MOST)]
         owners, sets = np.concatenate([inside, below, above]), np.zeros_like(bits)
         for positions, ids in self._inner.probe(np.concatenate(starts), np.concatenate(stops)):
-            set_pairs(positions, ids, owners, part.view.base, sets)
-            tally[FILLED] += ids.size
-        return meet_sets(bits, sets, how, opened)
+            term_sets.set_pairs(positions, ids, owners, part.view.base, sets)
+            tally[term_sets.FILLED] += ids.size
+        return term_sets.meet_sets(bits, sets, how, opened)
 
     def collect(self, part: Slice, ends: Array, room: Array) -> Array:
         owners, none = np.flatnonzero(part.opened), np.empty(0, np.int64)

@@ -62,7 +62,7 @@ class NestedLoop(Index):
     def nbytes(self) -> int:
         return self._keys.nbytes + self._ids.nbytes
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         return self._keys, self._ids
 
     def check(self) -> None:

@@ -145,9 +145,7 @@ class SortedRuns(Index):
         length = merge_runs(*older.place, *newer.place, self._before, *room)
         return self._run_in(room, 0, length, older, newer)
 
-    def _merged_in_place(
-        self, room: tuple[Array, Array], older: Run, newer: Run
-    ) -> tuple[int, int] | None:
+    def _merged_in_place(self, room: Pair, older: Run, newer: Run) -> tuple[int, int] | None:
         """Merge inside the room of the older run, to the side that has space; None without any.
 
         Only when no answer is open: an answer reads runs as they were.
@@ -160,9 +158,7 @@ class SortedRuns(Index):
             return start, size - start
         return None
 
-    def _run_in(
-        self, room: tuple[Array, Array], start: int, length: int, older: Run, newer: Run
-    ) -> Run | None:
+    def _run_in(self, room: Pair, start: int, length: int, older: Run, newer: Run) -> Run | None:
         if not length:
             return None
         if 5 * length < 4 * room[1].size and room[1].size > self.capacity // 6:
@@ -219,13 +215,13 @@ class SortedRuns(Index):
             places = self._places(self._matrix(lows)[0], self._matrix(highs)[0])
             self._held.fold(self._runs, *places, self._before, fold)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """Rows of a key range in key order: the ranges of all runs, sorted together."""
         if self.columns > 1:
             return super().scan(low, high, buffer=buffer)
         return self._in_order(np.array([low], np.int64), np.array([high], np.int64), buffer)
 
-    def _in_order(self, low: Array, high: Array, buffer: int) -> Iterator[tuple[Array, Array]]:
+    def _in_order(self, low: Array, high: Array, buffer: int) -> Iterator[Pair]:
         starts, stops = self._places(low, high)
         if not self._runs:
             return
@@ -238,7 +234,7 @@ class SortedRuns(Index):
             at = order[start : start + buffer]
             yield keys[at], ids[at]
 
-    def _places(self, low: Array, high: Array) -> tuple[Array, Array]:
+    def _places(self, low: Array, high: Array) -> Pair:
         """Where each box begins and ends in each run."""
         prepare(ranges)
         starts, stops = (np.empty((len(self._runs), low.size), np.int64) for _ in range(2))
@@ -263,7 +259,7 @@ class SortedRuns(Index):
 
     def _pairs(
         self, runs: tuple[Run, ...], lows: Array, highs: Array, before: int, limit: int
-    ) -> Iterator[tuple[Array, Array]]:
+    ) -> Iterator[Pair]:
         """Chunks start small, for a few matches per box, and double while they come out full."""
         boxes = lows.shape[1]
         room = min(limit, max(256, 4 * boxes))
@@ -327,10 +323,6 @@ class SortedRuns(Index):
         return sum(run.nbytes for run in self._runs) + self._held.nbytes
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "ratio": self.ratio, "slot": self.slot}
-
-    @property
     def statistics(self) -> dict[str, float]:
         return {
             "runs": len(self._runs),
@@ -339,7 +331,7 @@ class SortedRuns(Index):
             "merge_seconds": self._merge_seconds,
         }
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         return live_rows([(run.keys, run.ids) for run in self._runs], self.columns, self._before)
 
     def check(self) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -92,11 +92,7 @@ class SplitJoin(Index):
         blocks = [block for part in self._parts for block in part.blocks]
         return sum(keys.nbytes + ids.nbytes for keys, ids in blocks)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "workers": self.workers}
-
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         blocks = [block for part in self._parts for block in part.blocks]
         return live_rows(blocks, self.columns, self._before)
 

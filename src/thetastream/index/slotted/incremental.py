@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream._jit.arrays import MOST, Array
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair
 from thetastream.index.beside import Beside
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
@@ -99,7 +99,7 @@ class Incremental(Index):
         """The mapper of the inner structure."""
         self._index.fold_boxes(lows, highs, fold)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """The scan of the inner structure."""
         return self._index.scan(low, high, buffer=buffer)
 
@@ -117,10 +117,6 @@ class Incremental(Index):
         return self._index.nbytes + self._ring.nbytes
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters, "inner": self.inner, "options": self.options}
-
-    @property
     def statistics(self) -> dict[str, float]:
         return {**self._index.statistics, "deleted_rows": self._deleted}
 
@@ -128,7 +124,7 @@ class Incremental(Index):
     def details(self) -> dict[str, Any]:
         return {"inner": self.inner, **self._index.details}
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         return self._index.dump()
 
     def check(self) -> None:

@@ -309,11 +309,6 @@ class Ptwi(Slotted):
         return super().nbytes + (0 if self._spare is None else self._spare.nbytes)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        names = ("inner", "subwindows", "stride", "background", "options")
-        return {**super().parameters, **{name: getattr(self, name) for name in names}}
-
-    @property
     def statistics(self) -> dict[str, float]:
         """The sums over the inner structures, and counters of subwindows."""
         total, slots = dict(self._work), self._slots()

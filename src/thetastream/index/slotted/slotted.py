@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thetastream._jit.arrays import Array
-from thetastream.errors import RegistryError, StateError
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.errors import StateError
+from thetastream.index.base import CHUNK, Answer, Index, Pair, live_rows
 from thetastream.index.folding import Fold
 from thetastream.index.ordered.ordered_index import OrderedIndex
 from thetastream.index.slotted.circular import Slot
 
-Pairs = Iterator[tuple[Array, Array]]
+Pairs = Iterator[Pair]
 
 
 class Slotted(Index):
@@ -60,7 +60,7 @@ class Slotted(Index):
             else:
                 slot.index.fold_boxes(lows, highs, fold)
 
-    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[tuple[Array, Array]]:
+    def scan(self, low: Any, high: Any, *, buffer: int = CHUNK) -> Iterator[Pair]:
         """Rows of a key range in key order: the scans of the partial indexes, merged."""
         slots = self._slots()
         self.touch(len(slots))
@@ -77,11 +77,7 @@ class Slotted(Index):
 
         A late row may be newer than rows of later subwindows, so ids decide when to stop.
         """
-        if self.columns > 1:
-            raise RegistryError(
-                f"find looks up one key; index {self.name!r} was created for {self.columns} "
-                "key columns: use probe"
-            )
+        self._check_single_key()
         keys = np.ascontiguousarray(keys, np.int64)
         newest = np.full(keys.size, -1, np.int64)
         for slot in sorted(self._slots(), key=lambda slot: -slot.last):
@@ -102,25 +98,19 @@ class Slotted(Index):
     def __len__(self) -> int:
         """O(rows) of the partly expired subwindows."""
         return sum(
-            slot.rows if slot.first >= self._before else self._live(slot)[1].size
-            for slot in self._slots()
+            slot.rows if slot.first >= self._before else self._live(slot) for slot in self._slots()
         )
 
-    def _live(self, slot: Slot) -> tuple[Array, Array]:
-        keys, ids = slot.index.dump()
-        first = int(np.searchsorted(ids, self._before))
-        return keys[:, first:], ids[first:]
+    def _live(self, slot: Slot) -> int:
+        return int(np.count_nonzero(slot.index.dump()[1] >= self._before))
 
     @property
     def nbytes(self) -> int:
         return sum(slot.index.nbytes for slot in self._slots())
 
-    def dump(self) -> tuple[Array, Array]:
-        parts = [self._live(slot) for slot in self._slots()]
-        keys = np.concatenate([np.empty((self.columns, 0), np.int64), *(k for k, _ in parts)], 1)
-        ids = np.concatenate([np.empty(0, np.int64), *(i for _, i in parts)])
-        order = np.argsort(ids)
-        return np.ascontiguousarray(keys[:, order]), ids[order]
+    def dump(self) -> Pair:
+        parts = [slot.index.dump() for slot in self._slots()]
+        return live_rows(parts, self.columns, self._before)
 
 
 class Between(Slotted):
@@ -186,7 +176,7 @@ def _merged(scans: list[Pairs]) -> Pairs:
 
     Each chunk holds the keys below the least key at which some scan may continue.
     """
-    held: dict[int, tuple[Array, Array]] = {}
+    held: dict[int, Pair] = {}
     going = dict(enumerate(scans))
     while going or held:
         for number in [n for n in going if n not in held]:
@@ -213,7 +203,7 @@ def _merged(scans: list[Pairs]) -> Pairs:
                 _extend(held, going, number)
 
 
-def _extend(held: dict[int, tuple[Array, Array]], going: dict[int, Pairs], number: int) -> None:
+def _extend(held: dict[int, Pair], going: dict[int, Pairs], number: int) -> None:
     """Append the next chunk of a scan to the rows held of it."""
     if (chunk := next(going[number], None)) is None:
         del going[number]

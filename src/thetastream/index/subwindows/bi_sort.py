@@ -39,7 +39,7 @@ from thetastream.index.base import Ranges
 from thetastream.index.registry import checked
 from thetastream.index.subwindows.bi_sorted import BiSorted, SortedView
 from thetastream.index.subwindows.chain import Chain
-from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
+from thetastream.index.subwindows.subwindow import Subwindow
 from thetastream.index.threads import pool
 
 BUFFER = 1024
@@ -52,17 +52,7 @@ class BiSort(Chain):
     summary: ClassVar[str] = "subwindows kept sorted, answers as ranges"
     ranged: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
-        subwindows: int = SUBWINDOWS,
-        partitions: int = 0,
-        buffer: int = BUFFER,
-        threads: int = 1,
-        workers: int = 1,
-    ) -> None:
-        super().__init__(capacity, columns, subwindows, partitions, threads, workers)
+    def configure(self, *, buffer: int = BUFFER) -> None:
         checked(self.name, buffer=(buffer, 1))
         self.buffer = buffer
 

@@ -110,7 +110,7 @@ class BiSortOpenCL(BiSort):
         buffer: int = BUFFER,
         device: str = "",
     ) -> None:
-        super().__init__(capacity, columns, subwindows, partitions, buffer)
+        super().__init__(capacity, columns, subwindows, partitions, buffer=buffer)
         self.device = device
         self._device = find(device)
 

@@ -16,7 +16,7 @@ from weakref import WeakSet
 import numpy as np
 
 from thetastream._jit.arrays import MOST, Array
-from thetastream.index.base import chunks
+from thetastream.index.base import Pair, chunks
 from thetastream.index.runs.kernels.ranges import BLOCK, find_ranges
 from thetastream.index.runs.run import Live, count_matches
 from thetastream.index.subwindows.kernels import bisort
@@ -45,7 +45,7 @@ class BiSorted(Subwindow):
         self._pool = pool
         self._threads = threads
         self._keys = self._ids = _NOTHING
-        self._spare: tuple[Array, Array] | None = None
+        self._spare: Pair | None = None
         self._count = 0
         self._least = MOST  # the least id
         self._samples = _NOTHING
@@ -118,7 +118,7 @@ class BiSorted(Subwindow):
         self._keys, self._ids = spare
 
     @property
-    def _arrays(self) -> tuple[Array, Array]:
+    def _arrays(self) -> Pair:
         return self._keys, self._ids
 
     def views(self, before: int, after: int) -> list[SortedView]:
@@ -149,7 +149,7 @@ class BiSorted(Subwindow):
         arrays = [self._keys, self._ids, self._samples, *self._waiting, *(self._spare or ())]
         return sum(array.nbytes for array in arrays)
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         keys, ids = self._waiting
         return (
             np.concatenate([self._keys[: self._count], keys]),
@@ -213,14 +213,12 @@ class SortedView(SubwindowView):
         live = partial(Live.of, ids, self.before)
         return count_matches(starts, stops, ids, self.before, live, counts)
 
-    def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
+    def read(self, lows: Array, highs: Array, limit: int) -> Iterator[Pair]:
         step = partial(bisort.expand, *self.records(lows, highs), self.before, self.after)
         yield from chunks(lows.size, limit, np.array([0, -1]), step)
 
 
-def _merged(
-    old_keys: Array, old_ids: Array, new_keys: Array, new_ids: Array
-) -> tuple[Array, Array]:
+def _merged(old_keys: Array, old_ids: Array, new_keys: Array, new_ids: Array) -> Pair:
     total = old_ids.size + new_ids.size
     keys, ids = np.empty(total, np.int64), np.empty(total, np.int64)
     bisort.merge_piece(old_keys, old_ids, old_ids.size, new_keys, new_ids, keys, ids, 0, total)

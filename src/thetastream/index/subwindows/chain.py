@@ -38,21 +38,14 @@ import numpy as np
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
 from thetastream.index.base import CHUNK, Answer, Index, Pair, live_rows
-from thetastream.index.registry import checked, refused, signature
+from thetastream.index.registry import checked, refused
 from thetastream.index.runs.kernels import ranges
-from thetastream.index.subwindows import kernels
+from thetastream.index.subwindows import kernels, procedure
 from thetastream.index.subwindows.bi_sorted import BiSorted
 from thetastream.index.subwindows.part import Part, PartView
 from thetastream.index.subwindows.partitioned import ROWS_PER_PART
-from thetastream.index.subwindows.procedure import (
-    Create,
-    Expire,
-    Insert,
-    SubwindowProbe,
-    Worker,
-    workers,
-)
-from thetastream.index.subwindows.subwindow import Subwindow
+from thetastream.index.subwindows.procedure import SubwindowProbe, Worker
+from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
 from thetastream.index.threads import PairsAhead, pool
 
 _LATE_ROWS = 1024  # initial size of a subwindow's late buffer
@@ -138,14 +131,17 @@ class Chain(Index):
     timed: ClassVar[bool] = True
     in_subwindows: ClassVar[bool] = True
 
+    taker: ClassVar[str] = "configure"
+
     def __init__(
         self,
-        capacity: int,
-        columns: int,
-        subwindows: int,
-        partitions: int,
-        threads: int,
-        workers: int,
+        capacity: int = 1 << 20,
+        columns: int = 1,
+        subwindows: int = SUBWINDOWS,
+        partitions: int = 0,
+        threads: int = 1,
+        workers: int = 1,
+        **settings: Any,
     ) -> None:
         super().__init__(capacity, columns)
         checked(self.name, subwindows=(subwindows, 1), threads=(threads, 1), workers=(workers, 1))
@@ -171,8 +167,13 @@ class Chain(Index):
         self._next = 0
         self._newest_time: int | None = None
         self._switches = 0
+        configure: Callable[..., None] = self.configure
+        configure(**settings)
 
     # --- What is inside -------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        """Take the settings of a subclass, which adds them as parameters."""
 
     def make(self, size: int, previous: Subwindow | None, keys: Array) -> Subwindow:
         """A new subwindow; ``previous`` is the one just closed, ``keys`` the first to come."""
@@ -215,7 +216,7 @@ class Chain(Index):
         self._feedback()
         self._drop(lambda link: link.last < self._before)
 
-    def _fill(self, matrix: Array, ids: Array) -> tuple[Array, Array]:
+    def _fill(self, matrix: Array, ids: Array) -> Pair:
         """Fill the newest subwindow, by arrival; returns the rows that do not fit."""
         newest = self._newest(matrix[0])
         room = newest.part.inside.size - newest.part.rows
@@ -245,15 +246,15 @@ class Chain(Index):
             inside = self.make(size, previous, keys)
             self._switches += previous is not None and previous.kind != inside.kind
             number = next(self._numbers)
-            crew = workers(self.workers)
+            crew = procedure.workers(self.workers)
             part = Part(inside, self.columns)
             last = _Link((self._window, number), crew[number % len(crew)], part)
             self._links.append(last)
-            self._pending.append(last.worker.send(Create(last.key, part)))
+            self._pending.append(last.worker.send(procedure.Create(last.key, part)))
         return last
 
     def _send(self, link: _Link, matrix: Array, ids: Array, *, close: bool) -> None:
-        self._pending.append(link.worker.send(Insert(link.key, matrix, ids, close)))
+        self._pending.append(link.worker.send(procedure.Insert(link.key, matrix, ids, close)))
 
     def _feedback(self) -> None:
         """Wait for the commands sent so far."""
@@ -267,7 +268,7 @@ class Chain(Index):
             for job in question.running:
                 job.exception()
 
-    def _without_late(self, matrix: Array, ids: Array, times: Array) -> tuple[Array, Array]:
+    def _without_late(self, matrix: Array, ids: Array, times: Array) -> Pair:
         """Put rows whose event time lies in a closed subwindow there; returns the others."""
         ended = [link for link in self._links if link.cut is not None]
         cuts = np.array([link.cut for link in ended], np.int64)
@@ -302,7 +303,7 @@ class Chain(Index):
     def _drop(self, gone: Callable[[_Link], bool]) -> None:
         for link in [link for link in self._links if gone(link)]:
             self._links.remove(link)
-            self._pending.append(link.worker.send(Expire(link.key)))
+            self._pending.append(link.worker.send(procedure.Expire(link.key)))
             for part in link.parts:
                 self._dropped.update(part.inside.work)
         self._feedback()
@@ -374,13 +375,6 @@ class Chain(Index):
         return sum(part.nbytes for link in self._links for part in link.parts)
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        return {
-            **super().parameters,
-            **{word: getattr(self, word) for word in signature(type(self))},
-        }
-
-    @property
     def statistics(self) -> dict[str, float]:
         total = Counter({"merges": 0, "merged_rows": 0, "merge_seconds": 0.0})
         total.update(self._dropped)
@@ -403,7 +397,7 @@ class Chain(Index):
             ],
         }
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         parts = [part.dump() for link in self._links for part in link.parts]
         return live_rows(parts, self.columns, self._before)
 

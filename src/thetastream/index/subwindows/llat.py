@@ -32,7 +32,7 @@ from thetastream._jit.arrays import Array
 from thetastream.index.registry import refused
 from thetastream.index.subwindows.chain import Chain
 from thetastream.index.subwindows.partitioned import Partitioned
-from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
+from thetastream.index.subwindows.subwindow import Subwindow, sampled_splitters
 
 SIGMA = 1.25
 
@@ -43,18 +43,7 @@ class LlatIndex(Chain):
     name: ClassVar[str] = "llat"
     summary: ClassVar[str] = "subwindows cut into fixed ranges of keys, in linked entries"
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
-        subwindows: int = SUBWINDOWS,
-        partitions: int = 0,
-        sigma: float = SIGMA,
-        domain: tuple[int, int] | None = None,
-        threads: int = 1,
-        workers: int = 1,
-    ) -> None:
-        super().__init__(capacity, columns, subwindows, partitions, threads, workers)
+    def configure(self, *, sigma: float = SIGMA, domain: tuple[int, int] | None = None) -> None:
         if not sigma > 1:
             raise refused(self.name, f"sigma must be above 1; got {sigma}")
         if domain is not None and not domain[0] < domain[1]:

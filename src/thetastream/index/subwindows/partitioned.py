@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from thetastream._jit.arrays import Array
-from thetastream.index.base import chunks
+from thetastream.index.base import Pair, chunks
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, rap
 from thetastream.index.subwindows.kernels.llat import Llat
@@ -62,7 +62,7 @@ def check_table(table: Llat, firsts: Array) -> list[Array]:
     return keys
 
 
-def dump_table(table: Llat, rows: int) -> tuple[Array, Array]:
+def dump_table(table: Llat, rows: int) -> Pair:
     """Keys and ids of the ``rows`` rows of a table, in any order."""
     keys, ids = np.empty(rows, np.int64), np.empty(rows, np.int64)
     llat.dump_table(table, keys, ids)
@@ -115,7 +115,7 @@ class Partitioned(Subwindow):
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self.table) + self.cuts.nbytes
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         return dump_table(self.table, self.rows)
 
     def check(self) -> None:
@@ -139,7 +139,7 @@ class _View(SubwindowView):
         super().__init__(before, after)
         self._table, self._cuts = table, cuts
 
-    def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
+    def read(self, lows: Array, highs: Array, limit: int) -> Iterator[Pair]:
         scratch = np.empty(2 * BLOCK, np.int64)
 
         def step(cursor: Array, filled: int, positions: Array, ids: Array) -> int:

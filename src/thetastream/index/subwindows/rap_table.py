@@ -40,7 +40,7 @@ from thetastream.index.registry import checked
 from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.llat import SIGMA, LlatIndex
 from thetastream.index.subwindows.partitioned import Histograms, Partitioned, adjusted
-from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
+from thetastream.index.subwindows.subwindow import Subwindow
 
 OUTSIDE = 0.25
 """Share of rows outside their predecessor's range above which values count as running away."""
@@ -60,19 +60,10 @@ class RapTable(LlatIndex):
     name: ClassVar[str] = "rap-table"
     summary: ClassVar[str] = "subwindows cut into ranges of keys, cut anew for each"
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
-        subwindows: int = SUBWINDOWS,
-        partitions: int = 0,
-        sigma: float = SIGMA,
-        memory: int = 1,
-        domain: tuple[int, int] | None = None,
-        threads: int = 1,
-        workers: int = 1,
+    def configure(
+        self, *, sigma: float = SIGMA, memory: int = 1, domain: tuple[int, int] | None = None
     ) -> None:
-        super().__init__(capacity, columns, subwindows, partitions, sigma, domain, threads, workers)
+        super().configure(sigma=sigma, domain=domain)
         checked(self.name, memory=(memory, 1))
         self.memory = memory
         self.errors: list[float] = []

@@ -32,7 +32,7 @@ from thetastream.index.subwindows.llat import SIGMA
 from thetastream.index.subwindows.rap_table import Adjusted
 from thetastream.index.subwindows.rule import Decision, Expected, crowded, crowding, decide
 from thetastream.index.subwindows.scanned import Scanned
-from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow, sampled_splitters
+from thetastream.index.subwindows.subwindow import Subwindow, sampled_splitters
 from thetastream.index.subwindows.wib_tree import FANOUT
 from thetastream.index.subwindows.wide_tree import WideTree
 from thetastream.index.threads import pool
@@ -51,17 +51,7 @@ class Subwindows(Chain):
     name: ClassVar[str] = "subwindows"
     summary: ClassVar[str] = "a chain of subwindows, the structure chosen for each"
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
-        subwindows: int = SUBWINDOWS,
-        inside: str = "auto",
-        partitions: int = 0,
-        threads: int = 1,
-        workers: int = 1,
-    ) -> None:
-        super().__init__(capacity, columns, subwindows, partitions, threads, workers)
+    def configure(self, *, inside: str = "auto") -> None:
         if inside not in ("auto", *_KINDS):
             message = f"inside must be auto, {', '.join(_KINDS)}; got {inside!r}"
             raise refused(self.name, message, suggest(inside, _KINDS))

@@ -28,7 +28,7 @@ from typing import ClassVar
 from thetastream._jit.arrays import Array
 from thetastream.index.registry import checked
 from thetastream.index.subwindows.chain import Chain
-from thetastream.index.subwindows.subwindow import SUBWINDOWS, Subwindow
+from thetastream.index.subwindows.subwindow import Subwindow
 from thetastream.index.subwindows.wide_tree import WideTree
 
 FANOUT = 64
@@ -40,18 +40,7 @@ class WibTree(Chain):
     name: ClassVar[str] = "wib-tree"
     summary: ClassVar[str] = "subwindows in a B⁺-tree with wide, unsorted leaves"
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
-        subwindows: int = SUBWINDOWS,
-        partitions: int = 0,
-        fanout: int = FANOUT,
-        sorted_leaves: bool = False,
-        threads: int = 1,
-        workers: int = 1,
-    ) -> None:
-        super().__init__(capacity, columns, subwindows, partitions, threads, workers)
+    def configure(self, *, fanout: int = FANOUT, sorted_leaves: bool = False) -> None:
         checked(self.name, fanout=(fanout, 3))
         self.fanout = fanout
         self.sorted_leaves = sorted_leaves

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 
 from thetastream._jit.arrays import MOST, Array
-from thetastream.index.base import chunks
+from thetastream.index.base import Pair, chunks
 from thetastream.index.runs.kernels.ranges import BLOCK
 from thetastream.index.subwindows.kernels import llat, wib
 from thetastream.index.subwindows.kernels.llat import Llat
@@ -78,10 +78,10 @@ class WideTree(Subwindow):
     def nbytes(self) -> int:
         return sum(part.nbytes for part in (*self.table, *self.tree))
 
-    def dump(self) -> tuple[Array, Array]:
+    def dump(self) -> Pair:
         return dump_table(self.table, self.rows)
 
-    def leaves(self) -> tuple[Array, Array]:
+    def leaves(self) -> Pair:
         """Upper bounds and first entries of the leaves, in order."""
         bounds, firsts = [], []
         node = int(self.tree.trees[forest.ROOT])
@@ -118,7 +118,7 @@ class _View(SubwindowView):
         self.readers = 0
         self._owner = owner
 
-    def read(self, lows: Array, highs: Array, limit: int) -> Iterator[tuple[Array, Array]]:
+    def read(self, lows: Array, highs: Array, limit: int) -> Iterator[Pair]:
         scratch = np.empty(2 * BLOCK, np.int64)
 
         def step(cursor: Array, filled: int, positions: Array, ids: Array) -> int:

@@ -21,7 +21,7 @@ equals). Bytes: 16 per row over the fill of the leaves (about two thirds), and 1
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
@@ -36,13 +36,8 @@ class BPlusTree(TreeIndex):
     summary: ClassVar[str] = "classic B⁺-tree, rows inserted and deleted one by one"
     deletes: ClassVar[bool] = True
 
-    def __init__(
-        self, capacity: int = 1 << 20, columns: int = 1, slots: int = 32, fanout: int = 32
-    ) -> None:
-        super().__init__(capacity, columns, slots=slots, fanout=fanout)
-
     @classmethod
-    def recipe(cls, window: int, slots: int = 32, fanout: int = 32, **settings: Any) -> Recipe:
+    def recipe(cls, window: int, slots: int = 32, fanout: int = 32) -> Recipe:
         checked(cls.name, slots=(slots, 2), fanout=(fanout, 3))
         return Recipe(
             layout.SINGLE, trees=1, tree_rows=window, slots=slots, fanout=fanout, fill=0.63

@@ -20,7 +20,7 @@ for a B-chain; up to ``1 / (L - 1)`` more for expired rows.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
@@ -34,22 +34,6 @@ class Chained(TreeIndex):
     name: ClassVar[str] = "chained"
     summary: ClassVar[str] = "a subindex per interval of arrival, dropped whole when expired"
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
-        length: int = 2,
-        immutable: bool = True,
-        slots: int = 32,
-        fanout: int = 32,
-        leaf: int = 32,
-        run_fanout: int = 32,
-    ) -> None:
-        super().__init__(
-            capacity, columns, length=length, immutable=immutable, slots=slots, fanout=fanout,
-            leaf=leaf, run_fanout=run_fanout,
-        )  # fmt: skip
-
     @classmethod
     def recipe(
         cls,
@@ -60,7 +44,6 @@ class Chained(TreeIndex):
         fanout: int = 32,
         leaf: int = 32,
         run_fanout: int = 32,
-        **settings: Any,
     ) -> Recipe:
         checked(
             cls.name, length=(length, 2), slots=(slots, 2), fanout=(fanout, 3), leaf=(leaf, 1),

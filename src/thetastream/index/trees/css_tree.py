@@ -18,12 +18,12 @@ leaf; expire O(1), the next insert removes expired rows. Bytes: 16 per row and 8
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 
 from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import prepare
 from thetastream.index.registry import checked
 from thetastream.index.runs.kernels import merge as merging
 from thetastream.index.runs.kernels.merge import merge_runs
@@ -40,15 +40,10 @@ class CssTree(TreeIndex):
     name: ClassVar[str] = "css-tree"
     summary: ClassVar[str] = "immutable B⁺-tree in breadth-first order; an insert rebuilds it"
     per_tuple: ClassVar[bool] = False
-
-    def __init__(
-        self, capacity: int = 1 << 20, columns: int = 1, leaf: int = 32, fanout: int = 16
-    ) -> None:
-        super().__init__(capacity, columns, leaf=leaf, fanout=fanout)
-        prepare(merging)
+    kernels: ClassVar[tuple[ModuleType, ...]] = (*TreeIndex.kernels, merging)
 
     @classmethod
-    def recipe(cls, window: int, leaf: int = 32, fanout: int = 16, **settings: Any) -> Recipe:
+    def recipe(cls, window: int, leaf: int = 32, fanout: int = 16) -> Recipe:
         checked(cls.name, leaf=(leaf, 1), fanout=(fanout, 2))
         return Recipe(layout.SINGLE, runs=1, run_rows=window, run_leaf=leaf, run_fanout=fanout)
 

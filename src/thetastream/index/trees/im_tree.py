@@ -21,7 +21,7 @@ leaves for T_I.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
@@ -36,38 +36,25 @@ class ImTree(TreeIndex):
     summary: ClassVar[str] = "a B⁺-tree for inserts, merged now and then into an immutable one"
     tunable: ClassVar[tuple[str, ...]] = ("merge_ratio",)
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
+    @classmethod
+    def recipe(
+        cls,
+        window: int,
         merge_ratio: float = 1 / 16,
         slots: int = 32,
         fanout: int = 32,
         leaf: int = 32,
         run_fanout: int = 16,
-    ) -> None:
-        super().__init__(
-            capacity, columns, merge_ratio=merge_ratio, slots=slots, fanout=fanout, leaf=leaf,
-            run_fanout=run_fanout,
-        )  # fmt: skip
-
-    @classmethod
-    def recipe(cls, window: int, **settings: Any) -> Recipe:
-        return merged_recipe(cls.name, layout.SINGLE, window, **settings)
+    ) -> Recipe:
+        shape = (slots, fanout, leaf, run_fanout)
+        return merged_recipe(cls.name, layout.SINGLE, window, merge_ratio, -1, shape)
 
 
 def merged_recipe(
-    name: str,
-    mode: int,
-    window: int,
-    merge_ratio: float = 1 / 16,
-    depth: int = -1,
-    slots: int = 32,
-    fanout: int = 32,
-    leaf: int = 32,
-    run_fanout: int = 16,
+    name: str, mode: int, window: int, merge_ratio: float, depth: int, shape: tuple[int, ...]
 ) -> Recipe:
-    """The recipe of T_I and T_S."""
+    """The recipe of T_I and T_S; ``shape`` is rows per leaf and fan-out of either."""
+    slots, fanout, leaf, run_fanout = shape
     checked(
         name, slots=(slots, 2), fanout=(fanout, 3), leaf=(leaf, 1), run_fanout=(run_fanout, 2),
         merge_ratio=(merge_ratio, 2.0**-20), depth=(depth, -1),

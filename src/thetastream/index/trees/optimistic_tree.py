@@ -23,7 +23,7 @@ rows; otherwise it gets more nodes. Bytes: as a B⁺-tree, with emptier leaves w
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
@@ -39,13 +39,8 @@ class OptimisticTree(TreeIndex):
     concurrent: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
 
-    def __init__(
-        self, capacity: int = 1 << 20, columns: int = 1, slots: int = 32, fanout: int = 32
-    ) -> None:
-        super().__init__(capacity, columns, slots=slots, fanout=fanout)
-
     @classmethod
-    def recipe(cls, window: int, slots: int = 32, fanout: int = 32, **settings: Any) -> Recipe:
+    def recipe(cls, window: int, slots: int = 32, fanout: int = 32) -> Recipe:
         # Full inner nodes are split before the new child's place is known, so they need four.
         checked(cls.name, slots=(slots, 2), fanout=(fanout, 4))
         return Recipe(

@@ -28,7 +28,7 @@ descent of T_S and of a small tree. Bytes: as an IM-Tree, and a leaf per subinde
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thetastream.index.trees.im_tree import merged_recipe
 from thetastream.index.trees.kernels import store as layout
@@ -44,22 +44,16 @@ class PimTree(TreeIndex):
     concurrent: ClassVar[bool] = True
     tunable: ClassVar[tuple[str, ...]] = ("merge_ratio", "depth")
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
+    @classmethod
+    def recipe(
+        cls,
+        window: int,
         merge_ratio: float = 1 / 16,
         depth: int = -1,
         slots: int = 32,
         fanout: int = 32,
         leaf: int = 32,
         run_fanout: int = 16,
-    ) -> None:
-        super().__init__(
-            capacity, columns, merge_ratio=merge_ratio, depth=depth, slots=slots, fanout=fanout,
-            leaf=leaf, run_fanout=run_fanout,
-        )  # fmt: skip
-
-    @classmethod
-    def recipe(cls, window: int, **settings: Any) -> Recipe:
-        return merged_recipe(cls.name, layout.PARTED, window, **settings)
+    ) -> Recipe:
+        shape = (slots, fanout, leaf, run_fanout)
+        return merged_recipe(cls.name, layout.PARTED, window, merge_ratio, depth, shape)

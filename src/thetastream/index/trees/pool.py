@@ -14,14 +14,8 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream.index.trees.kernels import css, forest
+from thetastream.index.trees.kernels import rows_in_trees as loops
 from thetastream.index.trees.kernels import store as layout
-from thetastream.index.trees.kernels.rows_in_trees import (
-    build_run,
-    dump_rows,
-    empty_trees,
-    insert_rows,
-    plant_tree,
-)
 from thetastream.index.trees.kernels.store import Store
 
 _SPARE = 8  # nodes beyond what is expected
@@ -159,7 +153,7 @@ class Pool:
             run[css.START] = rows + number * kind.run_room
             run[css.ROOM] = kind.run_rows
             run[css.DIRECTORY] = start + number * slots
-            build_run(st, first_run + number)
+            loops.build_run(st, first_run + number)
         facts = self.side(side)
         facts[layout.MODE] = kind.mode
         facts[layout.TREES_FIRST] = trees
@@ -176,10 +170,10 @@ class Pool:
         facts[layout.DELETED] = -1
         facts[layout.RUNS_HIGH] = 0 if chain else min(kind.runs, 1)
         if kind.mode == layout.PARTED:
-            assert empty_trees(st, side) == layout.DONE
+            assert loops.empty_trees(st, side) == layout.DONE
         else:
             for number in range(kind.trees):
-                plant_tree(st, trees + number)
+                loops.plant_tree(st, trees + number)
 
     # --- Tables ---------------------------------------------------------------------------------
 
@@ -221,7 +215,7 @@ class Pool:
         elif status == layout.NO_ROOM:
             self.grow_run(side, max(self.recipes[side].run_rows * 5 // 4, young) + young + 64)
         elif status == layout.NO_HEADS:
-            while empty_trees(self.store, side) != layout.DONE:
+            while loops.empty_trees(self.store, side) != layout.DONE:
                 self.grow_nodes(side, threads)
         else:
             assert status == layout.NO_SLOT, status
@@ -251,15 +245,15 @@ class Pool:
         """Rebuild an optimistic tree if its leaves are less than a quarter full."""
         st, facts = self.store, self.arena(self.arenas_of(side)[0])
         nothing = np.empty(0, np.int64)
-        count = int(dump_rows(st, side, nothing, nothing))
+        count = int(loops.dump_rows(st, side, nothing, nothing))
         leaves = int(facts[forest.LEAF_TOP] - facts[forest.LEAF_FIRST])
         if 4 * count >= leaves * self.recipes[side].slots:
             return
         keys, ids = np.empty(count, np.int64), np.empty(count, np.int64)
-        dump_rows(st, side, keys, ids)
+        loops.dump_rows(st, side, keys, ids)
         order = np.argsort(keys, kind="stable")
-        plant_tree(st, int(self.side(side)[layout.TREES_FIRST]))
-        insert_rows(st, side, keys[order], ids[order], np.zeros(1, np.int64), self.path)
+        loops.plant_tree(st, int(self.side(side)[layout.TREES_FIRST]))
+        loops.insert_rows(st, side, keys[order], ids[order], np.zeros(1, np.int64), self.path)
 
     def _widen(self, arena: int, leaves: int, inners: int) -> None:
         """Insert room behind an arena's nodes; all that lies behind moves up."""
@@ -332,7 +326,7 @@ class Pool:
                 run[css.START], run[css.ROOM], run[css.DIRECTORY] = start, kind.run_rows, slot
                 rows_now = slice(start, start + int(run[css.COUNT]))
                 fresh.keys[rows_now], fresh.ids[rows_now] = old.keys[rows_then], old.ids[rows_then]
-                build_run(self.store, number)
+                loops.build_run(self.store, number)
                 number, start = number + 1, start + kind.run_room
                 slot += self._directory(kind)
 

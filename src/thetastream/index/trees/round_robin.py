@@ -13,7 +13,7 @@ Invariants: those of a B⁺-tree, per partition. Cost: insert and delete ``log(n
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thetastream.index.registry import checked
 from thetastream.index.trees.kernels import store as layout
@@ -29,20 +29,8 @@ class RoundRobin(TreeIndex):
     concurrent: ClassVar[bool] = True
     deletes: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        capacity: int = 1 << 20,
-        columns: int = 1,
-        partitions: int = 2,
-        slots: int = 32,
-        fanout: int = 32,
-    ) -> None:
-        super().__init__(capacity, columns, partitions=partitions, slots=slots, fanout=fanout)
-
     @classmethod
-    def recipe(
-        cls, window: int, partitions: int = 2, slots: int = 32, fanout: int = 32, **settings: Any
-    ) -> Recipe:
+    def recipe(cls, window: int, partitions: int = 2, slots: int = 32, fanout: int = 32) -> Recipe:
         checked(cls.name, partitions=(partitions, 1), slots=(slots, 2), fanout=(fanout, 3))
         rows = -(-window // partitions)
         return Recipe(

@@ -6,29 +6,23 @@ and the id of a row; the other key columns are in a ring, by id, and are checked
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.index.base import CHUNK, Answer, Index
+from thetastream.index.base import CHUNK, Answer, Index, Pair
 from thetastream.index.beside import Beside
 from thetastream.index.question import Questions
-from thetastream.index.registry import refused
+from thetastream.index.registry import refused, signature
 from thetastream.index.trees.invariants import check_pool
-from thetastream.index.trees.kernels import css, rows_in_trees
+from thetastream.index.trees.kernels import css
+from thetastream.index.trees.kernels import rows_in_trees as loops
 from thetastream.index.trees.kernels import store as layout
-from thetastream.index.trees.kernels.rows_in_trees import (
-    archive,
-    delete_rows,
-    dump_rows,
-    forget_expired,
-    insert_rows,
-    merge_side,
-    probe_rows,
-)
 from thetastream.index.trees.kernels.store import Store
 from thetastream.index.trees.pool import Pool, Recipe
 
@@ -44,20 +38,29 @@ class TreeIndex(Index):
     concurrent: ClassVar[bool] = False
     """Whether several threads may work on it, or on shares of it."""
 
-    def __init__(self, capacity: int, columns: int, **settings: Any) -> None:
+    kernels: ClassVar[tuple[ModuleType, ...]] = (loops,)
+
+    taker: ClassVar[str] = "recipe"
+
+    def __init__(self, capacity: int = 1 << 20, columns: int = 1, **settings: Any) -> None:
         super().__init__(capacity, columns)
-        prepare(rows_in_trees)
-        self._settings = settings
-        self._pool = Pool([self.recipe(capacity, **settings)])
+        prepare(*self.kernels)
+        known = signature(type(self))
+        self._settings = {**{word: known[word].default for word in known}, **settings}
+        self._pool = Pool([self._recipe(capacity)])
         self._beside = Beside(columns - 1, keep_first=self.deletes)
         self._questions = Questions(self, type(self)._view)
         self._merges = 0
         self._merged_rows = 0
 
     @classmethod
-    def recipe(cls, window: int, **settings: Any) -> Recipe:
-        """What an index for a window of this size is made of."""
+    def recipe(cls, window: int) -> Recipe:
+        """What an index for a window of this size is made of; subclasses add their settings."""
         raise NotImplementedError
+
+    def _recipe(self, window: int) -> Recipe:
+        recipe: Callable[..., Recipe] = self.recipe
+        return recipe(window, **self._settings)
 
     # --- Changing -------------------------------------------------------------------------------
 
@@ -74,7 +77,7 @@ class TreeIndex(Index):
     def _add(self, keys: Array, ids: Array) -> None:
         cursor = np.zeros(1, np.int64)
         while cursor[0] < ids.size:
-            status = insert_rows(self._pool.store, 0, keys, ids, cursor, self._pool.path)
+            status = loops.insert_rows(self._pool.store, 0, keys, ids, cursor, self._pool.path)
             if status == layout.NO_NODES:
                 self._pool.grow_nodes(0)
             if self._facts[layout.YOUNG] >= self._facts[layout.LIMIT]:
@@ -91,12 +94,12 @@ class TreeIndex(Index):
         self._questions.settle()
         if self.deletes:
             keys, ids = self._beside.leaving(before)
-            deleted = delete_rows(self._pool.store, 0, keys, ids, self._pool.path)
+            deleted = loops.delete_rows(self._pool.store, 0, keys, ids, self._pool.path)
             assert deleted == ids.size, "a row to delete was not there"
         facts[layout.BEFORE] = before
         self._beside.expire(before)
         if facts[layout.MODE] == layout.CHAIN:
-            forget_expired(self._pool.store, 0)
+            loops.forget_expired(self._pool.store, 0)
 
     def tune(self, rows: int, **parameters: Any) -> None:
         """The merge threshold changes at once, the depth of subindexes with the next merge."""
@@ -105,7 +108,7 @@ class TreeIndex(Index):
             able = ", ".join(self.tunable) or "nothing"
             raise refused(self.name, f"{wrong[0]} is fixed once it is made; {able} can be changed")
         self._settings |= parameters
-        recipe, facts = self.recipe(max(1, rows), **self._settings), self._facts
+        recipe, facts = self._recipe(max(1, rows)), self._facts
         self._pool.recipes[0] = replace(
             self._pool.recipes[0], limit=recipe.limit, depth=recipe.depth
         )
@@ -115,7 +118,7 @@ class TreeIndex(Index):
     def _archive(self, young: int) -> None:
         """Close the active subindex; if no slot is free yet, let it keep growing."""
         pool = self._pool
-        while (status := archive(pool.store, 0)) == layout.NO_ROOM:
+        while (status := loops.archive(pool.store, 0)) == layout.NO_ROOM:
             pool.grow_run(0, young)
         if status == layout.NO_SLOT:
             pool.enlarge(0, status)
@@ -126,7 +129,7 @@ class TreeIndex(Index):
     def _merge(self) -> None:
         pool = self._pool
         run = int(self._facts[layout.RUNS_FIRST])
-        while (status := merge_side(pool.store, 0, run)) == layout.NO_ROOM:
+        while (status := loops.merge_side(pool.store, 0, run)) == layout.NO_ROOM:
             pool.enlarge(0, status)
         if status == layout.NO_NODES:
             pool.enlarge(0, layout.NO_HEADS)
@@ -151,7 +154,7 @@ class TreeIndex(Index):
     def __len__(self) -> int:
         """Counted on demand, O(n)."""
         nothing = np.empty(0, np.int64)
-        return int(dump_rows(self._pool.store, 0, nothing, nothing))
+        return int(loops.dump_rows(self._pool.store, 0, nothing, nothing))
 
     @property
     def nbytes(self) -> int:
@@ -165,15 +168,10 @@ class TreeIndex(Index):
     def statistics(self) -> dict[str, float]:
         return {"merges": self._merges, "merged_rows": self._merged_rows}
 
-    def dump(self) -> tuple[Array, Array]:
-        count = len(self)
-        matrix, ids = np.empty((self.columns, count), np.int64), np.empty(count, np.int64)
-        dump_rows(self._pool.store, 0, matrix[0], ids)
-        order = np.argsort(ids)
-        matrix, ids = matrix[:, order], ids[order]
-        if self.columns > 1:
-            matrix[1:] = self._beside.columns[:, ids & self._beside.mask]
-        return np.ascontiguousarray(matrix), ids
+    def dump(self) -> Pair:
+        keys, ids = np.empty((2, len(self)), np.int64)
+        loops.dump_rows(self._pool.store, 0, keys, ids)
+        return self._beside.rows(keys, ids)
 
     def check(self) -> None:
         check_pool(self._pool, 0)
@@ -197,7 +195,7 @@ class _View:
         return bool(cursor[3] >= boxes)
 
     def read(self, lows: Array, highs: Array, cursor: Array, positions: Array, rows: Array) -> int:
-        filled: int = probe_rows(self.store, 0, lows, highs, cursor, 0, positions, rows)
+        filled: int = loops.probe_rows(self.store, 0, lows, highs, cursor, 0, positions, rows)
         return filled
 
     def copy(self) -> _View:

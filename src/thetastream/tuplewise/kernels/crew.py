@@ -33,47 +33,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from thetastream._jit.arrays import Array
-from thetastream._jit.atomics import (
-    add,
-    compare_swap,
-    give_way,
-    load,
-    now,
-    publish,
-    store,
-    try_lock,
-    unlock,
-)
-from thetastream._jit.compiling import inlined, kernel, named
-from thetastream.index.trees.kernels.store import (
-    BEFORE,
-    DELETED,
-    DONE,
-    FULL,
-    LIMIT,
-    MODE,
-    NO_NODES,
-    NO_ROOM,
-    PARTED,
-    RUNS_FIRST,
-    SIDE_SIZE,
-    STORE,
-    YOUNG,
-    M,
-    N,
-    Store,
-    V,
-    collect,
-    merge_rows,
-    put,
-    put_parted,
-    ready,
-    remove,
-    reset_young,
-)
+from thetastream._jit import atomics
+from thetastream._jit.arrays import Array, i64, u64
+from thetastream._jit.atomics import add, compare_swap, give_way, load, now, try_lock, unlock
+from thetastream._jit.compiling import M, N, V, inlined, kernel, named
+from thetastream.index.trees.kernels import store
+from thetastream.index.trees.kernels.store import STORE, Store
 from thetastream.tuplewise.kernels.ibwj import FEED, Feed, scan_ring
 
 BUFFER_SMALL = -11
@@ -133,12 +98,12 @@ def perturbed(t: Team, me: int, perturb: int) -> None:
     """Yield to other threads at random, to provoke rare interleavings."""
     if perturb > 0:
         at = me * WORKER_SIZE + SEED
-        seed = np.uint64(t.workers[at])
-        seed ^= seed << np.uint64(13)
-        seed ^= seed >> np.uint64(7)
-        seed ^= seed << np.uint64(17)
-        t.workers[at] = np.int64(seed)
-        if seed % np.uint64(perturb) == 0:
+        seed = u64(t.workers[at])
+        seed ^= seed << u64(13)
+        seed ^= seed >> u64(7)
+        seed ^= seed << u64(17)
+        t.workers[at] = i64(seed)
+        if seed % u64(perturb) == 0:
             give_way()
 
 
@@ -146,7 +111,7 @@ def perturbed(t: Team, me: int, perturb: int) -> None:
 def stop(t: Team, why: int, side: int) -> None:
     """Make all threads return."""
     if compare_swap(t.control, STOP, 0, why):
-        store(t.control, STOP_SIDE, side)
+        atomics.store(t.control, STOP_SIDE, side)
 
 
 @inlined
@@ -158,7 +123,7 @@ def move_edge(t: Team, ring_size: int, side: int) -> None:
         while load(t.flags, side * ring_size + (edge & (ring_size - 1))) == edge + 1:
             edge += 1
         if edge != begun:
-            publish(t.control, at + EDGE, edge)
+            atomics.publish(t.control, at + EDGE, edge)
         unlock(t.control, at + EDGE_LOCK)
 
 
@@ -171,7 +136,7 @@ def propagate(t: Team) -> None:
     while at < t.finished.size and load(t.finished, at) == 1:
         count, begin = t.counts[at], t.where[at]
         if fill + count > t.out_positions.size:
-            stop(t, FULL, 0)
+            stop(t, store.FULL, 0)
             break
         for j in range(count):
             t.out_positions[fill + j] = t.held_positions[begin + j]
@@ -179,7 +144,7 @@ def propagate(t: Team) -> None:
         fill += count
         at += 1
     t.control[OUT_FILL] = fill
-    publish(t.control, DONE_TO, at)
+    atomics.publish(t.control, DONE_TO, at)
     unlock(t.control, OUT_LOCK)
 
 
@@ -222,11 +187,11 @@ def search(
     indexed = min(edge, last)
     if low <= high and indexed > first:
         spot[0], spot[1], spot[2] = 0, -1, 0
-        filled = collect(
+        filled = store.collect(
             st, other, low, high, first, indexed, spot, i, filled, positions, numbers, True
         )
         if filled < 0:
-            return FULL
+            return store.FULL
     perturbed(t, me, perturb)
     return scan_ring(
         ring, other, low, high, max(first, indexed), last, i, filled, positions, numbers
@@ -241,14 +206,11 @@ def index(
     side, number, size = feed.sides[i], feed.own[i], ring.shape[1]
     flag = side * size + (number & (size - 1))
     if load(t.control, SIDES + side * SIDE_STEP + PHASE) == 1:
-        publish(t.flags, flag, -(number + 1))
+        atomics.publish(t.flags, flag, -(number + 1))
         return
-    if st.sides[side * SIDE_SIZE + MODE] == PARTED:
-        put_parted(st, side, feed.keys[i], number, path, True)
-    else:
-        put(st, side, feed.keys[i], number, path)
+    store.put(st, side, feed.keys[i], number, path, True)
     perturbed(t, me, perturb)
-    publish(t.flags, flag, number + 1)
+    atomics.publish(t.flags, flag, number + 1)
     t.workers[me * WORKER_SIZE + INSERTED + side] += 1
 
 
@@ -261,7 +223,7 @@ def report(st: Store, ring: Array, t: Team, me: int) -> None:
     for side in range(ring.shape[0]):
         at = me * WORKER_SIZE + INSERTED + side
         if t.workers[at]:
-            add(st.sides, side * SIDE_SIZE + YOUNG, t.workers[at])
+            add(st.sides, side * store.SIDE_SIZE + store.YOUNG, t.workers[at])
             t.workers[at] = 0
             move_edge(t, ring.shape[1], side)
 
@@ -278,8 +240,8 @@ def do_task(
             return False
         i = t.workers[at + TASK_AT]
         side = feed.sides[i]
-        if not ready(st, side, feed.own[i], load(t.control, THREADS) + 1):
-            stop(t, NO_NODES, side)
+        if not store.ready(st, side, feed.own[i], load(t.control, THREADS) + 1):
+            stop(t, store.NO_NODES, side)
             return False
         begin = t.workers[at + FILL]
         filled = search(st, feed, ring, t, me, i, spot, perturb)
@@ -298,7 +260,7 @@ def do_task(
         t.workers[at + LAST] = i
         perturbed(t, me, perturb)
         index(st, feed, ring, t, me, i, path, perturb)
-        publish(t.finished, i, 1)
+        atomics.publish(t.finished, i, 1)
         t.workers[at + TASK_AT] = i + 1
     return True
 
@@ -319,7 +281,7 @@ def delete_expired(
             if compare_swap(t.control, control + DELETE_AT, at, end):
                 perturbed(t, me, perturb)
                 for number in range(at, end):
-                    remove(st, side, ring[side, number & (size - 1)], number, path)
+                    store.remove(st, side, ring[side, number & (size - 1)], number, path)
             at = load(t.control, control + DELETE_AT)
 
 
@@ -329,7 +291,7 @@ def delete_expired(
 @inlined
 def close_gate(t: Team) -> None:
     """Block new tasks, and wait until running ones have stopped."""
-    store(t.control, GATE, 1)
+    atomics.store(t.control, GATE, 1)
     while load(t.control, ACTIVE) != 0:
         give_way()
 
@@ -364,17 +326,17 @@ def insert_pending(
         number = t.control[control + PENDING_AT]
         slot = number & (size - 1)
         if load(t.flags, side * size + slot) == -(number + 1):
-            if not ready(st, side, number, load(t.control, THREADS) + 1):
-                stop(t, NO_NODES, side)
-                store(t.control, control + MERGER, PENDING)
+            if not store.ready(st, side, number, load(t.control, THREADS) + 1):
+                stop(t, store.NO_NODES, side)
+                atomics.store(t.control, control + MERGER, PENDING)
                 return
-            put_parted(st, side, ring[side, slot], number, path, True)
+            store.put_parted(st, side, ring[side, slot], number, path, True)
             perturbed(t, me, perturb)
-            publish(t.flags, side * size + slot, number + 1)
-            add(st.sides, side * SIDE_SIZE + YOUNG, 1)
+            atomics.publish(t.flags, side * size + slot, number + 1)
+            add(st.sides, side * store.SIDE_SIZE + store.YOUNG, 1)
             move_edge(t, size, side)
         t.control[control + PENDING_AT] = number + 1
-    store(t.control, control + MERGER, IDLE)
+    atomics.store(t.control, control + MERGER, IDLE)
 
 
 @inlined
@@ -383,41 +345,48 @@ def merge(
     blocking: bool, perturb: int,
 ) -> None:  # fmt: skip
     """Merge the index of a side. The caller holds MERGING and runs no task."""
-    control, at, begun = SIDES + side * SIDE_STEP, side * SIDE_SIZE, now()
-    run = st.sides[at + RUNS_FIRST]
+    control, at, begun = SIDES + side * SIDE_STEP, side * store.SIDE_SIZE, now()
+    run = st.sides[at + store.RUNS_FIRST]
     close_gate(t)
-    st.sides[at + BEFORE] = feed.floors[side, first_open(feed, t)]
+    st.sides[at + store.BEFORE] = feed.floors[side, first_open(feed, t)]
     if blocking:
-        status = merge_rows(st, side, run, run)
+        status = store.merge_rows(st, side, run, run)
     else:
-        store(t.control, control + PHASE, 1)
-        store(t.control, GATE, 0)
+        atomics.store(t.control, control + PHASE, 1)
+        atomics.store(t.control, GATE, 0)
         spare = t.control[SPARE]
-        status = merge_rows(st, side, run, spare)
+        status = store.merge_rows(st, side, run, spare)
         close_gate(t)
-        store(t.control, control + PHASE, 0)
-        if status == DONE:
-            st.sides[at + RUNS_FIRST] = spare
+        atomics.store(t.control, control + PHASE, 0)
+        if status == store.DONE:
+            st.sides[at + store.RUNS_FIRST] = spare
             t.control[SPARE] = run
         t.control[control + PENDING_AT] = load(t.control, control + EDGE)
         t.control[control + PENDING_END] = taken_until(feed, t, side)
-        store(t.control, control + MERGER, PENDING)
-    if status == DONE:
-        status = reset_young(st, side)
-        if status != DONE:
+        atomics.store(t.control, control + MERGER, PENDING)
+    if status == store.DONE:
+        status = store.reset_young(st, side)
+        if status != store.DONE:
             # Python finds the gate closed and the trees not empty; it makes room and resets.
-            store(t.control, control + MERGER, RESET)
+            atomics.store(t.control, control + MERGER, RESET)
             stop(t, status, side)
             return
-    elif status == NO_ROOM:
-        stop(t, NO_ROOM, side)
-    store(t.control, GATE, 0)
+    elif status == store.NO_ROOM:
+        stop(t, store.NO_ROOM, side)
+    atomics.store(t.control, GATE, 0)
     if not blocking:
         insert_pending(st, feed, ring, t, me, side, path, perturb)
     entry = t.control[LOGGED]
     t.control[LOGGED] = entry + 1
     if 3 * entry + 2 < t.log.size:
         t.log[3 * entry], t.log[3 * entry + 1], t.log[3 * entry + 2] = side, begun, now()
+
+
+@inlined
+def is_due(st: Store, side: int) -> bool:
+    """Whether it is time to merge a side."""
+    at = side * store.SIDE_SIZE
+    return bool(load(st.sides, at + store.YOUNG) >= st.sides[at + store.LIMIT])
 
 
 @inlined
@@ -429,12 +398,11 @@ def maintain(
     for side in range(ring.shape[0]):
         control = SIDES + side * SIDE_STEP
         pending = load(t.control, control + MERGER) == PENDING
-        due = load(st.sides, side * SIDE_SIZE + YOUNG) >= st.sides[side * SIDE_SIZE + LIMIT]
-        if (pending or due) and try_lock(t.control, MERGING):
+        if (pending or is_due(st, side)) and try_lock(t.control, MERGING):
             if load(t.control, STOP) == 0:
                 if load(t.control, control + MERGER) == PENDING:
                     insert_pending(st, feed, ring, t, me, side, path, perturb)
-                elif load(st.sides, side * SIDE_SIZE + YOUNG) >= st.sides[side * SIDE_SIZE + LIMIT]:
+                elif is_due(st, side):
                     merge(st, feed, ring, t, me, side, path, blocking, perturb)
             unlock(t.control, MERGING)
 
@@ -484,7 +452,7 @@ def work(
             waiting = -1
         perturbed(t, me, perturb)
         propagate(t)
-        if st.sides[DELETED] >= 0:
+        if st.sides[store.DELETED] >= 0:
             delete_expired(st, feed, ring, t, me, path, perturb)
         maintain(st, feed, ring, t, me, path, blocking != 0, perturb)
     return load(t.control, STOP)

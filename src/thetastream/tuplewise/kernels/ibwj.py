@@ -12,42 +12,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import Array, u64
 from thetastream._jit.atomics import now
-from thetastream._jit.compiling import inlined, kernel, named
+from thetastream._jit.compiling import M, N, V, inlined, kernel, named
 from thetastream.index.runs.kernels.search import any_inside
-from thetastream.index.trees.kernels.store import (
-    ACTIVE,
-    BEFORE,
-    CHAIN,
-    DELETED,
-    DONE,
-    FULL,
-    LIMIT,
-    MODE,
-    NO_HEADS,
-    NO_NODES,
-    PARTED,
-    RUNS_FIRST,
-    SCAN,
-    SIDE_SIZE,
-    STORE,
-    YOUNG,
-    M,
-    N,
-    Store,
-    V,
-    collect,
-    merge_rows,
-    put,
-    put_parted,
-    ready,
-    remove,
-    reset_young,
-    roll,
-)
+from thetastream.index.trees.kernels import store
+from thetastream.index.trees.kernels.store import STORE, Store
 
 _BLOCK = 64
 SEARCHING, DELETING, INSERTING, MERGING = 0, 1, 2, 3
@@ -88,11 +58,11 @@ def scan_ring(
         i = 0
         while i < stop:
             block = min(_BLOCK, stop - i)
-            if block == _BLOCK and not any_inside(ring[side], np.uint64(slot + i), low, high):
+            if block == _BLOCK and not any_inside(ring[side], u64(slot + i), low, high):
                 i += _BLOCK
                 continue
             if filled + block > positions.size:
-                return FULL
+                return store.FULL
             for j in range(i, i + block):
                 key = ring[side, slot + j]
                 positions[filled] = own
@@ -101,6 +71,15 @@ def scan_ring(
             i += block
         at += stop
     return filled
+
+
+@inlined
+def charged(costs: Array, step: int, begun: int) -> int:
+    """Add the nanoseconds since ``begun`` to those of a step, if wanted; returns the time."""
+    if costs.size == 0:
+        return begun
+    costs[step] += now() - begun
+    return now()
 
 
 @kernel((STORE, FEED, M, V, V, V, V, N, N, V))
@@ -116,36 +95,33 @@ def join_alone(
     loop. ``costs``, if not empty, receives nanoseconds per step.
     """
     spot = cursor[3:6]
-    timed = costs.size > 0
-    clock = now() if timed else 0
+    clock = now() if costs.size > 0 else 0
     while cursor[0] < feed.sides.size:
         i = cursor[0]
         side = feed.sides[i]
         other = feed.others[side]
-        at = side * SIDE_SIZE
+        at = side * store.SIDE_SIZE
         cursor[2] = side
         key, number = feed.keys[i], feed.own[i]
         first, last = feed.floors[other, i], feed.until[i]
-        mode = st.sides[at + MODE]
+        mode = st.sides[at + store.MODE]
         mine = shares == 1 or number % shares == share
-        if mode != SCAN and mine and not ready(st, side, number, 1):
-            return NO_NODES
-        if mode != SCAN and st.sides[at + YOUNG] >= st.sides[at + LIMIT]:
-            st.sides[at + BEFORE] = feed.floors[side, i]
-            if mode == CHAIN:
-                status = roll(st, side)
+        if mode != store.SCAN and mine and not store.ready(st, side, number, 1):
+            return store.NO_NODES
+        if mode != store.SCAN and st.sides[at + store.YOUNG] >= st.sides[at + store.LIMIT]:
+            st.sides[at + store.BEFORE] = feed.floors[side, i]
+            if mode == store.CHAIN:
+                status = store.roll(st, side)
             else:
-                run = st.sides[at + RUNS_FIRST]
-                status = merge_rows(st, side, run, run)
-                if status == DONE and reset_young(st, side) != DONE:
-                    status = NO_HEADS
-            if status != DONE:
+                run = st.sides[at + store.RUNS_FIRST]
+                status = store.merge_rows(st, side, run, run)
+                if status == store.DONE and store.reset_young(st, side) != store.DONE:
+                    status = store.NO_HEADS
+            if status != store.DONE:
                 return status
-            if timed:
-                costs[MERGING] += now() - clock
-                clock = now()
+            clock = charged(costs, MERGING, clock)
         filled = cursor[1]
-        if mode == SCAN:
+        if mode == store.SCAN:
             part = (last - first + shares - 1) // shares
             begin = first + share * part
             filled = scan_ring(
@@ -154,34 +130,25 @@ def join_alone(
             )  # fmt: skip
         elif feed.lows[i] <= feed.highs[i]:
             spot[0], spot[1], spot[2] = 0, -1, 0
-            filled = collect(
+            filled = store.collect(
                 st, other, feed.lows[i], feed.highs[i], first, last, spot, i, filled,
                 positions, rows, False,
             )  # fmt: skip
         if filled < 0:
-            return FULL
+            return store.FULL
         cursor[1] = filled
-        if timed:
-            costs[SEARCHING] += now() - clock
-            clock = now()
-        if mode != SCAN and st.sides[at + DELETED] >= 0:
-            while st.sides[at + DELETED] < feed.floors[side, i]:
-                old = st.sides[at + DELETED]
+        clock = charged(costs, SEARCHING, clock)
+        if mode != store.SCAN and st.sides[at + store.DELETED] >= 0:
+            while st.sides[at + store.DELETED] < feed.floors[side, i]:
+                old = st.sides[at + store.DELETED]
                 if shares == 1 or old % shares == share:
-                    remove(st, side, ring[side, old & (ring.shape[1] - 1)], old, path)
-                st.sides[at + DELETED] = old + 1
-            if timed:
-                costs[DELETING] += now() - clock
-                clock = now()
-        if mode != SCAN and mine:
-            if mode == PARTED:
-                put_parted(st, side, key, number, path, False)
-            else:
-                put(st, side, key, number, path)
-            st.sides[at + YOUNG] += 1
-            st.sides[at + ACTIVE] = number
-        if timed:
-            costs[INSERTING] += now() - clock
-            clock = now()
+                    store.remove(st, side, ring[side, old & (ring.shape[1] - 1)], old, path)
+                st.sides[at + store.DELETED] = old + 1
+            clock = charged(costs, DELETING, clock)
+        if mode != store.SCAN and mine:
+            store.put(st, side, key, number, path, False)
+            st.sides[at + store.YOUNG] += 1
+            st.sides[at + store.ACTIVE] = number
+        clock = charged(costs, INSERTING, clock)
         cursor[0] = i + 1
-    return DONE
+    return store.DONE

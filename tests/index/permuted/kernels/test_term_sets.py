@@ -232,10 +232,10 @@ def test_closed_boxes_are_passed_over() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_least_id_may_have_expired(kind: str) -> None:
-    assert least_id(*parts_of(filled(kind, [], 5).store)) == HIGH
+    assert least_id(filled(kind, [], 5).store) == HIGH
     pool = filled(kind, [3, 1, 2] * 7, 5)
     pool.side(0)[layout.BEFORE] = 9
-    assert least_id(*parts_of(pool.store)) == 5
+    assert least_id(pool.store) == 5
 
 
 # --- Lists --------------------------------------------------------------------------------------

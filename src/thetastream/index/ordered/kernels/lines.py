@@ -12,33 +12,31 @@ The b-tree and the csb+tree share these loops; the links between their nodes dif
 
 from __future__ import annotations
 
-import numpy as np
-
-from thetastream._jit.arrays import MOST, Array
+from thetastream._jit.arrays import MOST, Array, u64
 from thetastream._jit.compiling import inlined
 from thetastream._jit.intrinsics import prefetch
 
 BLOCK = 8  # words of a cache line
 LEAD = 6  # words before the first node: large arrays start 16 bytes after a line
 DEEPEST = 64  # upper bound on the levels of a tree
-_ONE, _EIGHT = np.uint64(1), np.uint64(BLOCK)
+_ONE, _EIGHT = u64(1), u64(BLOCK)
 
 
 @inlined
 def count_below(words: Array, node: int, area: int, key: int) -> int:
     """How many keys of a node are less than ``key``."""
-    at = np.uint64(node)
-    end = at + np.uint64(area)
+    at = u64(node)
+    end = at + u64(area)
     count = 0 - (words[at] < key)
     while at < end:
         count += words[at] < key
-        count += words[at + np.uint64(1)] < key
-        count += words[at + np.uint64(2)] < key
-        count += words[at + np.uint64(3)] < key
-        count += words[at + np.uint64(4)] < key
-        count += words[at + np.uint64(5)] < key
-        count += words[at + np.uint64(6)] < key
-        count += words[at + np.uint64(7)] < key
+        count += words[at + u64(1)] < key
+        count += words[at + u64(2)] < key
+        count += words[at + u64(3)] < key
+        count += words[at + u64(4)] < key
+        count += words[at + u64(5)] < key
+        count += words[at + u64(6)] < key
+        count += words[at + u64(7)] < key
         at += _EIGHT
     return count
 
@@ -46,18 +44,18 @@ def count_below(words: Array, node: int, area: int, key: int) -> int:
 @inlined
 def count_upto(words: Array, node: int, area: int, key: int, most: int) -> int:
     """How many of the first ``most`` keys of a node are at most ``key``, without free places."""
-    at = np.uint64(node)
-    end = at + np.uint64(area)
+    at = u64(node)
+    end = at + u64(area)
     count = 0 - (words[at] <= key)
     while at < end:
         count += words[at] <= key
-        count += words[at + np.uint64(1)] <= key
-        count += words[at + np.uint64(2)] <= key
-        count += words[at + np.uint64(3)] <= key
-        count += words[at + np.uint64(4)] <= key
-        count += words[at + np.uint64(5)] <= key
-        count += words[at + np.uint64(6)] <= key
-        count += words[at + np.uint64(7)] <= key
+        count += words[at + u64(1)] <= key
+        count += words[at + u64(2)] <= key
+        count += words[at + u64(3)] <= key
+        count += words[at + u64(4)] <= key
+        count += words[at + u64(5)] <= key
+        count += words[at + u64(6)] <= key
+        count += words[at + u64(7)] <= key
         at += _EIGHT
     return min(count, most)
 
@@ -65,17 +63,17 @@ def count_upto(words: Array, node: int, area: int, key: int, most: int) -> int:
 @inlined
 def fill(words: Array, start: int, size: int) -> None:
     """Mark places as free."""
-    first = np.uint64(start)
-    for i in range(np.uint64(max(size, 0))):
-        words[first + np.uint64(i)] = MOST
+    first = u64(start)
+    for i in range(u64(max(size, 0))):
+        words[first + u64(i)] = MOST
 
 
 @inlined
 def move_up(words: Array, source: int, target: int, size: int) -> None:
     """Copy words to a higher or disjoint place: the last word first."""
-    start, goal = np.uint64(source), np.uint64(target)
-    left = np.uint64(max(size, 0))
-    while left > np.uint64(0):
+    start, goal = u64(source), u64(target)
+    left = u64(max(size, 0))
+    while left > u64(0):
         left -= _ONE
         words[goal + left] = words[start + left]
 
@@ -83,9 +81,30 @@ def move_up(words: Array, source: int, target: int, size: int) -> None:
 @inlined
 def move_down(words: Array, source: int, target: int, size: int) -> None:
     """Copy words to a lower or disjoint place: the first word first."""
-    start, goal = np.uint64(source), np.uint64(target)
-    for i in range(np.uint64(max(size, 0))):
-        words[goal + np.uint64(i)] = words[start + np.uint64(i)]
+    start, goal = u64(source), u64(target)
+    for i in range(u64(max(size, 0))):
+        words[goal + u64(i)] = words[start + u64(i)]
+
+
+@inlined
+def put_row(words: Array, node: int, numbers: int, place: int, key: int, row: int) -> None:
+    """Put a row into a node that has room; its ids start at ``numbers``."""
+    size, first = words[node], node + 1
+    move_up(words, first + place, first + place + 1, size - place)
+    move_up(words, numbers + place, numbers + place + 1, size - place)
+    words[first + place] = key
+    words[numbers + place] = row
+    words[node] = size + 1
+
+
+@inlined
+def drop_row(words: Array, node: int, numbers: int, place: int) -> None:
+    """Take a row out of a node; its ids start at ``numbers``."""
+    size, first = words[node] - 1, node + 1
+    move_down(words, first + place + 1, first + place, size - place)
+    move_down(words, numbers + place + 1, numbers + place, size - place)
+    words[first + size] = MOST
+    words[node] = size
 
 
 @inlined
@@ -93,6 +112,17 @@ def fetch(words: Array, start: int, size: int) -> None:
     """Prefetch the lines of a node."""
     for line in range(0, size, BLOCK):
         prefetch(words, start + line)
+
+
+# --- Paths ---------------------------------------------------------------------------------------
+# A path holds for each inner level the node and which of its children was entered.
+
+
+@inlined
+def enter(path: Array, depth: int, node: int, c: int) -> None:
+    """Note on a path that child ``c`` of a node was entered."""
+    path[2 * depth] = node
+    path[2 * depth + 1] = c
 
 
 # --- Runs ----------------------------------------------------------------------------------------
@@ -104,11 +134,43 @@ RUN = 5
 
 
 @inlined
+def run_from(
+    words: Array, leaf: int, area: int, place: int, high: int, spot: int, run: Array
+) -> None:
+    """Make the rows of a leaf from ``place`` on, up to the key ``high``, the run."""
+    size = words[leaf]
+    stop = size
+    if size > 0 and words[leaf + size] > high:
+        stop = count_upto(words, leaf, area, high, size)
+    run[KEY_AT] = leaf + 1 + place
+    run[ID_AT] = leaf + area + place
+    run[COUNT] = stop - place
+    run[SPOT] = spot
+    run[MORE] = stop == size
+
+
+@inlined
 def advance(run: Array, count: int) -> None:
     """Remove rows from the start of a run."""
     run[KEY_AT] += count
     run[ID_AT] += count
     run[COUNT] -= count
+
+
+@inlined
+def pass_over(run: Array, skip: int) -> int:
+    """Remove ``skip`` rows from a run, at most all; returns how many are still to skip."""
+    passed = min(skip, run[COUNT])
+    advance(run, passed)
+    return skip - passed
+
+
+@inlined
+def next_box(cursor: Array) -> None:
+    """Move a cursor (box, key, skip) to the start of the next box."""
+    cursor[0] += 1
+    cursor[1] = 0
+    cursor[2] = -1
 
 
 @inlined
@@ -122,14 +184,14 @@ def emit(
     an expired row is overwritten.
     """
     count = min(run[COUNT], positions.size - filled)
-    first, numbers = np.uint64(run[KEY_AT]), np.uint64(run[ID_AT])
+    first, numbers = u64(run[KEY_AT]), u64(run[ID_AT])
     wanted = keys.size > 0
-    for i in range(np.uint64(count)):
-        row = words[numbers + np.uint64(i)]
-        positions[np.uint64(filled)] = box
-        ids[np.uint64(filled)] = row
+    for i in range(u64(count)):
+        row = words[numbers + u64(i)]
+        positions[u64(filled)] = box
+        ids[u64(filled)] = row
         if wanted:
-            keys[np.uint64(filled)] = words[first + np.uint64(i)]
+            keys[u64(filled)] = words[first + u64(i)]
         filled += row >= before
     note(words, run[KEY_AT], count, cursor)
     advance(run, count)

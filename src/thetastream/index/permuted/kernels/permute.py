@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import kernel
+from thetastream._jit.arrays import Array, i64, u64
+from thetastream._jit.compiling import inlined, kernel
 
 Places = NDArray[np.int32]
 BLOCK = 64  # rows of a zone
@@ -29,8 +29,8 @@ BLOCK = 64  # rows of a zone
 @kernel("i8(i4[::1], i4[::1])")
 def invert(places: Places, ranks: Places) -> int:
     """``ranks[places[r]] = r``, Algorithm 2. O(n)."""
-    for r in range(np.uint64(places.size)):
-        ranks[np.uint64(places[r])] = r
+    for r in range(u64(places.size)):
+        ranks[u64(places[r])] = r
     return places.size
 
 
@@ -44,40 +44,39 @@ def merge_first(
     ``moved`` holds the new place of every old row, then of every new one; -1 if dropped. ``keys``
     and ``ids`` hold the rows that stay. No branch on keys.
     """
-    one = np.uint64(1)
-    i, j, k = np.uint64(0), np.uint64(0), np.uint64(0)
-    n, m = np.uint64(old_ids.size), np.uint64(new_ids.size)
+    one = u64(1)
+    i, j, k = u64(0), u64(0), u64(0)
+    n, m = u64(old_ids.size), u64(new_ids.size)
     while i < n and j < m:
         a, b = old_keys[i], new_keys[j]
         first = a <= b
         row = old_ids[i] if first else new_ids[j]
         source = i if first else n + j
-        i += np.uint64(first)
-        j += one - np.uint64(first)
-        if row >= before:
-            keys[k] = a if first else b
-            ids[k] = row
-            moved[source] = k
-            k += one
-        else:
-            moved[source] = -1
+        i += u64(first)
+        j += one - u64(first)
+        k += kept(a if first else b, row, before, source, k, keys, ids, moved)
     while i < n:
-        moved[i] = -1
-        if old_ids[i] >= before:
-            keys[k] = old_keys[i]
-            ids[k] = old_ids[i]
-            moved[i] = k
-            k += one
+        k += kept(old_keys[i], old_ids[i], before, i, k, keys, ids, moved)
         i += one
     while j < m:
-        moved[n + j] = -1
-        if new_ids[j] >= before:
-            keys[k] = new_keys[j]
-            ids[k] = new_ids[j]
-            moved[n + j] = k
-            k += one
+        k += kept(new_keys[j], new_ids[j], before, n + j, k, keys, ids, moved)
         j += one
-    return np.int64(k)  # type: ignore[return-value]
+    return i64(k)
+
+
+@inlined
+def kept(
+    key: int, row: int, before: int, source: np.uint64, k: np.uint64,
+    keys: Array, ids: Array, moved: Places,
+) -> np.uint64:  # fmt: skip
+    """Write a row to place ``k``, unless it has expired, and note its place; returns 1 or 0."""
+    if row < before:
+        moved[source] = -1
+        return u64(0)
+    keys[k] = key
+    ids[k] = row
+    moved[source] = k
+    return u64(1)
 
 
 @kernel("i8(i8[::1], i4[::1], i8[::1], i4[::1], i4[::1], i8[::1], i4[::1], i4[::1])")
@@ -89,49 +88,47 @@ def merge_term(
 
     Writes sorted keys and the permutation both ways in O(n + m), without sorting.
     """
-    one = np.uint64(1)
-    i, j, k = np.uint64(0), np.uint64(0), np.uint64(0)
-    n, m = np.uint64(old_keys.size), np.uint64(new_keys.size)
+    one = u64(1)
+    i, j, k = u64(0), u64(0), u64(0)
+    n, m = u64(old_keys.size), u64(new_keys.size)
     while i < n and j < m:
         a, b = old_keys[i], new_keys[j]
         first = a <= b
-        source = np.uint64(old_places[i]) if first else n + np.uint64(new_places[j])
-        i += np.uint64(first)
-        j += one - np.uint64(first)
-        place = moved[source]
-        if place >= 0:
-            keys[k] = a if first else b
-            places[k] = place
-            ranks[np.uint64(place)] = k
-            k += one
+        source = u64(old_places[i]) if first else n + u64(new_places[j])
+        i += u64(first)
+        j += one - u64(first)
+        k += ranked(a if first else b, moved[source], k, keys, places, ranks)
     while i < n:
-        place = moved[np.uint64(old_places[i])]
-        if place >= 0:
-            keys[k] = old_keys[i]
-            places[k] = place
-            ranks[np.uint64(place)] = k
-            k += one
+        k += ranked(old_keys[i], moved[u64(old_places[i])], k, keys, places, ranks)
         i += one
     while j < m:
-        place = moved[n + np.uint64(new_places[j])]
-        if place >= 0:
-            keys[k] = new_keys[j]
-            places[k] = place
-            ranks[np.uint64(place)] = k
-            k += one
+        k += ranked(new_keys[j], moved[n + u64(new_places[j])], k, keys, places, ranks)
         j += one
-    return np.int64(k)  # type: ignore[return-value]
+    return i64(k)
+
+
+@inlined
+def ranked(
+    key: int, place: int, k: np.uint64, keys: Array, places: Places, ranks: Places
+) -> np.uint64:
+    """Give a row at a place rank ``k``, unless it was dropped (-1); returns 1 or 0."""
+    if place < 0:
+        return u64(0)
+    keys[k] = key
+    places[k] = place
+    ranks[u64(place)] = k
+    return u64(1)
 
 
 @kernel("i8(i4[::1], i4[::1], i4[:,::1])")
 def zone(lows: Places, highs: Places, zones: Places) -> int:
     """The least of each block of 64 values of one array, and the largest of another."""
-    for b in range(np.uint64(zones.shape[1])):
-        start = b * np.uint64(BLOCK)
-        stop = min(start + np.uint64(BLOCK), np.uint64(lows.size))
+    for b in range(u64(zones.shape[1])):
+        start = b * u64(BLOCK)
+        stop = min(start + u64(BLOCK), u64(lows.size))
         under, over = lows[start:stop], highs[start:stop]
         low, high = under[0], over[0]
-        for i in range(np.uint64(under.size)):
+        for i in range(u64(under.size)):
             low, high = min(low, under[i]), max(high, over[i])
         zones[0, b], zones[1, b] = low, high
     return zones.shape[1]

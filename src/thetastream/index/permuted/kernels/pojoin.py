@@ -18,14 +18,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thetastream._jit.arrays import LEAST, MOST, Array, Floats
-from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.arrays import LEAST, MOST, Array, Floats, i64, u64
+from thetastream._jit.compiling import M, N, V, inlined, kernel, vector
 from thetastream._jit.intrinsics import lowest_bit
-from thetastream.index.permuted.kernels.permute import BLOCK
+from thetastream.index.permuted.kernels.permute import BLOCK, Places
 
-Places = NDArray[np.int32]
+PLACES, ZONES = vector(2, 32), vector(3, 32)
 LANES = 32
 SOME = 256  # boxes in a survey
 # State of a reader: the box, the place in it (-1: not started), the intervals whose bits are set
@@ -45,7 +44,7 @@ def ahead(key: int, edge: int, closed: bool) -> bool:
 @inlined
 def halve(keys: Array, start: np.uint64, stop: np.uint64, edge: int, closed: bool) -> np.uint64:
     """The first place in ``[start, stop]`` not before an edge."""
-    one = np.uint64(1)
+    one = u64(1)
     while start < stop:
         middle = (start + stop) >> one
         if ahead(keys[middle], edge, closed):
@@ -65,24 +64,24 @@ def halve_together(
     nearly sorted. In between they search in step, so that cache misses overlap; vector code.
     (Doubling steps from edge to edge, and a directory of sampled keys, were slower.)
     """
-    one = np.uint64(1)
-    start, stop = np.uint64(begin), np.uint64(begin + count)
+    one = u64(1)
+    start, stop = u64(begin), u64(begin + count)
     least, most = edges[start], edges[start]
     for i in range(start, stop):
         least, most = min(least, edges[i]), max(most, edges[i])
-    low = halve(keys, np.uint64(0), np.uint64(keys.size), least, closed)
-    size = halve(keys, low, np.uint64(keys.size), most, closed) - low
+    low = halve(keys, u64(0), u64(keys.size), least, closed)
+    size = halve(keys, low, u64(keys.size), most, closed) - low
     for i in range(start, stop):
-        found[i] = np.int64(low)
+        found[i] = i64(low)
     while size > one:
         half = size >> one
         for i in range(start, stop):
-            at = np.uint64(found[i]) + half
+            at = u64(found[i]) + half
             found[i] = at if ahead(keys[at - one], edges[i], closed) else found[i]
         size -= half
-    if size > np.uint64(0):
+    if size > u64(0):
         for i in range(start, stop):
-            found[i] += ahead(keys[np.uint64(found[i])], edges[i], closed)
+            found[i] += ahead(keys[u64(found[i])], edges[i], closed)
 
 
 @inlined
@@ -93,7 +92,7 @@ def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
     while begin < edges.size:
         count = min(LANES, edges.size - begin)
         some = False
-        for i in range(np.uint64(begin), np.uint64(begin + count)):
+        for i in range(u64(begin), u64(begin + count)):
             found[i] = far
             some = some or edges[i] != openness
         if some:
@@ -101,14 +100,14 @@ def find_offsets(keys: Array, edges: Array, closed: bool, found: Array) -> None:
         begin += count
 
 
-@kernel("i8(i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1], i8[:,::1])")
+@kernel((M, M, M, M, M))
 def offsets(keys: Array, lows: Array, highs: Array, starts: Array, stops: Array) -> int:
     """Intervals of ranks, from inclusive intervals of keys, in every column (Algorithm 3).
 
     Low edges go before equal keys, high edges after them, which covers strict and non-strict
     operators, and duplicates. O(log n) per edge, less if edges are nearly sorted.
     """
-    for c in range(np.uint64(keys.shape[0])):
+    for c in range(u64(keys.shape[0])):
         find_offsets(keys[c], lows[c], False, starts[c])
         find_offsets(keys[c], highs[c], True, stops[c])
     return lows.shape[1]
@@ -121,7 +120,7 @@ def offsets(keys: Array, lows: Array, highs: Array, starts: Array, stops: Array)
 def empty(starts: Array, stops: Array, box: np.uint64) -> bool:
     """Whether some interval of a box is empty."""
     found = False
-    for c in range(np.uint64(starts.shape[0])):
+    for c in range(u64(starts.shape[0])):
         found = found or starts[c, box] >= stops[c, box]
     return bool(found)
 
@@ -131,9 +130,9 @@ def inside(
     ranks: Places, place: np.uint64, starts: Array, stops: Array, box: np.uint64, by: np.uint64
 ) -> bool:
     """Whether a row lies inside the box in columns from 2 on; from 1 on if ``by`` is above 1."""
-    first = np.uint64(2) if by < np.uint64(2) else np.uint64(1)
-    for c in range(first, np.uint64(starts.shape[0])):
-        rank = np.int64(ranks[c - np.uint64(1), place])
+    first = u64(2) if by < u64(2) else u64(1)
+    for c in range(first, u64(starts.shape[0])):
+        rank = i64(ranks[c - u64(1), place])
         if rank < starts[c, box] or rank >= stops[c, box]:
             return False
     return True
@@ -142,9 +141,9 @@ def inside(
 @inlined
 def narrowest(starts: Array, stops: Array, box: np.uint64) -> np.uint64:
     """The column with the shortest interval."""
-    best = np.uint64(0)
+    best = u64(0)
     for c in range(starts.shape[0]):
-        column = np.uint64(c)
+        column = u64(c)
         if stops[column, box] - starts[column, box] < stops[best, box] - starts[best, box]:
             best = column
     return best
@@ -153,18 +152,18 @@ def narrowest(starts: Array, stops: Array, box: np.uint64) -> np.uint64:
 @inlined
 def hits(values: Places, at: np.uint64, count: np.uint64, low: np.uint32, span: np.uint32) -> Any:
     """A bit for each of up to 64 values from ``at`` on in ``[low, low + span)``."""
-    found = np.uint64(0)
-    if count == np.uint64(BLOCK):
-        block = values[at : at + np.uint64(BLOCK)]
+    found = u64(0)
+    if count == u64(BLOCK):
+        block = values[at : at + u64(BLOCK)]
         some = np.int32(0)
         for i in range(BLOCK):  # in 32 bits throughout, which doubles the speed
             some = np.int32(some | np.int32(np.uint32(np.uint32(block[i]) - low) < span))
         if some != 0:
-            for i in range(np.uint64(BLOCK)):
-                found |= np.uint64(np.uint32(block[i]) - low < span) << i
+            for i in range(u64(BLOCK)):
+                found |= u64(np.uint32(block[i]) - low < span) << i
     else:
         for i in range(count):
-            found |= np.uint64(np.uint32(values[at + i]) - low < span) << i
+            found |= u64(np.uint32(values[at + i]) - low < span) << i
     return found
 
 
@@ -183,7 +182,7 @@ def next_block(
     Skips groups of 64 blocks by their own zone. Vector code tests the zones of a whole group at
     once: the sign says whether one meets.
     """
-    one, six, many = np.uint64(1), np.uint64(6), np.uint64(BLOCK)
+    one, six, many = u64(1), u64(6), u64(BLOCK)
     least, most = zones[0], zones[1]
     while block < end:
         group = block >> six
@@ -206,8 +205,7 @@ def next_block(
     return end
 
 
-@kernel("i8(i8[::1], i4[:,::1], i4[:,::1], i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8,"
-        " i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
+@kernel((V, PLACES, PLACES, ZONES, ZONES, M, M, N, V, N, V, V))
 def scan_ranks(
     ids: Array, places: Places, ranks: Places, zones: Places, groups: Places, starts: Array,
     stops: Array, before: int, state: Array, filled: int, positions: Array, rows: Array,
@@ -218,23 +216,23 @@ def scan_ranks(
     whose zone (least and largest value) lies outside, and groups of 64 blocks. Vector code compares
     a block; only blocks with a hit are read again.
     """
-    one, wide = np.uint64(1), np.uint64(BLOCK)
-    k, room = np.uint64(filled), np.uint64(positions.size)
-    box, boxes = np.uint64(state[BOX]), np.uint64(starts.shape[1])
+    one, wide = u64(1), u64(BLOCK)
+    k, room = u64(filled), u64(positions.size)
+    box, boxes = u64(state[BOX]), u64(starts.shape[1])
     resumed = state[AT]
     while box < boxes:
         if empty(starts, stops, box):
             box += one
             continue
         by = narrowest(starts, stops, box)
-        along = by == np.uint64(0)
-        other = one if along else np.uint64(0)
+        along = by == u64(0)
+        other = one if along else u64(0)
         values = ranks[0] if along else places[by - one]
         bottom, top = starts[other, box], stops[other, box]
         low, span = np.uint32(bottom), np.uint32(top - bottom)
-        start, stop = np.uint64(starts[by, box]), np.uint64(stops[by, box])
+        start, stop = u64(starts[by, box]), u64(stops[by, box])
         if resumed >= 0:
-            start = np.uint64(resumed)
+            start = u64(resumed)
             resumed = -1
         end = (stop + wide - one) // wide
         block = next_block(zones[by], groups[by], start // wide, end, bottom, top)
@@ -244,31 +242,31 @@ def scan_ranks(
             state[READ] += 1
             while found != 0:
                 i = at + lowest_bit(found)
-                place = i if along else np.uint64(values[i])
+                place = i if along else u64(values[i])
                 if k == room:
-                    state[BOX], state[AT] = np.int64(box), np.int64(i)
-                    return np.int64(k)  # type: ignore[return-value]
+                    state[BOX], state[AT] = i64(box), i64(i)
+                    return i64(k)
                 found &= found - one
                 row = ids[place]
                 good = row >= before and inside(ranks, place, starts, stops, box, by)
                 positions[k] = box
                 rows[k] = row
-                k += np.uint64(good)
+                k += u64(good)
             block = next_block(zones[by], groups[by], block + one, end, bottom, top)
         box += one
-    state[BOX], state[AT] = np.int64(box), -1
-    return np.int64(k)  # type: ignore[return-value]
+    state[BOX], state[AT] = i64(box), -1
+    return i64(k)
 
 
 @inlined
 def count_blocks(zones: Places, groups: Places, starts: Array, stops: Array, box: np.uint64) -> int:
     """How many blocks ``scan_ranks`` would read for a box."""
-    one, wide = np.uint64(1), np.uint64(BLOCK)
+    one, wide = u64(1), u64(BLOCK)
     by = narrowest(starts, stops, box)
-    other = one if by == np.uint64(0) else np.uint64(0)
+    other = one if by == u64(0) else u64(0)
     bottom, top = starts[other, box], stops[other, box]
-    end = (np.uint64(stops[by, box]) + wide - one) // wide
-    block = np.uint64(starts[by, box]) // wide
+    end = (u64(stops[by, box]) + wide - one) // wide
+    block = u64(starts[by, box]) // wide
     block = next_block(zones[by], groups[by], block, end, bottom, top)
     total = 0
     while block < end:
@@ -277,7 +275,7 @@ def count_blocks(zones: Places, groups: Places, starts: Array, stops: Array, box
     return total
 
 
-@kernel("i8(i4[:,:,::1], i4[:,:,::1], i8[:,::1], i8[:,::1], i8, f8[:,::1], f8[::1])")
+@kernel((ZONES, ZONES, M, M, N, vector(2, 64, "float"), vector(1, 64, "float")))
 def survey(
     zones: Places, groups: Places, starts: Array, stops: Array, few: int, spans: Floats,
     means: Floats,
@@ -290,21 +288,21 @@ def survey(
     boxes = starts.shape[1]
     step, rare = max(1, boxes // SOME), max(1, boxes // few)
     narrow, seen, blocks, looked = 0.0, 0, 0.0, 0
-    for c in range(np.uint64(starts.shape[0])):
+    for c in range(u64(starts.shape[0])):
         low, high, total = starts[c, 0], stops[c, 0], 0
         for i in range(0, boxes, step):
-            box = np.uint64(i)
+            box = u64(i)
             low, high = min(low, starts[c, box]), max(high, stops[c, box])
             total += max(0, stops[c, box] - starts[c, box])
         spans[c, 0] = total / ((boxes + step - 1) // step)
         spans[c, 1] = high - low
     for i in range(0, boxes, step):
-        box = np.uint64(i)
+        box = u64(i)
         by = narrowest(starts, stops, box)
         narrow += max(0, stops[by, box] - starts[by, box])
         seen += 1
     for i in range(0, boxes, rare):
-        box = np.uint64(i)
+        box = u64(i)
         if not empty(starts, stops, box):
             blocks += count_blocks(zones, groups, starts, stops, box)
         looked += 1

@@ -17,29 +17,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from thetastream._jit.arrays import Array, Words
-from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.arrays import Array, Words, i64, u64
+from thetastream._jit.compiling import M, N, V, inlined, kernel, vector
 from thetastream._jit.intrinsics import lowest_bit
-from thetastream.index.permuted.kernels.pojoin import (
-    AT,
-    BOX,
-    HELD,
-    HELD_2,
-    READ,
-    SET,
-    Places,
-    empty,
-    inside,
-    narrowest,
-)
+from thetastream.index.permuted.kernels import pojoin
+from thetastream.index.permuted.kernels.permute import Places
+from thetastream.index.permuted.kernels.pojoin import PLACES
+
+SETS = vector(2, 64, "uint")
 
 
 @inlined
 def set_bits(values: Places, start: int, stop: int, bits: Words, words: Words) -> None:
     """Set the bits of rows ``[start, stop)``."""
-    one, six, low = np.uint64(1), np.uint64(6), np.uint64(63)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        at = np.uint64(values[i])
+    one, six, low = u64(1), u64(6), u64(63)
+    for i in range(u64(start), u64(stop)):
+        at = u64(values[i])
         word = at >> six
         held = bits[word]
         bits[word] = held | one << (at & low)
@@ -50,9 +43,9 @@ def set_bits(values: Places, start: int, stop: int, bits: Words, words: Words) -
 @inlined
 def clear_bits(values: Places, start: int, stop: int, bits: Words, words: Words) -> None:
     """Clear the bits of rows ``[start, stop)``."""
-    one, six, low = np.uint64(1), np.uint64(6), np.uint64(63)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        at = np.uint64(values[i])
+    one, six, low = u64(1), u64(6), u64(63)
+    for i in range(u64(start), u64(stop)):
+        at = u64(values[i])
         word = at >> six
         left = bits[word] & ~(one << (at & low))
         bits[word] = left
@@ -78,7 +71,7 @@ def move(values: Places, held: Array, start: int, stop: int, bits: Words, words:
 @inlined
 def next_word(words: Words, word: np.uint64, end: np.uint64) -> np.uint64:
     """The first word from ``word`` on, up to ``end``, that is not 0; ``end`` if there is none."""
-    one, six, low = np.uint64(1), np.uint64(6), np.uint64(63)
+    one, six, low = u64(1), u64(6), u64(63)
     if word >= end:
         return end
     group, last = word >> six, (end - one) >> six
@@ -91,8 +84,7 @@ def next_word(words: Words, word: np.uint64, end: np.uint64) -> np.uint64:
     return min(end, (group << six) + lowest_bit(some))
 
 
-@kernel("i8(i8[::1], i4[:,::1], i4[:,::1], i8[:,::1], i8[:,::1], i8[::1], i8, i8, i8,"
-        " u8[:,::1], u8[:,::1], i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
+@kernel((V, PLACES, PLACES, M, M, V, N, N, N, SETS, SETS, V, N, V, V))
 def sweep(
     ids: Array, places: Places, ranks: Places, starts: Array, stops: Array, order: Array,
     column: int, further: int, before: int, bits: Words, words: Words, state: Array, filled: int,
@@ -105,34 +97,34 @@ def sweep(
     none) is swept beside one that is not the first, and the bits are intersected word by word;
     other columns are checked row by row.
     """
-    one, six, low_bits = np.uint64(1), np.uint64(6), np.uint64(63)
-    full = ~np.uint64(0)
-    k, room = np.uint64(filled), np.uint64(positions.size)
-    swept, beside = state[HELD : HELD + 2], state[HELD_2 : HELD_2 + 2]
-    turn = state[BOX]
+    one, six, low_bits = u64(1), u64(6), u64(63)
+    full = ~u64(0)
+    k, room = u64(filled), u64(positions.size)
+    swept, beside = state[pojoin.HELD : pojoin.HELD + 2], state[pojoin.HELD_2 : pojoin.HELD_2 + 2]
+    turn = state[pojoin.BOX]
     while turn < order.size:
-        box = np.uint64(order[np.uint64(turn)])
-        if empty(starts, stops, box):
+        box = u64(order[u64(turn)])
+        if pojoin.empty(starts, stops, box):
             turn += 1
             continue
-        by = narrowest(starts, stops, box) if column < 0 else np.uint64(column)
-        along = by == np.uint64(0)
+        by = pojoin.narrowest(starts, stops, box) if column < 0 else u64(column)
+        along = by == u64(0)
         values = ranks[0] if along else places[by - one]
-        read = one if along else np.uint64(0)
-        start, stop = np.uint64(starts[read, box]), np.uint64(stops[read, box])
-        if state[AT] < 0:
+        read = one if along else u64(0)
+        start, stop = u64(starts[read, box]), u64(stops[read, box])
+        if state[pojoin.AT] < 0:
             edges = starts[by, box], stops[by, box]
-            state[SET] += move(values, swept, edges[0], edges[1], bits[0], words[0])
+            state[pojoin.SET] += move(values, swept, edges[0], edges[1], bits[0], words[0])
             if further > 0:
                 low, high = starts[further, box], stops[further, box]
-                state[SET] += move(places[further - 1], beside, low, high, bits[1], words[1])
+                state[pojoin.SET] += move(places[further - 1], beside, low, high, bits[1], words[1])
         else:
-            start = np.uint64(state[AT])
-            state[AT] = -1
+            start = u64(state[pojoin.AT])
+            state[pojoin.AT] = -1
         end = (stop + low_bits) >> six
         word = next_word(words[0], start >> six, end)
         while word < end:
-            state[READ] += 1
+            state[pojoin.READ] += 1
             found = bits[0, word]
             if further > 0:
                 found &= bits[1, word]
@@ -142,34 +134,34 @@ def sweep(
                 found &= (one << (stop & low_bits)) - one
             while found != 0:
                 at = (word << six) + lowest_bit(found)
-                place = np.uint64(places[0, at]) if along else at
+                place = u64(places[0, at]) if along else at
                 if k == room:
-                    state[BOX], state[AT] = turn, np.int64(at)
-                    return np.int64(k)  # type: ignore[return-value]
+                    state[pojoin.BOX], state[pojoin.AT] = turn, i64(at)
+                    return i64(k)
                 found &= found - one
                 row = ids[place]
-                good = row >= before and inside(ranks, place, starts, stops, box, by)
+                good = row >= before and pojoin.inside(ranks, place, starts, stops, box, by)
                 positions[k] = box
                 rows[k] = row
-                k += np.uint64(good)
+                k += u64(good)
             word = next_word(words[0], word + one, end)
         if column < 0:
             clear_bits(values, swept[0], swept[1], bits[0], words[0])
             swept[0], swept[1] = 0, 0
         turn += 1
-    state[BOX] = turn
-    return np.int64(k)  # type: ignore[return-value]
+    state[pojoin.BOX] = turn
+    return i64(k)
 
 
-@kernel("i8(i8[:,::1], i8[:,::1], i8[::1], i8, i8[::1])")
+@kernel((M, M, V, N, V))
 def travel(starts: Array, stops: Array, order: Array, column: int, moves: Array) -> int:
     """How many bits a sweep of a column sets and clears, in an order and in its reverse."""
-    c = np.uint64(column)
+    c = u64(column)
     low, high, last = 0, 0, 0
     forth, back = 0, 0
     for turn in range(order.size):
-        box = np.uint64(order[np.uint64(turn)])
-        if empty(starts, stops, box):
+        box = u64(order[u64(turn)])
+        if pojoin.empty(starts, stops, box):
             continue
         start, stop = starts[c, box], stops[c, box]
         if start >= high or stop <= low:

@@ -4,8 +4,8 @@ One key column of a window is in a ``Store`` (``trees/kernels/store.py``): the B
 ``b+tree``, ``css-tree``, ``chained``, ``im-tree`` and ``round-robin``. The loops here walk along
 leaves and runs and write ids in the form of ``term_sets.py``, without pairs.
 
-They take the arrays one by one (``parts_of``): a call with a store, named tuples of named tuples,
-takes 8 µs longer, the time of reading some thousand rows.
+Those of a probe take the arrays one by one (``parts_of``): a call with a store, named tuples of
+named tuples, takes 8 µs longer, the time of reading some thousand rows.
 
 Whether an interval holds more than half of the rows is estimated beforehand: in a run from its two
 ends, in a tree from the paths to them.
@@ -17,46 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from thetastream._jit.arrays import LEAST, MOST, Array, Words
-from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.arrays import LEAST, MOST, Array, Words, i64, u64
+from thetastream._jit.compiling import M, N, V, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.permuted.kernels.term_sets import FILLED, SETS, meet, put_bit, put_live
-from thetastream.index.trees.kernels.css import COUNT, RUN_SIZE, START, Runs, find_row
-from thetastream.index.trees.kernels.forest import (
-    HEIGHT,
-    LINE,
-    ROOT,
-    TREE_SIZE,
-    Forest,
-    count_below,
-    count_upto,
-    find_leaf,
-    first_leaf,
-)
-from thetastream.index.trees.kernels.store import (
-    RUNS_FIRST,
-    RUNS_HIGH,
-    RUNS_LOW,
-    RUNS_SLOTS,
-    SIDE_SIZE,
-    TREES_FIRST,
-    TREES_HIGH,
-    TREES_LOW,
-    TREES_SLOTS,
-    M,
-    N,
-    Store,
-    V,
-)
+from thetastream.index.trees.kernels import css, forest, store
+from thetastream.index.trees.kernels.css import Runs
+from thetastream.index.trees.kernels.forest import Forest
+from thetastream.index.trees.kernels.store import STORE, Store
 
 PARTS = (M, M, V, V, M, M, V, V, V, V, V, V, V, V)
 
 
-def parts_of(store: Store) -> tuple[Any, ...]:
+def parts_of(st: Store) -> tuple[Any, ...]:
     """The arrays of a store that reading needs: the first arguments of the kernels here."""
-    f, r = store.forest, store.runs
+    f, r = st.forest, st.runs
     trees = (f.keys, f.ids, f.sizes, f.nexts, f.seps, f.children, f.widths, f.trees)
-    return (*trees, r.keys, r.ids, r.directory, r.facts, r.shape, store.sides)
+    return (*trees, r.keys, r.ids, r.directory, r.facts, r.shape, st.sides)
 
 
 @inlined
@@ -66,57 +43,41 @@ def store_of(
     shape: Array, sides: Array,
 ) -> Store:  # fmt: skip
     """The store again, for reading; placeholders replace the arrays of writers."""
-    forest = Forest(
+    f = Forest(
         keys, ids, sizes, nexts, seps, children, widths, widths, trees, trees, sizes, sizes, shape
     )
-    return Store(forest, Runs(run_keys, run_ids, directory, facts, shape), sides, sides, sides)
+    return Store(f, Runs(run_keys, run_ids, directory, facts, shape), sides, sides, sides)
 
 
 # --- Reading trees and runs ----------------------------------------------------------------------
 
 
 @inlined
-def run_of(st: Store, side: int, part: int) -> int:
-    """Run number ``part`` of a side."""
-    at = side * SIDE_SIZE
-    number = st.sides[at + RUNS_LOW] + part
-    return st.sides[at + RUNS_FIRST] + number % st.sides[at + RUNS_SLOTS]
-
-
-@inlined
-def tree_at(st: Store, side: int, part: int) -> int:
-    """Tree number ``part`` of a side."""
-    at = side * SIDE_SIZE
-    number = st.sides[at + TREES_LOW] + part
-    return st.sides[at + TREES_FIRST] + number % st.sides[at + TREES_SLOTS]
-
-
-@inlined
 def run_start(st: Store, run: int, low: int) -> int:
     """Where in the pool the rows of at least ``low`` start."""
     if low == LEAST:
-        return st.runs.facts[run * RUN_SIZE + START]
-    return find_row(st.runs, run, low, 0, 0)
+        return css.fact(st.runs, run, css.START)
+    return css.find_row(st.runs, run, low, 0, 0)
 
 
 @inlined
 def run_stop(st: Store, run: int, high: int) -> int:
     """Where in the pool the rows of at most ``high`` end."""
     if high == MOST:
-        return st.runs.facts[run * RUN_SIZE + START] + st.runs.facts[run * RUN_SIZE + COUNT]
-    return find_row(st.runs, run, high + 1, 0, 0)
+        return css.end_of(st.runs, run)
+    return css.find_row(st.runs, run, high + 1, 0, 0)
 
 
 @inlined
 def share_below(f: Forest, tree: int, key: int) -> float:
     """The estimated share of a tree's rows below the key: assumes equally full children."""
-    node, share, width = f.trees[tree * TREE_SIZE + ROOT], 0.0, 1.0
-    for _ in range(f.trees[tree * TREE_SIZE + HEIGHT]):
-        child = count_below(f.seps, node, key)
+    node, share, width = forest.fact(f, tree, forest.ROOT), 0.0, 1.0
+    for _ in range(forest.fact(f, tree, forest.HEIGHT)):
+        child = forest.count_below(f.seps, node, key)
         width /= f.widths[node]
         share += child * width
         node = f.children[node, child]
-    return share + width * min(1.0, count_below(f.keys, node, key) / max(1, f.sizes[node]))
+    return share + width * min(1.0, forest.count_below(f.keys, node, key) / max(1, f.sizes[node]))
 
 
 @inlined
@@ -126,18 +87,17 @@ def mostly_inside(st: Store, side: int, low: int, high: int) -> bool:
     Counts the rows of runs, including expired ones. The number of a tree's rows is unknown; trees
     beside runs are assumed to be small, so they decide only if there is no run.
     """
-    at = side * SIDE_SIZE
     inside, total = 0, 0
-    for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
-        run = run_of(st, side, part)
+    for part in range(store.run_count(st, side)):
+        run = store.run_at(st, side, part)
         inside += run_stop(st, run, high) - run_start(st, run, low)
-        total += st.runs.facts[run * RUN_SIZE + COUNT]
+        total += css.fact(st.runs, run, css.COUNT)
     if total > 0:
         return bool(2 * inside > total)
-    trees = st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]
+    trees = store.tree_count(st, side)
     share = 0.0
     for part in range(trees):
-        tree = tree_at(st, side, part)
+        tree = store.tree_at(st, side, part)
         share += 1.0 if high == MOST else share_below(st.forest, tree, high + 1)
         share -= 0.0 if low == LEAST else share_below(st.forest, tree, low)
     return bool(2.0 * share > trees)
@@ -147,10 +107,24 @@ def mostly_inside(st: Store, side: int, low: int, high: int) -> bool:
 def ask_for(f: Forest, leaf: int) -> None:
     """Prefetch the ids of a leaf, and its keys from the middle on."""
     line = leaf * f.ids.shape[1]
-    for step in range(0, f.ids.shape[1], LINE):
+    for step in range(0, f.ids.shape[1], forest.LINE):
         prefetch(f.ids, line + step)
     prefetch(f.keys, line + f.ids.shape[1] // 2)
-    prefetch(f.keys, line + f.ids.shape[1] // 2 + LINE)
+    prefetch(f.keys, line + f.ids.shape[1] // 2 + forest.LINE)
+
+
+@inlined
+def set_rows(
+    ids: Array, start: int, stop: int, base: np.uint64, clean: bool, bits: Words, row: np.uint64
+) -> None:
+    """Set the bits of a piece of a flat array of ids; ``clean``: none is below the base."""
+    if clean:
+        for p in range(u64(start), u64(stop)):
+            put_live(bits, row, base, ids[p])
+    else:
+        top = u64(bits.shape[1] - 1)
+        for p in range(u64(start), u64(stop)):
+            put_bit(bits, row, top, base, ids[p])
 
 
 @inlined
@@ -163,35 +137,24 @@ def fill(
     Searches for the end of the interval, so it reads only the ids of a run, and the ids and the
     last key of a leaf.
     """
-    at, filled = side * SIDE_SIZE, 0
-    top = np.uint64(bits.shape[1] - 1)
-    for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
-        run = run_of(st, side, part)
+    filled, f = 0, st.forest
+    flat = f.ids.reshape(f.ids.size)
+    for part in range(store.run_count(st, side)):
+        run = store.run_at(st, side, part)
         start, stop = run_start(st, run, low), run_stop(st, run, high)
-        if clean:
-            for p in range(np.uint64(start), np.uint64(stop)):
-                put_live(bits, row, base, st.runs.ids[p])
-        else:
-            for p in range(np.uint64(start), np.uint64(stop)):
-                put_bit(bits, row, top, base, st.runs.ids[p])
+        set_rows(st.runs.ids, start, stop, base, clean, bits, row)
         filled += stop - start
-    f = st.forest
-    for part in range(st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]):
-        leaf = find_leaf(f, tree_at(st, side, part), low)
-        begin = count_below(f.keys, leaf, low)
+    for part in range(store.tree_count(st, side)):
+        leaf = forest.find_leaf(f, store.tree_at(st, side, part), low)
+        begin = forest.count_below(f.keys, leaf, low)
         while leaf >= 0:
-            own, end, following = np.uint64(leaf), f.sizes[leaf], f.nexts[leaf]
+            end, following, line = f.sizes[leaf], f.nexts[leaf], leaf * f.ids.shape[1]
             if following >= 0:
                 ask_for(f, following)
             ends_here = end > 0 and f.keys[leaf, end - 1] > high
             if ends_here:
-                end = count_upto(f.keys, leaf, high, end)
-            if clean:
-                for slot in range(np.uint64(begin), np.uint64(max(begin, end))):
-                    put_live(bits, row, base, f.ids[own, slot])
-            else:
-                for slot in range(np.uint64(begin), np.uint64(max(begin, end))):
-                    put_bit(bits, row, top, base, f.ids[own, slot])
+                end = forest.count_upto(f.keys, leaf, high, end)
+            set_rows(flat, line + begin, line + max(begin, end), base, clean, bits, row)
             filled += max(begin, end) - begin
             if ends_here:
                 break
@@ -217,7 +180,7 @@ def meet_term(
         keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
         facts, shape, sides,
     )  # fmt: skip
-    origin, none, left, side = np.uint64(base), np.uint64(0), 0, 0
+    origin, none, left, side = u64(base), u64(0), 0, 0
     for i in range(opened.size):
         if opened[i] == 0:
             continue
@@ -233,30 +196,22 @@ def meet_term(
                     wanted = low != LEAST if piece == 0 else high != MOST
                 if wanted:
                     tally[FILLED] += fill(st, side, start, stop, origin, clean != 0, spare, none)
-            opened[i] = meet(bits, np.uint64(i), spare, none, inverted)
+            opened[i] = meet(bits, u64(i), spare, none, inverted)
         left += opened[i]
     return left
 
 
-@kernel(PARTS)
-def least_id(
-    keys: Array, leaf_ids: Array, sizes: Array, nexts: Array, seps: Array, children: Array,
-    widths: Array, trees: Array, run_keys: Array, run_ids: Array, directory: Array, facts: Array,
-    shape: Array, sides: Array,
-) -> int:  # fmt: skip
+@kernel((STORE,))
+def least_id(st: Store) -> int:
     """The least id that a side holds, including expired rows. O(n)."""
-    st = store_of(
-        keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
-        facts, shape, sides,
-    )  # fmt: skip
-    at, least, side = 0, MOST, 0
-    for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
-        run = run_of(st, side, part)
-        start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
-        for p in range(np.uint64(start), np.uint64(start + count)):
+    least, side = MOST, 0
+    for part in range(store.run_count(st, side)):
+        run = store.run_at(st, side, part)
+        start, stop = css.fact(st.runs, run, css.START), css.end_of(st.runs, run)
+        for p in range(u64(start), u64(stop)):
             least = min(least, st.runs.ids[p])
-    for part in range(st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]):
-        leaf = first_leaf(st.forest, tree_at(st, side, part))
+    for part in range(store.tree_count(st, side)):
+        leaf = forest.first_leaf(st.forest, store.tree_at(st, side, part))
         while leaf >= 0:
             for slot in range(st.forest.sizes[leaf]):
                 least = min(least, st.forest.ids[leaf, slot])
@@ -270,15 +225,15 @@ def least_id(
 @inlined
 def copy_live(source: Array, start: int, stop: int, before: int, ids: Array, k: int) -> int:
     """Append the ids of at least ``before`` in a piece of a flat array; returns the new fill."""
-    kept = np.uint64(k)
+    kept = u64(k)
     if before == LEAST:
-        for p in range(np.uint64(start), np.uint64(stop)):
-            ids[kept + p - np.uint64(start)] = source[p]
+        for p in range(u64(start), u64(stop)):
+            ids[kept + p - u64(start)] = source[p]
         return k + stop - start
-    for p in range(np.uint64(start), np.uint64(stop)):
+    for p in range(u64(start), u64(stop)):
         ids[kept] = source[p]
-        kept += np.uint64(source[p] >= before)
-    return np.int64(kept)  # type: ignore[return-value]
+        kept += u64(source[p] >= before)
+    return i64(kept)
 
 
 @kernel((*PARTS, V, V, N, N, V, V, V))
@@ -298,26 +253,25 @@ def collect_term(
         keys, leaf_ids, sizes, nexts, seps, children, widths, trees, run_keys, run_ids, directory,
         facts, shape, sides,
     )  # fmt: skip
-    at, k, side = 0, 0, 0
-    f = st.forest
+    k, side, f = 0, 0, st.forest
     flat = f.ids.reshape(f.ids.size)
     for i in range(opened.size):
         low, high = lows[first + i], highs[first + i]
         if opened[i] != 0:
-            for part in range(st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]):
-                run = run_of(st, side, part)
+            for part in range(store.run_count(st, side)):
+                run = store.run_at(st, side, part)
                 start, stop = run_start(st, run, low), run_stop(st, run, high)
                 k = copy_live(st.runs.ids, start, stop, before, ids, k)
-            for part in range(st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]):
-                leaf = find_leaf(f, tree_at(st, side, part), low)
-                begin = count_below(f.keys, leaf, low)
+            for part in range(store.tree_count(st, side)):
+                leaf = forest.find_leaf(f, store.tree_at(st, side, part), low)
+                begin = forest.count_below(f.keys, leaf, low)
                 while leaf >= 0:
                     end, following = f.sizes[leaf], f.nexts[leaf]
                     if following >= 0:
                         ask_for(f, following)
                     ends_here = end > 0 and f.keys[leaf, end - 1] > high
                     if ends_here:
-                        end = count_upto(f.keys, leaf, high, end)
+                        end = forest.count_upto(f.keys, leaf, high, end)
                     line = leaf * f.ids.shape[1]
                     k = copy_live(flat, line + begin, line + max(begin, end), before, ids, k)
                     if ends_here:

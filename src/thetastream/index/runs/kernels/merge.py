@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import Array, i64, u64
 from thetastream._jit.compiling import inlined, kernel
 
 Rows = tuple[Array, Array, Array, Array, Array]
 _FAR = 4
-_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+_ONE, _TWO, _THREE = u64(1), u64(2), u64(3)
 _RUN = "i8[:,::1], i8[::1], i8, i8"
 
 
@@ -46,7 +46,7 @@ def moved(
     for c in range(_THREE, columns):
         run[3][c, k] = old[3][c, i]
     run[4][k] = row
-    return np.uint64(row >= before)
+    return u64(row >= before)
 
 
 @inlined
@@ -64,13 +64,13 @@ def merge_far(
 
     For one column 1.3–2.0 ns per row where the branch-free merge takes 3.3.
     """
-    i, n, k = np.uint64(start), np.uint64(stop), np.uint64(0)
-    for j in range(np.uint64(new_start), np.uint64(new_stop)):
+    i, n, k = u64(start), u64(stop), u64(0)
+    for j in range(u64(new_start), u64(new_stop)):
         bound = new[0][j]
         while i < n and old[0][i] <= bound:
             k += moved(old, i, before, columns, run, k)
             i += _ONE
-        k += moved(new, np.uint64(j), before, columns, run, k)
+        k += moved(new, u64(j), before, columns, run, k)
     while i < n:
         k += moved(old, i, before, columns, run, k)
         i += _ONE
@@ -83,12 +83,12 @@ def merge_near(
     before: int, columns: np.uint64, run: Rows,
 ) -> np.uint64:  # fmt: skip
     """Runs of similar length: no branch depends on the keys, so none is mispredicted."""
-    i, n, k = np.uint64(start), np.uint64(stop), np.uint64(0)
-    j, m = np.uint64(new_start), np.uint64(new_stop)
+    i, n, k = u64(start), u64(stop), u64(0)
+    j, m = u64(new_start), u64(new_stop)
     while i < n and j < m:
         for _ in range(min(n - i, m - j)):  # neither run ends within these steps
-            first = np.uint64(old[0][i] <= new[0][j])
-            mask = -np.int64(first)
+            first = u64(old[0][i] <= new[0][j])
+            mask = -i64(first)
             run[0][k] = chosen(old[0], i, new[0], j, mask)
             if columns > _ONE:
                 run[1][k] = chosen(old[1], i, new[1], j, mask)
@@ -98,7 +98,7 @@ def merge_near(
                 run[3][c, k] = new[3][c, j] ^ ((old[3][c, i] ^ new[3][c, j]) & mask)
             row = chosen(old[4], i, new[4], j, mask)
             run[4][k] = row
-            k += np.uint64(row >= before)
+            k += u64(row >= before)
             i += first
             j += _ONE - first
     while i < n:
@@ -127,8 +127,8 @@ def merge_back(
     before: int, columns: np.uint64,
 ) -> np.uint64:  # fmt: skip
     """Merge from the last row back, to the end of the arrays; returns where the result starts."""
-    i, low, k = np.uint64(stop), np.uint64(start), np.uint64(old[4].size)
-    j, least = np.uint64(new_stop), np.uint64(new_start)
+    i, low, k = u64(stop), u64(start), u64(old[4].size)
+    j, least = u64(new_stop), u64(new_start)
     while j > least:
         j -= _ONE
         if new[4][j] < before:
@@ -158,7 +158,7 @@ def merge_runs(
     saves allocating and clearing memory, which costs as much as the merge of a long run.
     """
     old, new, run = rows_of(old_keys, old_ids), rows_of(new_keys, new_ids), rows_of(keys, ids)
-    columns = np.uint64(keys.shape[0])
+    columns = u64(keys.shape[0])
     if columns == _ONE:
         size = merge_any(old, start, stop, new, first, last, before, _ONE, run)
     elif columns == _TWO:
@@ -167,7 +167,7 @@ def merge_runs(
         size = merge_any(old, start, stop, new, first, last, before, _THREE, run)
     else:
         size = merge_any(old, start, stop, new, first, last, before, columns, run)
-    return np.int64(size)  # type: ignore[return-value]
+    return i64(size)
 
 
 @kernel(f"i8({_RUN}, {_RUN}, i8)")
@@ -180,7 +180,7 @@ def merge_to_back(
     Needs as much room behind ``stop`` as there are new rows.
     """
     old, new = rows_of(keys, ids), rows_of(new_keys, new_ids)
-    columns = np.uint64(keys.shape[0])
+    columns = u64(keys.shape[0])
     if columns == _ONE:
         begin = merge_back(old, start, stop, new, first, last, before, _ONE)
     elif columns == _TWO:
@@ -189,4 +189,4 @@ def merge_to_back(
         begin = merge_back(old, start, stop, new, first, last, before, _THREE)
     else:
         begin = merge_back(old, start, stop, new, first, last, before, columns)
-    return np.int64(begin)  # type: ignore[return-value]
+    return i64(begin)

@@ -13,34 +13,36 @@ partition.
 
 from __future__ import annotations
 
-import numpy as np
-
-from thetastream._jit.arrays import MOST, Array
-from thetastream._jit.compiling import NUMBER as N
-from thetastream._jit.compiling import inlined, kernel, vector
+from thetastream._jit.arrays import MOST, Array, u64
+from thetastream._jit.compiling import N, V, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 
-V = vector(1)
 BLOCK = 64
+
+
+@inlined
+def gallop(values: Array, at: int, stop: int, key: int) -> int:
+    """First place in ``[at, stop)`` whose value is above ``key``; steps double, then halve."""
+    step = 1
+    while at + step <= stop and values[u64(at + step - 1)] <= key:
+        at += step
+        step <<= 1
+    high = min(at + step - 1, stop)
+    while at < high:
+        middle = (at + high) >> 1
+        if values[u64(middle)] <= key:
+            at = middle + 1
+        else:
+            high = middle
+    return at
 
 
 @inlined
 def rebound(values: Array, size: int, at: int, key: int) -> int:
     """How many of the ascending values are at most ``key``, searched from ``at`` on."""
-    if at > 0 and values[np.uint64(at - 1)] > key:
+    if at > 0 and values[u64(at - 1)] > key:
         at = 0
-    step = 1
-    while at + step <= size and values[np.uint64(at + step - 1)] <= key:
-        at += step
-        step <<= 1
-    high = min(at + step - 1, size)
-    while at < high:
-        middle = (at + high) >> 1
-        if values[np.uint64(middle)] <= key:
-            at = middle + 1
-        else:
-            high = middle
-    return at
+    return gallop(values, at, size, key)
 
 
 @inlined
@@ -52,29 +54,12 @@ def rebound_below(values: Array, at: int, key: int) -> int:
 
 
 @inlined
-def walk(keys: Array, at: int, stop: int, bound: int) -> int:
-    """First place in ``[at, stop)`` whose key is at least the bound; steps double."""
-    step = 1
-    while at + step <= stop and keys[np.uint64(at + step - 1)] < bound:
-        at += step
-        step <<= 1
-    high = min(at + step - 1, stop)
-    while at < high:
-        middle = (at + high) >> 1
-        if keys[np.uint64(middle)] < bound:
-            at = middle + 1
-        else:
-            high = middle
-    return at
-
-
-@inlined
 def halve(keys: Array, at: int, stop: int, bound: int) -> int:
     """First place in ``[at, stop)`` whose key is at least the bound. No branch."""
     size = stop - at
     while size > 0:
         half = size >> 1
-        below = keys[np.uint64(at + half)] < bound
+        below = keys[u64(at + half)] < bound
         at = at + half + 1 if below else at
         size = size - half - 1 if below else half
     return at
@@ -83,9 +68,9 @@ def halve(keys: Array, at: int, stop: int, bound: int) -> int:
 @inlined
 def ask_within(keys: Array, place: int, step: int) -> None:
     """Prefetch the keys that halving a partition reads first."""
-    prefetch(keys, np.uint64(place + (step >> 1)))
-    prefetch(keys, np.uint64(place + (step >> 2)))
-    prefetch(keys, np.uint64(place + step - (step >> 2)))
+    prefetch(keys, u64(place + (step >> 1)))
+    prefetch(keys, u64(place + (step >> 2)))
+    prefetch(keys, u64(place + step - (step >> 2)))
 
 
 @kernel((V, N, V, N, V, V, V, V, V))
@@ -102,21 +87,21 @@ def find_ranges(
     while begin < lows.size:
         count = min(BLOCK, lows.size - begin)
         for i in range(count):
-            low, high = lows[np.uint64(begin + i)], highs[np.uint64(begin + i)]
+            low, high = lows[u64(begin + i)], highs[u64(begin + i)]
             at = rebound_below(samples, at, low)
-            scratch[np.uint64(i)] = at
+            scratch[u64(i)] = at
             ask_within(keys, max(0, at - 1) * step, step)
-            far = low <= high and at + 1 < samples.size and samples[np.uint64(at + 1)] <= high
+            far = low <= high and at + 1 < samples.size and samples[u64(at + 1)] <= high
             if far:
                 # The high edge is at least a partition away: search the samples for it, too.
                 top = rebound(samples, samples.size, top, high)
                 ask_within(keys, (top - 1) * step, step)
-            scratch[np.uint64(BLOCK + i)] = top if far else -1
+            scratch[u64(BLOCK + i)] = top if far else -1
         for i in range(count):
-            box = np.uint64(begin + i)
+            box = u64(begin + i)
             low, high = lows[box], highs[box]
             # Samples below ``part`` are less than low, so its place is behind the last of them.
-            part, last = scratch[np.uint64(i)], scratch[np.uint64(BLOCK + i)]
+            part, last = scratch[u64(i)], scratch[u64(BLOCK + i)]
             start = halve(keys, max(0, part - 1) * step, min(size, part * step), low)
             stop = start
             if low <= high:
@@ -125,7 +110,7 @@ def find_ranges(
                 elif last >= 0:
                     stop = halve(keys, (last - 1) * step, min(size, last * step), high + 1)
                 else:
-                    stop = walk(keys, start, size, high + 1)
+                    stop = gallop(keys, start, size, high)
             starts[box] = start
             stops[box] = stop
         begin += count
@@ -138,7 +123,7 @@ def count_live(starts: Array, stops: Array, ids: Array, before: int, counts: Arr
     total = 0
     for box in range(starts.size):
         live = 0
-        for i in range(np.uint64(starts[box]), np.uint64(stops[box])):
+        for i in range(u64(starts[box]), u64(stops[box])):
             live += ids[i] >= before
         counts[box] += live
         total += live

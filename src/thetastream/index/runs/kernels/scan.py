@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import Array, u64
 from thetastream._jit.compiling import kernel
 from thetastream._jit.intrinsics import lowest_bit
 from thetastream.index.runs.kernels.search import any_empty, paused, rows_inside
@@ -23,15 +21,15 @@ def scan(
 
     Tests blocks of 64 rows column by column, in vector code, while some of them are inside.
     """
-    n, one, vector = np.uint64(ids.size), np.uint64(1), np.uint64(_VECTOR)
-    room, k = np.uint64(positions.size), np.uint64(filled)
-    box, at = np.uint64(cursor[0]), np.uint64(cursor[1])
-    while box < np.uint64(lows.shape[1]):
+    n, one, vector = u64(ids.size), u64(1), u64(_VECTOR)
+    room, k = u64(positions.size), u64(filled)
+    box, at = u64(cursor[0]), u64(cursor[1])
+    while box < u64(lows.shape[1]):
         if any_empty(lows, highs, box):
             at = n
         while at < n:
             hits = rows_inside(keys[0], at, lows[0, box], highs[0, box])
-            for c in range(np.uint64(1), np.uint64(keys.shape[0])):
+            for c in range(u64(1), u64(keys.shape[0])):
                 if hits == 0:
                     break
                 hits &= rows_inside(keys[c], at, lows[c, box], highs[c, box])
@@ -44,5 +42,5 @@ def scan(
                 hits &= hits - one
             at += vector
         box += one
-        at = np.uint64(0)
+        at = u64(0)
     return paused(cursor, box, 0, k)

@@ -30,30 +30,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import device, inlined, kernel
+from thetastream._jit.arrays import Array, i64, u64
+from thetastream._jit.compiling import M, N, V, device, inlined, kernel, vector
 from thetastream._jit.intrinsics import prefetch
 
 Router = NDArray[np.int32]
+ROUTER = vector(1, 32)
 _WALK = 24
 _BLOCK = 64
 _VECTOR = 64
 
 
-@kernel("void(i8[::1], i8, i8, i4[::1])")
+@kernel((V, N, N, ROUTER))
 def build_router(keys: Array, low: int, shift: int, router: Router) -> None:
     """Fill ``router[s]`` with the first position whose key lies in slot ``s`` or later.
 
     Every key writes its end into the entry after its slot, and the last one wins; a second pass
     fills gaps from the left. No branch depends on the keys: 0.5 ns per key.
     """
-    base, by, one = np.uint64(low), np.uint64(shift), np.uint64(1)
-    for s in range(np.uint64(router.size)):
+    base, by, one = u64(low), u64(shift), u64(1)
+    for s in range(u64(router.size)):
         router[s] = 0
-    for i in range(np.uint64(keys.size)):
-        router[((np.uint64(keys[i]) - base) >> by) + one] = np.int32(i + one)
+    for i in range(u64(keys.size)):
+        router[((u64(keys[i]) - base) >> by) + one] = np.int32(i + one)
     top = np.int32(0)
-    for s in range(np.uint64(router.size)):
+    for s in range(u64(router.size)):
         top = max(top, router[s])
         router[s] = top
 
@@ -62,9 +63,9 @@ def build_router(keys: Array, low: int, shift: int, router: Router) -> None:
 def lower_bound(keys: Array, start: np.uint64, stop: np.uint64, bound: int) -> np.uint64:
     """First position in ``[start, stop)`` whose key is at least ``bound``, else ``stop``."""
     while start < stop:
-        middle = start + ((stop - start) >> np.uint64(1))
+        middle = start + ((stop - start) >> u64(1))
         if keys[middle] < bound:
-            start = middle + np.uint64(1)
+            start = middle + u64(1)
         else:
             stop = middle
     return start
@@ -76,11 +77,11 @@ def read_router(
     count: int, starts: NDArray[np.uint64], stops: NDArray[np.uint64],
 ) -> None:  # fmt: skip
     """Find where the slots of ``count`` boxes begin and end, and prefetch the rows there."""
-    n = np.uint64(keys.size)
+    n = u64(keys.size)
     last = keys[keys.size - 1]
-    base, by, one = np.uint64(low), np.uint64(shift), np.uint64(1)
-    for i in range(np.uint64(count)):
-        bound = lows[np.uint64(box) + i]
+    base, by, one = u64(low), u64(shift), u64(1)
+    for i in range(u64(count)):
+        bound = lows[u64(box) + i]
         if bound <= low:
             starts[i] = 0
             stops[i] = 0
@@ -88,35 +89,34 @@ def read_router(
             starts[i] = n
             stops[i] = n
         else:
-            slot = (np.uint64(bound) - base) >> by
+            slot = (u64(bound) - base) >> by
             starts[i] = router[slot]
             stops[i] = router[slot + one]
-    for i in range(np.uint64(count)):
+    for i in range(u64(count)):
         prefetch(keys, starts[i])
-        prefetch(ids, starts[i] + np.uint64(2))
-        prefetch(keys, starts[i] + np.uint64(6))
+        prefetch(ids, starts[i] + u64(2))
+        prefetch(keys, starts[i] + u64(6))
 
 
 @inlined
 def first_from(keys: Array, at: np.uint64, stop: np.uint64, bound: int) -> np.uint64:
     """First position from ``at`` on whose key is at least ``bound``; its slot ends at ``stop``."""
-    if stop - at > np.uint64(_WALK):
+    if stop - at > u64(_WALK):
         at = lower_bound(keys, at, stop, bound)
-    while at < np.uint64(keys.size) and keys[at] < bound:
-        at += np.uint64(1)
+    while at < u64(keys.size) and keys[at] < bound:
+        at += u64(1)
     return at
 
 
 @inlined
 def paused(cursor: Array, box: Any, at: Any, filled: np.uint64) -> Any:
     """Point the cursor to where the next call continues; returns the fill."""
-    cursor[0] = np.int64(box)
-    cursor[1] = np.int64(at)
-    return np.int64(filled)
+    cursor[0] = i64(box)
+    cursor[1] = i64(at)
+    return i64(filled)
 
 
-@kernel("i8(i8[::1], i8[::1], i8, i8, i4[::1], i8[::1], i8[::1], i8, i8[::1], i8,"
-        " i8[::1], i8[::1])", allocates=True)  # fmt: skip
+@kernel((V, V, N, N, ROUTER, V, V, N, V, N, V, V), allocates=True)
 def probe_run(
     keys: Array, ids: Array, low: int, shift: int, router: Router, lows: Array, highs: Array,
     before: int, cursor: Array, filled: int, positions: Array, rows: Array,
@@ -125,25 +125,25 @@ def probe_run(
 
     Skips expired rows: those with an id below ``before``.
     """
-    n, one = np.uint64(keys.size), np.uint64(1)
-    room, k = np.uint64(positions.size), np.uint64(filled)
+    n, one = u64(keys.size), u64(1)
+    room, k = u64(positions.size), u64(filled)
     starts, stops = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     box, resumed = cursor[0], cursor[1]
     while box < lows.size:
         count = min(_BLOCK, lows.size - box)
         read_router(keys, ids, low, shift, router, lows, box, count, starts, stops)
-        for i in range(np.uint64(count)):
-            own = np.uint64(box) + i
+        for i in range(u64(count)):
+            own = u64(box) + i
             high, at = highs[own], first_from(keys, starts[i], stops[i], lows[own])
             if resumed >= 0:
-                at = np.uint64(resumed)
+                at = u64(resumed)
                 resumed = -1
             while at < n and keys[at] <= high:
                 if k == room:
                     return paused(cursor, own, at, k)
                 positions[k] = own
                 rows[k] = ids[at]
-                k += np.uint64(ids[at] >= before)
+                k += u64(ids[at] >= before)
                 at += one
         box += count
     return paused(cursor, box, -1, k)
@@ -156,11 +156,11 @@ def any_inside(column: Array, at: np.uint64, low: int, high: int) -> bool:
     One unsigned comparison per value (the interval must not be empty) and no branch, so the
     compiler vectorises it: 0.13 ns per value where the plain loop takes 0.50.
     """
-    base = np.uint64(low)
-    span = np.uint64(high) - base
-    hits = np.int64(0)
-    for i in range(at, at + np.uint64(_VECTOR)):
-        hits |= np.int64(np.uint64(column[i]) - base <= span)
+    base = u64(low)
+    span = u64(high) - base
+    hits = i64(0)
+    for i in range(at, at + u64(_VECTOR)):
+        hits |= i64(u64(column[i]) - base <= span)
     return bool(hits != 0)
 
 
@@ -171,16 +171,16 @@ def rows_inside(column: Array, at: np.uint64, low: int, high: int) -> np.uint64:
     The interval must not be empty, so one unsigned comparison per value is enough. Callers that
     want fewer values mask the others off: the compiler turns a shorter loop into 32 single steps.
     """
-    base = np.uint64(low)
-    span = np.uint64(high) - base
-    bits = np.uint64(0)
-    if at + np.uint64(_VECTOR) <= np.uint64(column.size):
-        block = column[at : at + np.uint64(_VECTOR)]
-        for i in range(np.uint64(_VECTOR)):
-            bits |= np.uint64(np.uint64(block[i]) - base <= span) << np.uint64(i)
+    base = u64(low)
+    span = u64(high) - base
+    bits = u64(0)
+    if at + u64(_VECTOR) <= u64(column.size):
+        block = column[at : at + u64(_VECTOR)]
+        for i in range(u64(_VECTOR)):
+            bits |= u64(u64(block[i]) - base <= span) << u64(i)
     else:
-        for i in range(np.uint64(column.size) - at):
-            bits |= np.uint64(np.uint64(column[at + np.uint64(i)]) - base <= span) << np.uint64(i)
+        for i in range(u64(column.size) - at):
+            bits |= u64(u64(column[at + u64(i)]) - base <= span) << u64(i)
     return bits
 
 
@@ -188,7 +188,7 @@ def rows_inside(column: Array, at: np.uint64, low: int, high: int) -> np.uint64:
 def any_empty(lows: Array, highs: Array, box: np.uint64) -> bool:
     """Whether one of a box's intervals is empty, so that it holds nothing."""
     empty = False
-    for c in range(np.uint64(lows.shape[0])):
+    for c in range(u64(lows.shape[0])):
         empty |= lows[c, box] > highs[c, box]
     return empty
 
@@ -202,8 +202,7 @@ def inside(keys: Array, at: np.uint64, lows: Array, highs: Array, box: np.uint64
     return True
 
 
-@kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1], i8, i8[::1], i8,"
-        " i8[::1], i8[::1])", allocates=True)  # fmt: skip
+@kernel((M, V, N, N, N, N, ROUTER, M, M, N, V, N, V, V), allocates=True)
 def probe_boxes(
     keys: Array, ids: Array, start: int, end: int, low: int, shift: int, router: Router,
     lows: Array, highs: Array, before: int, cursor: Array, filled: int,
@@ -215,24 +214,24 @@ def probe_boxes(
     checked row by row.
     """
     first, second, own_ids = keys[0][start:end], keys[1][start:end], ids[start:end]
-    begin = np.uint64(start)
-    n, one, vector = np.uint64(end - start), np.uint64(1), np.uint64(_VECTOR)
-    room, k = np.uint64(positions.size), np.uint64(filled)
+    begin = u64(start)
+    n, one, vector = u64(end - start), u64(1), u64(_VECTOR)
+    room, k = u64(positions.size), u64(filled)
     starts, stops = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64)
     box, resumed = cursor[0], cursor[1]
     while box < lows.shape[1]:
         count = min(_BLOCK, lows.shape[1] - box)
         read_router(first, own_ids, low, shift, router, lows[0], box, count, starts, stops)
-        for i in range(np.uint64(count)):
-            own = np.uint64(box) + i
+        for i in range(u64(count)):
+            own = u64(box) + i
             high, at = highs[0, own], first_from(first, starts[i], stops[i], lows[0, own])
             if resumed >= 0:
-                at = np.uint64(resumed)
+                at = u64(resumed)
                 resumed = -1
             low_2, high_2 = lows[1, own], highs[1, own]
             if low_2 > high_2:
                 continue
-            checked = np.uint64(0)
+            checked = u64(0)
             while at < n and first[at] <= high:
                 long = checked >= vector and at + vector <= n and first[at + vector - one] <= high
                 if long and not any_inside(second, at, low_2, high_2):

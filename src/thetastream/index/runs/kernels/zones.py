@@ -25,20 +25,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thetastream._jit.arrays import LEAST, MOST, Array
-from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.arrays import LEAST, MOST, Array, i64, u64
+from thetastream._jit.compiling import M, N, V, inlined, kernel
 from thetastream._jit.intrinsics import lowest_bit, prefetch
-from thetastream.index.runs.kernels.search import any_empty, lower_bound, paused, rows_inside
+from thetastream.index.runs.kernels import search
+from thetastream.index.runs.kernels.search import Router, any_empty, paused, rows_inside
 
-Router = NDArray[np.int32]
 BLOCK = 64
 _NOTED = 32
 CURSOR = 4 + 3 * _NOTED  # numbers in a cursor
-_THREE, _SIX, _TWELVE, _EIGHTEEN = np.uint64(3), np.uint64(6), np.uint64(12), np.uint64(18)
-_ONE, _SEVEN, _LAST, _ALL = np.uint64(1), np.uint64(7), np.uint64(63), np.uint64(2**64 - 1)
-_LONG = np.uint64(256)
+_THREE, _SIX, _TWELVE, _EIGHTEEN = u64(3), u64(6), u64(12), u64(18)
+_ONE, _SEVEN, _LAST, _ALL = u64(1), u64(7), u64(63), u64(2**64 - 1)
+_LONG = u64(256)
 
 
 @inlined
@@ -53,7 +52,7 @@ def zone_counts(rows: int) -> tuple[int, int]:
     return supers * BLOCK, -(-supers // BLOCK) * BLOCK
 
 
-@kernel("void(i8[:,::1], i8, i8, i8[:,::1], i8[:,::1])")
+@kernel((M, N, N, M, M))
 def build_zones(keys: Array, start: int, stop: int, least: Array, most: Array) -> None:
     """Fill the zones of the rows ``[start, stop)``; row ``c - 1`` holds those of column ``c``."""
     blocks = block_zones(keys.shape[1])
@@ -72,9 +71,9 @@ def build_zones(keys: Array, start: int, stop: int, least: Array, most: Array) -
 def extremes(lows: Array, highs: Array) -> tuple[int, int]:
     """The least of one array and the greatest of another; an empty zone for empty ones."""
     low, high = MOST, LEAST
-    for i in range(np.uint64(lows.size)):
+    for i in range(u64(lows.size)):
         low = min(low, lows[i])
-    for i in range(np.uint64(highs.size)):
+    for i in range(u64(highs.size)):
         high = max(high, highs[i])
     return low, high
 
@@ -99,17 +98,17 @@ def met(least: Array, most: Array, at: np.uint64, lows: Array, highs: Array, box
     """
     for c in range(least.shape[0]):
         low, high = lows[c + 1, box], highs[c + 1, box]
-        under, over = least[c][at : at + np.uint64(64)], most[c][at : at + np.uint64(64)]
-        bits = np.uint64(0)
+        under, over = least[c][at : at + u64(64)], most[c][at : at + u64(64)]
+        bits = u64(0)
         if high == MOST:
-            for i in range(np.uint64(64)):
-                bits |= np.uint64(over[i] >= low) << np.uint64(i)
+            for i in range(u64(64)):
+                bits |= u64(over[i] >= low) << u64(i)
         elif low == LEAST:
-            for i in range(np.uint64(64)):
-                bits |= np.uint64(under[i] <= high) << np.uint64(i)
+            for i in range(u64(64)):
+                bits |= u64(under[i] <= high) << u64(i)
         else:
-            for i in range(np.uint64(64)):
-                bits |= np.uint64((under[i] <= high) & (over[i] >= low)) << np.uint64(i)
+            for i in range(u64(64)):
+                bits |= u64((under[i] <= high) & (over[i] >= low)) << u64(i)
         wanted &= bits
     return wanted
 
@@ -122,22 +121,22 @@ def slots(
 
     Rows between the inner places are inside, rows beyond the outer ones are not.
     """
-    n, last = np.uint64(keys.size), keys[keys.size - 1]
-    base, by = np.uint64(low), np.uint64(shift)
-    start = inner = np.uint64(0)
+    n, last = u64(keys.size), keys[keys.size - 1]
+    base, by = u64(low), u64(shift)
+    start = inner = u64(0)
     until = stop = n
     if bottom > last or top < low:
         return n, n, n, n
     if bottom > low:
-        slot = (np.uint64(bottom) - base) >> by
-        start, inner = np.uint64(router[slot]), np.uint64(router[slot + _ONE])
+        slot = (u64(bottom) - base) >> by
+        start, inner = u64(router[slot]), u64(router[slot + _ONE])
         if inner - start > _LONG:
-            start = inner = lower_bound(keys, start, inner, bottom)
+            start = inner = search.lower_bound(keys, start, inner, bottom)
     if top < last:
-        slot = (np.uint64(top) - base) >> by
-        until, stop = np.uint64(router[slot]), np.uint64(router[slot + _ONE])
+        slot = (u64(top) - base) >> by
+        until, stop = u64(router[slot]), u64(router[slot + _ONE])
         if stop - until > _LONG:
-            until = stop = lower_bound(keys, until, stop, top + 1)
+            until = stop = search.lower_bound(keys, until, stop, top + 1)
     return start, inner, until, stop
 
 
@@ -145,7 +144,7 @@ def slots(
 def ask_for(column: Array, start: np.uint64, stop: np.uint64) -> None:
     """Prefetch rows."""
     for line in range(start >> _THREE, (stop + _SEVEN) >> _THREE):
-        prefetch(column, np.uint64(line) << _THREE)
+        prefetch(column, u64(line) << _THREE)
 
 
 @inlined
@@ -159,9 +158,9 @@ def note(
     be tested in the first column, too: this is marked by adding 128 to their number.
     """
     edge = start < inner or stop > until
-    noted[count] = np.int64(own)
-    noted[count + np.uint64(_NOTED)] = np.int64(start)
-    noted[count + np.uint64(2 * _NOTED)] = np.int64(stop - start) + (np.int64(edge) << 7)
+    noted[count] = i64(own)
+    noted[count + u64(_NOTED)] = i64(start)
+    noted[count + u64(2 * _NOTED)] = i64(stop - start) + (i64(edge) << 7)
     if apart:
         for c in range(1, keys.shape[0]):
             ask_for(keys[c], start, stop)
@@ -179,11 +178,11 @@ def find_pieces(
 
     The range of the first column is found up to the slots of its edges.
     """
-    sorted_keys, shifted = keys[0][first:end], np.uint64(first)
-    blocks, count = np.uint64(block_zones(keys.shape[1])), np.uint64(0)
-    resumed = np.uint64(walk[1])
-    for box in range(np.uint64(walk[0]), np.uint64(lows.shape[1])):
-        own = np.uint64(box)
+    sorted_keys, shifted = keys[0][first:end], u64(first)
+    blocks, count = u64(block_zones(keys.shape[1])), u64(0)
+    resumed = u64(walk[1])
+    for box in range(u64(walk[0]), u64(lows.shape[1])):
+        own = u64(box)
         if any_empty(lows, highs, own):
             continue
         start, inner, until, stop = slots(
@@ -191,20 +190,20 @@ def find_pieces(
         )
         inner, until = inner + shifted, until + shifted
         start, stop = max(start + shifted, resumed), stop + shifted
-        resumed = np.uint64(0)
+        resumed = u64(0)
         if start >= stop:
             continue
-        last, after = stop - _ONE, np.uint64(0)
+        last, after = stop - _ONE, u64(0)
         if last - start <= _LAST:
-            if count == np.uint64(_NOTED):
-                walk[0] = np.int64(own)
-                walk[1] = np.int64(start)
+            if count == u64(_NOTED):
+                walk[0] = i64(own)
+                walk[1] = i64(start)
                 return count
             note(keys, ids, own, start, stop, inner, until, True, noted, count)
             count += _ONE
             continue
         for group in range(start >> _EIGHTEEN, (last >> _EIGHTEEN) + _ONE):
-            base = np.uint64(group) << _SIX
+            base = u64(group) << _SIX
             supers = part(start >> _TWELVE, last >> _TWELVE, base)
             if (start >> _TWELVE) != (last >> _TWELVE):
                 supers = met(least, most, blocks + base, lows, highs, own, supers)
@@ -216,22 +215,21 @@ def find_pieces(
                     bits = met(least, most, at, lows, highs, own, bits)
                 while bits != 0:
                     block = (at + lowest_bit(bits)) << _SIX
-                    if count == np.uint64(_NOTED):
-                        walk[0] = np.int64(own)
-                        walk[1] = np.int64(max(block, start))
+                    if count == u64(_NOTED):
+                        walk[0] = i64(own)
+                        walk[1] = i64(max(block, start))
                         return count
                     bits &= bits - _ONE
                     ends = min(block + _LAST, last) + _ONE
                     place = max(block, start)
                     note(keys, ids, own, place, ends, inner, until, block != after, noted, count)
-                    after = block + np.uint64(64)
+                    after = block + u64(64)
                     count += _ONE
     walk[0] = lows.shape[1]
     return count
 
 
-@kernel("i8(i8[:,::1], i8[::1], i8, i8, i8, i8, i4[::1], i8[:,::1], i8[:,::1],"
-        " i8[:,::1], i8[:,::1], i8, i8[::1], i8, i8[::1], i8[::1])")  # fmt: skip
+@kernel((M, V, N, N, N, N, search.ROUTER, M, M, M, M, N, V, N, V, V))
 def probe_zones(
     keys: Array, ids: Array, first: int, end: int, low: int, shift: int, router: Router,
     least: Array, most: Array, lows: Array, highs: Array, before: int, cursor: Array, filled: int,
@@ -244,7 +242,7 @@ def probe_zones(
     to read for several boxes, then reads them, so that cache misses overlap. ``cursor`` holds the
     resume point, then the list of rows to read.
     """
-    room, k = np.uint64(positions.size), np.uint64(filled)
+    room, k = u64(positions.size), u64(filled)
     walk, noted = cursor[2:4], cursor[4:]
     boxes, places, lengths = noted[:_NOTED], noted[_NOTED : 2 * _NOTED], noted[2 * _NOTED :]
     walk[0] = cursor[0]
@@ -254,9 +252,9 @@ def probe_zones(
             keys, ids, first, end, low, shift, router, least, most, lows, highs, walk, noted
         )
         for i in range(count):
-            own, at = np.uint64(boxes[i]), np.uint64(places[i])
-            length = np.uint64(lengths[i]) & np.uint64(127)
-            hits = _ALL >> (np.uint64(64) - length)
+            own, at = u64(boxes[i]), u64(places[i])
+            length = u64(lengths[i]) & u64(127)
+            hits = _ALL >> (u64(64) - length)
             for c in range(1, keys.shape[0]):
                 hits &= rows_inside(keys[c], at, lows[c, own], highs[c, own])
             if lengths[i] > 127:
@@ -268,5 +266,5 @@ def probe_zones(
                 hits &= hits - _ONE
                 positions[k] = own
                 rows[k] = ids[place]
-                k += np.uint64(ids[place] >= before)
+                k += u64(ids[place] >= before)
     return paused(cursor, lows.shape[1], -1, k)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.arrays import Array, u64
+from thetastream._jit.compiling import N, V, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.runs.kernels.ranges import rebound
 from thetastream.index.runs.kernels.search import paused
-from thetastream.index.subwindows.kernels.llat import N, V
 
 
 @kernel((V, V, N, V, V))
@@ -28,27 +25,27 @@ def merge_in_place(keys: Array, ids: Array, size: int, new_keys: Array, new_ids:
     """
     i, k = size, size + new_keys.size
     for j in range(new_keys.size - 1, -1, -1):
-        bound = new_keys[np.uint64(j)]
+        bound = new_keys[u64(j)]
         # Rebounding search for the first old key above the bound, from the back.
         step, high = 1, i
-        while high - step >= 0 and keys[np.uint64(high - step)] > bound:
+        while high - step >= 0 and keys[u64(high - step)] > bound:
             high -= step
             step <<= 1
         low = max(0, high - step + 1)
         while low < high:
             middle = (low + high) >> 1
-            if keys[np.uint64(middle)] <= bound:
+            if keys[u64(middle)] <= bound:
                 low = middle + 1
             else:
                 high = middle
         for x in range(1, i - low + 1):
-            keys[np.uint64(k - x)] = keys[np.uint64(i - x)]
+            keys[u64(k - x)] = keys[u64(i - x)]
         for x in range(1, i - low + 1):
-            ids[np.uint64(k - x)] = ids[np.uint64(i - x)]
+            ids[u64(k - x)] = ids[u64(i - x)]
         k -= i - low + 1
         i = low
-        keys[np.uint64(k)] = bound
-        ids[np.uint64(k)] = new_ids[np.uint64(j)]
+        keys[u64(k)] = bound
+        ids[u64(k)] = new_ids[u64(j)]
     return size + new_keys.size
 
 
@@ -59,7 +56,7 @@ def co_rank(old: Array, size: int, new: Array, place: int) -> int:
     while low < high:
         middle = (low + high) >> 1
         # The old row ``middle`` is among them if it goes before the new row it is compared with.
-        if old[np.uint64(middle)] <= new[np.uint64(place - middle - 1)]:
+        if old[u64(middle)] <= new[u64(place - middle - 1)]:
             low = middle + 1
         else:
             high = middle
@@ -81,17 +78,17 @@ def merge_piece(
         # Old rows up to the next new one, as a block.
         end = size
         if j < new_keys.size:
-            end = rebound(old_keys, size, i, new_keys[np.uint64(j)])
+            end = rebound(old_keys, size, i, new_keys[u64(j)])
         end = min(end, i + stop - k)
         for x in range(end - i):
-            keys[np.uint64(k + x)] = old_keys[np.uint64(i + x)]
+            keys[u64(k + x)] = old_keys[u64(i + x)]
         for x in range(end - i):
-            ids[np.uint64(k + x)] = old_ids[np.uint64(i + x)]
+            ids[u64(k + x)] = old_ids[u64(i + x)]
         k += end - i
         i = end
         if k < stop and j < new_keys.size:
-            keys[np.uint64(k)] = new_keys[np.uint64(j)]
-            ids[np.uint64(k)] = new_ids[np.uint64(j)]
+            keys[u64(k)] = new_keys[u64(j)]
+            ids[u64(k)] = new_ids[u64(j)]
             k += 1
             j += 1
     return i
@@ -106,16 +103,16 @@ def expand(
 
     Full arrays end the call with ``cursor`` (box, place or -1) where to continue.
     """
-    lowest, ids_span = np.uint64(before), np.uint64(after) - np.uint64(before)
-    k, room = np.uint64(filled), np.uint64(positions.size)
+    lowest, ids_span = u64(before), u64(after) - u64(before)
+    k, room = u64(filled), u64(positions.size)
     box = cursor[0]
     while box < starts.size:
         if (box & 15) == 0:
             for ahead in range(box, min(box + 16, starts.size)):
-                prefetch(ids, np.uint64(starts[np.uint64(ahead)]))
-        at, stop = np.uint64(starts[np.uint64(box)]), np.uint64(stops[np.uint64(box)])
+                prefetch(ids, u64(starts[u64(ahead)]))
+        at, stop = u64(starts[u64(box)]), u64(stops[u64(box)])
         if cursor[1] >= 0:
-            at = np.uint64(cursor[1])
+            at = u64(cursor[1])
             cursor[1] = -1
         while at < stop:
             if k == room:
@@ -125,7 +122,7 @@ def expand(
                 row = ids[i]
                 positions[k] = box
                 rows[k] = row
-                k += np.uint64(np.uint64(row) - lowest < ids_span)
+                k += u64(u64(row) - lowest < ids_span)
             at = end
         box += 1
     return paused(cursor, box, -1, k)

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thetastream._jit.arrays import MOST, Array
-from thetastream._jit.compiling import NUMBER, inlined, kernel, named, vector
+from thetastream._jit.arrays import MOST, Array, i64, u64
+from thetastream._jit.compiling import N, V, inlined, kernel, named
 from thetastream._jit.intrinsics import prefetch
 
 BLOCK = 32
@@ -44,7 +44,6 @@ class Llat(NamedTuple):
     facts: Array
 
 
-V, N = vector(1), NUMBER
 LLAT = named(Llat, *[V] * 6)
 
 
@@ -68,24 +67,24 @@ def room_for(t: Llat, entries: int) -> bool:
 @inlined
 def append(t: Llat, part: int, key: int, row: int) -> None:
     """Append a row to its partition; if its entry is full, an unused one must exist."""
-    entry = t.lasts[np.uint64(part)]
-    size = t.sizes[np.uint64(entry)]
+    entry = t.lasts[u64(part)]
+    size = t.sizes[u64(entry)]
     if size == t.facts[WIDTH]:
         further = take_entry(t)
-        t.nexts[np.uint64(entry)] = further
-        t.lasts[np.uint64(part)] = further
+        t.nexts[u64(entry)] = further
+        t.lasts[u64(part)] = further
         entry, size = further, 0
-    place = np.uint64(entry * t.facts[WIDTH] + size)
+    place = u64(entry * t.facts[WIDTH] + size)
     t.keys[place] = key
     t.ids[place] = row
-    t.sizes[np.uint64(entry)] = size + 1
+    t.sizes[u64(entry)] = size + 1
 
 
 @inlined
 def ask_for(t: Llat, part: int) -> None:
     """Prefetch the place of the next row of a partition."""
-    entry = t.lasts[np.uint64(part)]
-    place = np.uint64(entry * t.facts[WIDTH] + t.sizes[np.uint64(entry)])
+    entry = t.lasts[u64(part)]
+    place = u64(entry * t.facts[WIDTH] + t.sizes[u64(entry)])
     prefetch(t.keys, place)
     prefetch(t.ids, place)
 
@@ -94,18 +93,18 @@ def ask_for(t: Llat, part: int) -> None:
 def ask_for_all(t: Llat, part: int) -> None:
     """Prefetch the keys of a partition's first entry, up to a limit."""
     first = part * t.facts[WIDTH]
-    for line in range(0, min(t.sizes[np.uint64(part)], _FAR), 8):
-        prefetch(t.keys, np.uint64(first + line))
+    for line in range(0, min(t.sizes[u64(part)], _FAR), 8):
+        prefetch(t.keys, u64(first + line))
 
 
 @inlined
 def count_inside(keys: Array, at: np.uint64, low: int, span: np.uint64) -> int:
     """How many of the next ``BLOCK`` keys lie in the interval. No branch: vector code."""
-    hits, base = np.int64(0), np.uint64(low)
-    block = keys[at : at + np.uint64(BLOCK)]  # as an array of its own; otherwise it stays scalar
-    for i in range(np.uint64(block.size)):
-        hits += np.int64(np.uint64(block[i]) - base <= span)
-    return hits  # type: ignore[return-value]
+    hits, base = i64(0), u64(low)
+    block = keys[at : at + u64(BLOCK)]  # as an array of its own; otherwise it stays scalar
+    for i in range(u64(block.size)):
+        hits += i64(u64(block[i]) - base <= span)
+    return hits
 
 
 @inlined
@@ -118,16 +117,16 @@ def read_part(
     Starts at entry ``cursor[1]``, place ``cursor[2]`` in it. Returns the new fill. When the arrays
     are full, the cursor points to where to continue; otherwise ``cursor[1]`` is -1.
     """
-    base, span = np.uint64(low), np.uint64(high) - np.uint64(low)
-    lowest, ids_span = np.uint64(before), np.uint64(after) - np.uint64(before)
-    k, room, one = np.uint64(filled), np.uint64(positions.size), np.uint64(1)
+    base, span = u64(low), u64(high) - u64(low)
+    lowest, ids_span = u64(before), u64(after) - u64(before)
+    k, room, one = u64(filled), u64(positions.size), u64(1)
     entry, width = cursor[1], t.facts[WIDTH]
-    at = np.uint64(entry * width + cursor[2])
+    at = u64(entry * width + cursor[2])
     while entry >= 0:
-        stop = np.uint64(entry * width + t.sizes[np.uint64(entry)])
+        stop = u64(entry * width + t.sizes[u64(entry)])
         while at < stop:
             # What lies behind the rows of a last block may count as hits, but no row is missed.
-            block, hits = min(at + np.uint64(BLOCK), stop), count_inside(t.keys, at, low, span)
+            block, hits = min(at + u64(BLOCK), stop), count_inside(t.keys, at, low, span)
             if hits == 0:
                 at = block
                 continue
@@ -136,27 +135,27 @@ def read_part(
                     row = t.ids[i]
                     positions[k] = box
                     rows[k] = row
-                    good = np.uint64(t.keys[i]) - base <= span
-                    k += np.uint64(good & (np.uint64(row) - lowest < ids_span))
+                    good = u64(t.keys[i]) - base <= span
+                    k += u64(good & (u64(row) - lowest < ids_span))
                 at = block
             while at < block:
                 # Read an id only if its key is inside: it is in another cache line.
-                if np.uint64(t.keys[at]) - base <= span:
+                if u64(t.keys[at]) - base <= span:
                     row = t.ids[at]
-                    if np.uint64(row) - lowest < ids_span:
+                    if u64(row) - lowest < ids_span:
                         if k == room:
                             cursor[1] = entry
-                            cursor[2] = np.int64(at) - entry * width
-                            return np.int64(k)  # type: ignore[return-value]
+                            cursor[2] = i64(at) - entry * width
+                            return i64(k)
                         positions[k] = box
                         rows[k] = row
                         k += one
                 at += one
-        entry = t.nexts[np.uint64(entry)]
-        at = np.uint64(entry * width)
+        entry = t.nexts[u64(entry)]
+        at = u64(entry * width)
     cursor[1] = -1
     cursor[2] = 0
-    return np.int64(k)  # type: ignore[return-value]
+    return i64(k)
 
 
 @kernel((LLAT, N, V, V, V))
@@ -167,8 +166,8 @@ def histogram(t: Llat, parts: int, counts: Array, lows: Array, highs: Array) -> 
         count, low, high = 0, MOST, -MOST - 1
         entry = part
         while entry >= 0:
-            first = np.uint64(entry * width)
-            for i in range(first, first + np.uint64(t.sizes[entry])):
+            first = u64(entry * width)
+            for i in range(first, first + u64(t.sizes[entry])):
                 low = min(low, t.keys[i])
                 high = max(high, t.keys[i])
             count += t.sizes[entry]
@@ -182,13 +181,13 @@ def histogram(t: Llat, parts: int, counts: Array, lows: Array, highs: Array) -> 
 @kernel((LLAT, N, N))
 def count_outside(t: Llat, low: int, high: int) -> int:
     """How many rows have a key outside ``[low, high]``."""
-    base, span = np.uint64(low), np.uint64(high) - np.uint64(low)
-    count, width = np.int64(0), t.facts[WIDTH]
+    base, span = u64(low), u64(high) - u64(low)
+    count, width = i64(0), t.facts[WIDTH]
     for entry in range(t.facts[USED]):
-        first = np.uint64(entry * width)
-        for i in range(first, first + np.uint64(t.sizes[entry])):
-            count += np.int64(np.uint64(t.keys[i]) - base > span)
-    return count  # type: ignore[return-value]
+        first = u64(entry * width)
+        for i in range(first, first + u64(t.sizes[entry])):
+            count += i64(u64(t.keys[i]) - base > span)
+    return count
 
 
 @kernel((LLAT, V, V))

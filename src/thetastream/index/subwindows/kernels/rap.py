@@ -11,21 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import kernel
+from thetastream._jit.arrays import Array, i64, u64
+from thetastream._jit.compiling import N, V, kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.runs.kernels.ranges import BLOCK, rebound
-from thetastream.index.subwindows.kernels.llat import (
-    LLAT,
-    ROWS,
-    Llat,
-    N,
-    V,
-    append,
-    ask_for,
-    ask_for_all,
-    read_part,
-)
+from thetastream.index.subwindows.kernels import llat
+from thetastream.index.subwindows.kernels.llat import LLAT, Llat
 
 FEW = 16
 
@@ -37,15 +28,15 @@ def insert_rows(t: Llat, splitters: Array, keys: Array, ids: Array, scratch: Arr
     while start < keys.size:
         count = min(BLOCK, keys.size - start)
         for i in range(count):
-            at = rebound(splitters, size, at, keys[np.uint64(start + i)])
-            scratch[np.uint64(i)] = at
-            prefetch(t.sizes, np.uint64(at))
+            at = rebound(splitters, size, at, keys[u64(start + i)])
+            scratch[u64(i)] = at
+            prefetch(t.sizes, u64(at))
         for i in range(count):
-            ask_for(t, scratch[np.uint64(i)])
+            llat.ask_for(t, scratch[u64(i)])
         for i in range(count):
-            append(t, scratch[np.uint64(i)], keys[np.uint64(start + i)], ids[np.uint64(start + i)])
+            llat.append(t, scratch[u64(i)], keys[u64(start + i)], ids[u64(start + i)])
         start += count
-    t.facts[ROWS] += keys.size
+    t.facts[llat.ROWS] += keys.size
     return keys.size
 
 
@@ -63,23 +54,21 @@ def probe_rows(
         start = cursor[0]
         count = min(FEW, lows.size - start)
         for i in range(count):
-            low, high = lows[np.uint64(start + i)], highs[np.uint64(start + i)]
+            low, high = lows[u64(start + i)], highs[u64(start + i)]
             at = rebound(splitters, size, at, low)
-            scratch[np.uint64(2 * i)] = at
-            scratch[np.uint64(2 * i + 1)] = (
-                rebound(splitters, size, at, high) if low <= high else -1
-            )
-            ask_for_all(t, at)
+            scratch[u64(2 * i)] = at
+            scratch[u64(2 * i + 1)] = rebound(splitters, size, at, high) if low <= high else -1
+            llat.ask_for_all(t, at)
         for i in range(count):
             box = start + i
-            part, last = scratch[np.uint64(2 * i)], scratch[np.uint64(2 * i + 1)]
+            part, last = scratch[u64(2 * i)], scratch[u64(2 * i + 1)]
             if cursor[1] >= 0:
                 part = cursor[3]
             else:
                 cursor[1] = part
             while part <= last:
-                filled = read_part(
-                    t, lows[np.uint64(box)], highs[np.uint64(box)], before, after, cursor, box,
+                filled = llat.read_part(
+                    t, lows[u64(box)], highs[u64(box)], before, after, cursor, box,
                     filled, positions, rows,
                 )  # fmt: skip
                 if cursor[1] >= 0:
@@ -115,10 +104,10 @@ def adjust(counts: Array, lows: Array, highs: Array, splitters: Array) -> int:
         share = 0.0
         if counts[i] > 0:
             share = min(1.0, max(0.0, (balance - seen) / counts[i]))
-        width = np.uint64(highs[i]) - np.uint64(lows[i])
+        width = u64(highs[i]) - u64(lows[i])
         # Rounded up: a splitter is the first key of the partition behind it.
-        step = np.uint64(share * np.float64(width)) if share < 1.0 else width
-        value = np.int64(np.uint64(lows[i]) + min(step, width))
+        step = u64(share * np.float64(width)) if share < 1.0 else width
+        value = i64(u64(lows[i]) + min(step, width))
         if share > 0.0 and value < highs[i]:
             value += 1
         splitters[j - 1] = value if j == 1 else max(value, splitters[j - 2])

@@ -16,36 +16,15 @@ before ended: in the same node of bounds, or the next ones, before going down fr
 
 from __future__ import annotations
 
-import numpy as np
-
-from thetastream._jit.arrays import MOST, Array
-from thetastream._jit.compiling import inlined, kernel
+from thetastream._jit.arrays import MOST, Array, u64
+from thetastream._jit.compiling import N, V, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.runs.kernels.ranges import BLOCK
-from thetastream.index.subwindows.kernels.llat import (
-    LLAT,
-    ROWS,
-    WIDTH,
-    Llat,
-    N,
-    V,
-    append,
-    ask_for,
-    ask_for_all,
-    read_part,
-    room_for,
-    take_entry,
-)
+from thetastream.index.subwindows.kernels import llat
+from thetastream.index.subwindows.kernels.llat import LLAT, Llat
 from thetastream.index.subwindows.kernels.rap import FEW
-from thetastream.index.trees.kernels.forest import (
-    FOREST,
-    Forest,
-    count_below,
-    find_leaf,
-    has_nodes,
-    insert_row,
-    plant,
-)
+from thetastream.index.trees.kernels import forest
+from thetastream.index.trees.kernels.forest import FOREST, Forest
 
 NO_ENTRIES, NO_NODES = -1, -2
 _NEAR = 4  # nodes of bounds to walk along before going down from the root
@@ -54,8 +33,8 @@ _NEAR = 4  # nodes of bounds to walk along before going down from the root
 @kernel((FOREST, LLAT, V))
 def open_tree(f: Forest, t: Llat, path: Array) -> int:
     """Begin with one leaf for all keys."""
-    plant(f, 0)
-    insert_row(f, 0, MOST, take_entry(t), path)
+    forest.plant(f, 0)
+    forest.insert_row(f, 0, MOST, llat.take_entry(t), path)
     return 0
 
 
@@ -65,21 +44,21 @@ def seek(f: Forest, node: int, key: int) -> int:
     for _ in range(_NEAR):
         if node < 0:
             break
-        last = f.sizes[np.uint64(node)] - 1
-        if f.keys[np.uint64(node), np.uint64(last)] >= key:
+        last = f.sizes[u64(node)] - 1
+        if f.keys[u64(node), u64(last)] >= key:
             return node
-        node = f.nexts[np.uint64(node)]
-    node = find_leaf(f, 0, key)
+        node = f.nexts[u64(node)]
+    node = forest.find_leaf(f, 0, key)
     # Equal separators lead to the node before; then the bound is the first of the next.
-    if f.keys[np.uint64(node), np.uint64(f.sizes[np.uint64(node)] - 1)] < key:
-        node = f.nexts[np.uint64(node)]
+    if f.keys[u64(node), u64(f.sizes[u64(node)] - 1)] < key:
+        node = f.nexts[u64(node)]
     return node
 
 
 @inlined
 def swap(keys: Array, ids: Array, a: int, b: int) -> None:
     """Exchange two rows."""
-    i, j = np.uint64(a), np.uint64(b)
+    i, j = u64(a), u64(b)
     key, row = keys[i], ids[i]
     keys[i], ids[i] = keys[j], ids[j]
     keys[j], ids[j] = key, row
@@ -94,9 +73,9 @@ def select(keys: Array, ids: Array, start: int, stop: int, middle: int) -> int:
         pivot = max(min(a, b), min(max(a, b), c))
         i, j = low, high
         while i <= j:
-            while keys[np.uint64(i)] < pivot:
+            while keys[u64(i)] < pivot:
                 i += 1
-            while keys[np.uint64(j)] > pivot:
+            while keys[u64(j)] > pivot:
                 j -= 1
             if i <= j:
                 swap(keys, ids, i, j)
@@ -132,9 +111,9 @@ def divide(keys: Array, ids: Array, start: int, stop: int, bound: int) -> None:
     """Rows up to the bound in front of all others."""
     i, j = start, stop - 1
     while i <= j:
-        while i <= j and keys[np.uint64(i)] <= bound:
+        while i <= j and keys[u64(i)] <= bound:
             i += 1
-        while i <= j and keys[np.uint64(j)] > bound:
+        while i <= j and keys[u64(j)] > bound:
             j -= 1
         if i < j:
             swap(keys, ids, i, j)
@@ -148,18 +127,18 @@ def split(f: Forest, t: Llat, leaf: int, key: int, is_sorted: int, path: Array) 
 
     The left part stays, so only what is right of the cut moves.
     """
-    width = t.facts[WIDTH]
+    width = t.facts[llat.WIDTH]
     start = leaf * width
     node = seek(f, -1, key)
-    place = count_below(f.keys, node, key)
+    place = forest.count_below(f.keys, node, key)
     if t.nexts[leaf] >= 0 or key_alone(t, start, width):
         heavy = t.keys[start]
-        other = take_entry(t)
+        other = llat.take_entry(t)
         if key < heavy:
-            insert_row(f, 0, heavy - 1, other, path)
+            forest.insert_row(f, 0, heavy - 1, other, path)
         else:
             f.ids[node, place] = other
-            insert_row(f, 0, heavy, leaf, path)
+            forest.insert_row(f, 0, heavy, leaf, path)
         return
     half = (width + 1) >> 1
     median = t.keys[start + half - 1]
@@ -168,21 +147,21 @@ def split(f: Forest, t: Llat, leaf: int, key: int, is_sorted: int, path: Array) 
     bound, count = choose_cut(t.keys, start, start + width, median)
     if not is_sorted:
         divide(t.keys, t.ids, start, start + width, bound)
-    other = take_entry(t)
+    other = llat.take_entry(t)
     for i in range(count, width):
         t.keys[other * width + i - count] = t.keys[start + i]
         t.ids[other * width + i - count] = t.ids[start + i]
     t.sizes[other] = width - count
     t.sizes[leaf] = count
     f.ids[node, place] = other
-    insert_row(f, 0, bound, leaf, path)
+    forest.insert_row(f, 0, bound, leaf, path)
 
 
 @inlined
 def key_alone(t: Llat, start: int, size: int) -> bool:
     """Whether all rows of an entry have the same key."""
-    for i in range(start + 1, start + size):
-        if t.keys[np.uint64(i)] != t.keys[np.uint64(start)]:
+    for i in range(start + 1, start + size):  # noqa: SIM110 (a generator does not compile)
+        if t.keys[u64(i)] != t.keys[u64(start)]:
             return False
     return True
 
@@ -190,8 +169,8 @@ def key_alone(t: Llat, start: int, size: int) -> bool:
 @inlined
 def needs_split(t: Llat, leaf: int, key: int) -> bool:
     """Whether a leaf must be cut before it takes a key: full, and not of this key alone."""
-    width = t.facts[WIDTH]
-    if t.sizes[np.uint64(leaf)] < width:
+    width = t.facts[llat.WIDTH]
+    if t.sizes[u64(leaf)] < width:
         return False
     start = leaf * width
     return t.keys[start] != key or not (t.nexts[leaf] >= 0 or key_alone(t, start, width))
@@ -200,11 +179,11 @@ def needs_split(t: Llat, leaf: int, key: int) -> bool:
 @inlined
 def put_sorted(t: Llat, leaf: int, key: int, row: int) -> None:
     """Put a row into its place in a sorted leaf that has room."""
-    place = leaf * t.facts[WIDTH] + t.sizes[leaf]
-    start = leaf * t.facts[WIDTH]
-    while place > start and t.keys[np.uint64(place - 1)] > key:
-        t.keys[np.uint64(place)] = t.keys[np.uint64(place - 1)]
-        t.ids[np.uint64(place)] = t.ids[np.uint64(place - 1)]
+    place = leaf * t.facts[llat.WIDTH] + t.sizes[leaf]
+    start = leaf * t.facts[llat.WIDTH]
+    while place > start and t.keys[u64(place - 1)] > key:
+        t.keys[u64(place)] = t.keys[u64(place - 1)]
+        t.ids[u64(place)] = t.ids[u64(place - 1)]
         place -= 1
     t.keys[place] = key
     t.ids[place] = row
@@ -225,41 +204,41 @@ def insert_rows(
     while start < keys.size:
         count = min(BLOCK, keys.size - start)
         for i in range(count):
-            key = keys[np.uint64(start + i)]
+            key = keys[u64(start + i)]
             node = seek(f, node if key >= last else -1, key)
             last = key
-            leaf = f.ids[np.uint64(node), np.uint64(count_below(f.keys, node, key))]
-            scratch[np.uint64(i)] = leaf
-            prefetch(t.sizes, np.uint64(leaf))
+            leaf = f.ids[u64(node), u64(forest.count_below(f.keys, node, key))]
+            scratch[u64(i)] = leaf
+            prefetch(t.sizes, u64(leaf))
         for i in range(count):
-            ask_for(t, scratch[np.uint64(i)])
+            llat.ask_for(t, scratch[u64(i)])
         for i in range(count):
-            key, row = keys[np.uint64(start + i)], ids[np.uint64(start + i)]
-            leaf = scratch[np.uint64(i)]
+            key, row = keys[u64(start + i)], ids[u64(start + i)]
+            leaf = scratch[u64(i)]
             while needs_split(t, leaf, key):
-                if not room_for(t, 2):
+                if not llat.room_for(t, 2):
                     path[path.size - 1] = NO_ENTRIES
                     return start + i
-                if not has_nodes(f, 0, 1):
+                if not forest.has_nodes(f, 0, 1):
                     path[path.size - 1] = NO_NODES
                     return start + i
                 split(f, t, leaf, key, is_sorted, path)
                 # Rows of this block that were for the same leaf stand next to each other.
                 node, old, j = -1, leaf, i
-                while j < count and scratch[np.uint64(j)] == old:
-                    other = keys[np.uint64(start + j)]
+                while j < count and scratch[u64(j)] == old:
+                    other = keys[u64(start + j)]
                     node = seek(f, -1, other)
-                    scratch[np.uint64(j)] = f.ids[node, count_below(f.keys, node, other)]
+                    scratch[u64(j)] = f.ids[node, forest.count_below(f.keys, node, other)]
                     j += 1
-                node, leaf = -1, scratch[np.uint64(i)]
-            if t.sizes[np.uint64(leaf)] == t.facts[WIDTH] and not room_for(t, 1):
+                node, leaf = -1, scratch[u64(i)]
+            if t.sizes[u64(leaf)] == t.facts[llat.WIDTH] and not llat.room_for(t, 1):
                 path[path.size - 1] = NO_ENTRIES
                 return start + i
-            if is_sorted and t.sizes[np.uint64(leaf)] < t.facts[WIDTH]:
+            if is_sorted and t.sizes[u64(leaf)] < t.facts[llat.WIDTH]:
                 put_sorted(t, leaf, key, row)
             else:
-                append(t, leaf, key, row)
-            t.facts[ROWS] += 1
+                llat.append(t, leaf, key, row)
+            t.facts[llat.ROWS] += 1
         start += count
     return start
 
@@ -279,24 +258,24 @@ def probe_rows(
         start = cursor[0]
         count = min(FEW, lows.size - start)
         for i in range(count):
-            low = lows[np.uint64(start + i)]
+            low = lows[u64(start + i)]
             node = seek(f, node if low >= last else -1, low)
             last = low
-            slot = count_below(f.keys, node, low)
-            scratch[np.uint64(2 * i)] = node
-            scratch[np.uint64(2 * i + 1)] = slot
-            leaf = f.ids[np.uint64(node), np.uint64(slot)]
-            ask_for_all(t, leaf)
+            slot = forest.count_below(f.keys, node, low)
+            scratch[u64(2 * i)] = node
+            scratch[u64(2 * i + 1)] = slot
+            leaf = f.ids[u64(node), u64(slot)]
+            llat.ask_for_all(t, leaf)
         for i in range(count):
             box = start + i
-            low, high = lows[np.uint64(box)], highs[np.uint64(box)]
-            there, slot = scratch[np.uint64(2 * i)], scratch[np.uint64(2 * i + 1)]
+            low, high = lows[u64(box)], highs[u64(box)]
+            there, slot = scratch[u64(2 * i)], scratch[u64(2 * i + 1)]
             if cursor[1] >= 0:
                 there, slot = cursor[3], cursor[4]
             elif low <= high:
-                cursor[1] = f.ids[np.uint64(there), np.uint64(slot)]
+                cursor[1] = f.ids[u64(there), u64(slot)]
             while cursor[1] >= 0:
-                filled = read_part(
+                filled = llat.read_part(
                     t, low, high, before, after, cursor, box, filled, positions, rows
                 )
                 if cursor[1] >= 0:
@@ -304,12 +283,12 @@ def probe_rows(
                     cursor[3] = there
                     cursor[4] = slot
                     return filled
-                if f.keys[np.uint64(there), np.uint64(slot)] >= high:
+                if f.keys[u64(there), u64(slot)] >= high:
                     break
                 slot += 1
-                if slot == f.sizes[np.uint64(there)]:
-                    there, slot = f.nexts[np.uint64(there)], 0
-                cursor[1] = f.ids[np.uint64(there), np.uint64(slot)]
+                if slot == f.sizes[u64(there)]:
+                    there, slot = f.nexts[u64(there)], 0
+                cursor[1] = f.ids[u64(there), u64(slot)]
             cursor[1] = -1
             cursor[2] = 0
         cursor[0] = start + count

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from thetastream._jit.arrays import MOST, Array
+from thetastream._jit.arrays import MOST, Array, u64
 from thetastream._jit.compiling import inlined
 from thetastream.index.trees.kernels.forest import LINE
 
@@ -58,10 +56,22 @@ def directory_slots(rows: int, fanout: int, leaf: int) -> int:
 
 
 @inlined
+def fact(r: Runs, run: int, which: int) -> int:
+    """An entry of the row of a run."""
+    return r.facts[run * RUN_SIZE + which]
+
+
+@inlined
+def end_of(r: Runs, run: int) -> int:
+    """Where the rows of a run end."""
+    return fact(r, run, START) + fact(r, run, COUNT)
+
+
+@inlined
 def count_in(array: Array, start: int, size: int, key: int) -> int:
     """How many of ``size`` values from ``start`` on are less than the key. Vector code."""
-    first, count = np.uint64(start), 0
-    for i in range(np.uint64(size)):
+    first, count = u64(start), 0
+    for i in range(u64(size)):
         count += array[first + i] < key
     return count
 

@@ -21,11 +21,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from thetastream._jit.arrays import MOST, Array
+from thetastream._jit.arrays import MOST, Array, u64
 from thetastream._jit.atomics import add
-from thetastream._jit.compiling import inlined, named, vector
+from thetastream._jit.compiling import M, V, inlined, named
 
 MOST_LEVELS = 64
 LINE = 8  # words of a cache line; nodes are as long as some lines
@@ -57,15 +55,14 @@ class Forest(NamedTuple):
     shape: Array  # rows per leaf, children per inner node; rows of the arrays are rounded up
 
 
-_V, _M = vector(1), vector(2)
-FOREST = named(Forest, _M, _M, _V, _V, _M, _M, *[_V] * 7)
+FOREST = named(Forest, M, M, V, V, M, M, *[V] * 7)
 
 
 @inlined
 def count_below(matrix: Array, node: int, key: int) -> int:
     """How many values of a node are less than the key. No branch: vector code."""
-    row, count = np.uint64(node), 0
-    for i in range(np.uint64(matrix.shape[1])):
+    row, count = u64(node), 0
+    for i in range(u64(matrix.shape[1])):
         count += matrix[row, i] < key
     return count
 
@@ -73,10 +70,26 @@ def count_below(matrix: Array, node: int, key: int) -> int:
 @inlined
 def count_upto(matrix: Array, node: int, key: int, size: int) -> int:
     """How many of the first ``size`` values of a node are at most the key."""
-    row, count = np.uint64(node), 0
-    for i in range(np.uint64(matrix.shape[1])):
+    row, count = u64(node), 0
+    for i in range(u64(matrix.shape[1])):
         count += matrix[row, i] <= key
     return min(count, size)
+
+
+@inlined
+def fact(f: Forest, tree: int, which: int) -> int:
+    """An entry of the row of a tree."""
+    return f.trees[tree * TREE_SIZE + which]
+
+
+@inlined
+def emit(
+    own: int, row: int, first: int, last: int, filled: int, positions: Array, rows: Array
+) -> int:
+    """Append ``(own, row)`` if the id is in ``[first, last)``; returns the new fill. No branch."""
+    positions[filled] = own
+    rows[filled] = row
+    return filled + (row >= first and row < last)
 
 
 # --- Nodes ---------------------------------------------------------------------------------------
@@ -160,7 +173,7 @@ def clear_arena(f: Forest, arena: int, leaves: int) -> None:
 @inlined
 def plant(f: Forest, tree: int) -> None:
     """Empty the arena of a tree and make the tree a single empty leaf."""
-    arena = f.trees[tree * TREE_SIZE + ARENA]
+    arena = fact(f, tree, ARENA)
     clear_arena(f, arena, 0)
     f.trees[tree * TREE_SIZE + ROOT] = new_leaf(f, arena)
     f.trees[tree * TREE_SIZE + HEIGHT] = 0
@@ -172,8 +185,8 @@ def plant(f: Forest, tree: int) -> None:
 @inlined
 def find_leaf(f: Forest, tree: int, key: int) -> int:
     """The first leaf that may hold rows of at least ``key``."""
-    node = f.trees[tree * TREE_SIZE + ROOT]
-    for _ in range(f.trees[tree * TREE_SIZE + HEIGHT]):
+    node = fact(f, tree, ROOT)
+    for _ in range(fact(f, tree, HEIGHT)):
         node = f.children[node, count_below(f.seps, node, key)]
     return node
 
@@ -181,8 +194,8 @@ def find_leaf(f: Forest, tree: int, key: int) -> int:
 @inlined
 def first_leaf(f: Forest, tree: int) -> int:
     """The leftmost leaf."""
-    node = f.trees[tree * TREE_SIZE + ROOT]
-    for _ in range(f.trees[tree * TREE_SIZE + HEIGHT]):
+    node = fact(f, tree, ROOT)
+    for _ in range(fact(f, tree, HEIGHT)):
         node = f.children[node, 0]
     return node
 

@@ -20,21 +20,8 @@ from __future__ import annotations
 from thetastream._jit.arrays import Array
 from thetastream._jit.atomics import compare_swap, fence, give_way, load, publish
 from thetastream._jit.compiling import inlined
-from thetastream.index.trees.kernels.forest import (
-    ARENA,
-    HEIGHT,
-    ROOT,
-    TREE_SIZE,
-    Forest,
-    count_below,
-    count_upto,
-    drop_row,
-    new_root,
-    put_child,
-    put_row,
-    split_inner,
-    split_leaf,
-)
+from thetastream.index.trees.kernels import forest
+from thetastream.index.trees.kernels.forest import Forest
 
 FULL = -1
 
@@ -73,12 +60,12 @@ def reach(f: Forest, locks: Array, tree: int, key: int) -> tuple[int, int]:
     """The first leaf that may hold rows of at least ``key``, and its version."""
     while True:
         top = version(locks, tree)
-        node, height = f.trees[tree * TREE_SIZE + ROOT], f.trees[tree * TREE_SIZE + HEIGHT]
+        node, height = forest.fact(f, tree, forest.ROOT), forest.fact(f, tree, forest.HEIGHT)
         sound = unchanged(locks, tree, top)
         level = 0
         while sound and level < height:
             seen = version(f.inner_locks, node)
-            child = f.children[node, min(count_below(f.seps, node, key), f.shape[1] - 1)]
+            child = f.children[node, min(forest.count_below(f.seps, node, key), f.shape[1] - 1)]
             # Take the child's version while its parent still leads to it.
             sound = unchanged(f.inner_locks, node, seen)
             node = child
@@ -88,7 +75,7 @@ def reach(f: Forest, locks: Array, tree: int, key: int) -> tuple[int, int]:
 
 
 @inlined
-def collect_optimistic(
+def collect(
     f: Forest, locks: Array, tree: int, low: int, high: int, first: int, last: int, cursor: Array,
     own: int, filled: int, positions: Array, rows: Array,
 ) -> int:  # fmt: skip
@@ -108,7 +95,7 @@ def collect_optimistic(
     while True:
         here, ended, overflow = filled, False, False
         size = f.sizes[leaf]
-        slot = min(count_below(f.keys, leaf, low), size)
+        slot = min(forest.count_below(f.keys, leaf, low), size)
         if resumed:
             slot = cursor[2]
         while slot < size:
@@ -119,9 +106,7 @@ def collect_optimistic(
             if here == positions.size:
                 overflow = True
                 break
-            positions[here] = own
-            rows[here] = row
-            here += row >= first and row < last
+            here = forest.emit(own, row, first, last, here, positions, rows)
             slot += 1
         following = f.nexts[leaf]
         if not unchanged(f.leaf_locks, leaf, seen):
@@ -140,7 +125,7 @@ def collect_optimistic(
 
 
 @inlined
-def insert_optimistic(f: Forest, locks: Array, tree: int, key: int, row: int) -> None:
+def insert_row(f: Forest, locks: Array, tree: int, key: int, row: int) -> None:
     """Insert a row. The arena must have nodes for a split at every level."""
     while not attempt(f, locks, tree, key, row):
         pass
@@ -149,9 +134,9 @@ def insert_optimistic(f: Forest, locks: Array, tree: int, key: int, row: int) ->
 @inlined
 def attempt(f: Forest, locks: Array, tree: int, key: int, row: int) -> bool:
     """One descent; False when another thread was in the way, or a node had to be split."""
-    arena = f.trees[tree * TREE_SIZE + ARENA]
+    arena = forest.fact(f, tree, forest.ARENA)
     top = version(locks, tree)
-    node, height = f.trees[tree * TREE_SIZE + ROOT], f.trees[tree * TREE_SIZE + HEIGHT]
+    node, height = forest.fact(f, tree, forest.ROOT), forest.fact(f, tree, forest.HEIGHT)
     if not unchanged(locks, tree, top):
         return False
     # What leads to the node: its parent, or the tree's entry if the node is the root.
@@ -164,12 +149,12 @@ def attempt(f: Forest, locks: Array, tree: int, key: int, row: int) -> bool:
             if claim(above, at, above_seen):
                 claimed = claim(f.inner_locks, node, seen)
                 if claimed:
-                    right, sep = split_inner(f, arena, node, (f.shape[1] + 1) // 2)
+                    right, sep = forest.split_inner(f, arena, node, (f.shape[1] + 1) // 2)
                     hang(f, tree, parent, place, node, right, sep, height)
                     release(f.inner_locks, node, seen, True)
                 release(above, at, above_seen, claimed)
             return False
-        c = count_upto(f.seps, node, key, f.widths[node] - 1)
+        c = forest.count_upto(f.seps, node, key, f.widths[node] - 1)
         child = f.children[node, max(c, 0)]
         if not unchanged(f.inner_locks, node, seen):
             return False
@@ -181,14 +166,14 @@ def attempt(f: Forest, locks: Array, tree: int, key: int, row: int) -> bool:
         if claim(above, at, above_seen):
             claimed = claim(f.leaf_locks, node, seen)
             if claimed:
-                right = split_leaf(f, arena, node, (f.shape[0] + 1) // 2)
+                right = forest.split_leaf(f, arena, node, (f.shape[0] + 1) // 2)
                 hang(f, tree, parent, place, node, right, f.keys[right, 0], height)
                 release(f.leaf_locks, node, seen, True)
             release(above, at, above_seen, claimed)
         return False
     if not claim(f.leaf_locks, node, seen):
         return False
-    put_row(f, node, count_upto(f.keys, node, key, f.sizes[node]), key, row)
+    forest.put_row(f, node, forest.count_upto(f.keys, node, key, f.sizes[node]), key, row)
     release(f.leaf_locks, node, seen, True)
     return True
 
@@ -202,13 +187,13 @@ def hang(
     The parent has room: full nodes are split on the way down.
     """
     if parent >= 0:
-        put_child(f, parent, place, sep, right)
+        forest.put_child(f, parent, place, sep, right)
     else:
-        new_root(f, tree, left, right, sep, height)
+        forest.new_root(f, tree, left, right, sep, height)
 
 
 @inlined
-def delete_optimistic(f: Forest, locks: Array, tree: int, key: int, row: int) -> bool:
+def delete_row(f: Forest, locks: Array, tree: int, key: int, row: int) -> bool:
     """Delete the row with this key and id; returns whether it was there. Never joins leaves."""
     leaf, _ = reach(f, locks, tree, key)
     while leaf >= 0:
@@ -216,11 +201,11 @@ def delete_optimistic(f: Forest, locks: Array, tree: int, key: int, row: int) ->
         if not claim(f.leaf_locks, leaf, seen):
             continue
         size = f.sizes[leaf]
-        slot = min(count_below(f.keys, leaf, key), size)
+        slot = min(forest.count_below(f.keys, leaf, key), size)
         while slot < size and f.keys[leaf, slot] == key and f.ids[leaf, slot] != row:
             slot += 1
         if slot < size and f.keys[leaf, slot] == key:
-            drop_row(f, leaf, slot)
+            forest.drop_row(f, leaf, slot)
             release(f.leaf_locks, leaf, seen, True)
             return True
         beyond, following = slot < size, f.nexts[leaf]

@@ -24,46 +24,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thetastream._jit.arrays import Array
+from thetastream._jit.arrays import Array, i64, u64
 from thetastream._jit.atomics import lock, unlock
-from thetastream._jit.compiling import NUMBER, inlined, named, vector
-from thetastream.index.trees.kernels.css import (
-    COUNT,
-    LEVELS,
-    NODES,
-    ROOM,
-    RUN_SIZE,
-    START,
-    Runs,
-    bound_of,
-    build,
-    descend,
-    find_row,
-)
-from thetastream.index.trees.kernels.forest import (
-    ARENA,
-    ARENA_SIZE,
-    FOREST,
-    HEIGHT,
-    LEAF_FIRST,
-    ROOT,
-    TREE_SIZE,
-    Forest,
-    clear_arena,
-    clear_leaf,
-    count_below,
-    delete_row,
-    find_leaf,
-    first_leaf,
-    has_nodes,
-    insert_row,
-    plant,
-)
-from thetastream.index.trees.kernels.optimistic import (
-    collect_optimistic,
-    delete_optimistic,
-    insert_optimistic,
-)
+from thetastream._jit.compiling import V, inlined, named
+from thetastream.index.trees.kernels import css, forest, optimistic
+from thetastream.index.trees.kernels.css import Runs
+from thetastream.index.trees.kernels.forest import FOREST, Forest
 
 SINGLE, ROBIN, PARTED, CHAIN, SCAN, OPTIMISTIC = 0, 1, 2, 3, 4, 5
 
@@ -97,15 +63,45 @@ class Store(NamedTuple):
     locks: Array  # one per subindex; the versions of optimistic trees' roots
 
 
-N, V, M = NUMBER, vector(1), vector(2)
-STORE = named(
-    Store,
-    FOREST,
-    named(Runs, V, V, V, V, V),
-    V,
-    V,
-    V,
-)
+STORE = named(Store, FOREST, named(Runs, V, V, V, V, V), V, V, V)
+
+
+# --- Parts ---------------------------------------------------------------------------------------
+
+
+@inlined
+def run_at(st: Store, side: int, part: int) -> int:
+    """Run number ``part`` of those that a side searches."""
+    at = side * SIDE_SIZE
+    number = st.sides[at + RUNS_LOW] + part
+    return st.sides[at + RUNS_FIRST] + number % st.sides[at + RUNS_SLOTS]
+
+
+@inlined
+def tree_at(st: Store, side: int, part: int) -> int:
+    """Tree number ``part`` of those that a side searches."""
+    at = side * SIDE_SIZE
+    number = st.sides[at + TREES_LOW] + part
+    return st.sides[at + TREES_FIRST] + number % st.sides[at + TREES_SLOTS]
+
+
+@inlined
+def run_count(st: Store, side: int) -> int:
+    """How many runs a side searches."""
+    return st.sides[side * SIDE_SIZE + RUNS_HIGH] - st.sides[side * SIDE_SIZE + RUNS_LOW]
+
+
+@inlined
+def tree_count(st: Store, side: int) -> int:
+    """How many trees a side searches."""
+    return st.sides[side * SIDE_SIZE + TREES_HIGH] - st.sides[side * SIDE_SIZE + TREES_LOW]
+
+
+@inlined
+def first_head(st: Store, side: int) -> int:
+    """The head of the first subindex of a PIM-Tree: the first leaf of its arena."""
+    arena = forest.fact(st.forest, st.sides[side * SIDE_SIZE + TREES_FIRST], forest.ARENA)
+    return st.forest.arenas[arena * forest.ARENA_SIZE + forest.LEAF_FIRST]
 
 
 # --- Search --------------------------------------------------------------------------------------
@@ -122,33 +118,27 @@ def collect(
     at (0, -1, 0). Parts are the runs, then the trees. ``locked``: other threads insert meanwhile.
     """
     at = side * SIDE_SIZE
-    runs = st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW]
+    runs = run_count(st, side)
     mode, depth, sub = st.sides[at + MODE], st.sides[at + DEPTH], 0
     room, part = positions.size, cursor[0]
     if mode == PARTED:
-        sub = descend(st.runs, st.sides[at + RUNS_FIRST], low, depth)
+        sub = css.descend(st.runs, st.sides[at + RUNS_FIRST], low, depth)
     while part < runs:
-        number = st.sides[at + RUNS_LOW] + part
-        run = st.sides[at + RUNS_FIRST] + number % st.sides[at + RUNS_SLOTS]
-        p = np.uint64(cursor[1])
+        run = run_at(st, side, part)
+        p = u64(cursor[1])
         if cursor[1] < 0:
             if mode == PARTED:
-                p = np.uint64(find_row(st.runs, run, low, sub, depth))
+                p = u64(css.find_row(st.runs, run, low, sub, depth))
             else:
-                p = np.uint64(find_row(st.runs, run, low, 0, 0))
-        end = np.uint64(
-            st.runs.facts[run * RUN_SIZE + START] + st.runs.facts[run * RUN_SIZE + COUNT]
-        )
+                p = u64(css.find_row(st.runs, run, low, 0, 0))
+        end = u64(css.end_of(st.runs, run))
         while p < end and st.runs.keys[p] <= high:
             if filled == room:
                 cursor[0] = part
-                cursor[1] = np.int64(p)
+                cursor[1] = i64(p)
                 return FULL
-            row = st.runs.ids[p]
-            positions[filled] = own
-            rows[filled] = row
-            filled += row >= first and row < last
-            p += np.uint64(1)
+            filled = forest.emit(own, st.runs.ids[p], first, last, filled, positions, rows)
+            p += u64(1)
         cursor[1] = -1
         part += 1
     if mode == PARTED:
@@ -159,18 +149,16 @@ def collect(
             cursor[0] = part
         return filled
     if mode == OPTIMISTIC:
-        return collect_optimistic(
+        return optimistic.collect(
             st.forest, st.locks, st.sides[at + TREES_FIRST], low, high, first, last, cursor, own,
             filled, positions, rows,
         )  # fmt: skip
-    trees = st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW]
+    trees = tree_count(st, side)
     while part < runs + trees:
-        number = st.sides[at + TREES_LOW] + part - runs
-        tree = st.sides[at + TREES_FIRST] + number % st.sides[at + TREES_SLOTS]
         leaf, slot = cursor[1], cursor[2]
         if leaf < 0:
-            leaf = find_leaf(st.forest, tree, low)
-            slot = count_below(st.forest.keys, leaf, low)
+            leaf = forest.find_leaf(st.forest, tree_at(st, side, part - runs), low)
+            slot = forest.count_below(st.forest.keys, leaf, low)
         while leaf >= 0:
             if slot >= st.forest.sizes[leaf]:
                 leaf = st.forest.nexts[leaf]
@@ -183,10 +171,9 @@ def collect(
                 cursor[1] = leaf
                 cursor[2] = slot
                 return FULL
-            row = st.forest.ids[leaf, slot]
-            positions[filled] = own
-            rows[filled] = row
-            filled += row >= first and row < last
+            filled = forest.emit(
+                own, st.forest.ids[leaf, slot], first, last, filled, positions, rows
+            )
             slot += 1
         cursor[1] = -1
         part += 1
@@ -206,15 +193,15 @@ def collect_parts(
     at = side * SIDE_SIZE
     f, run, depth = st.forest, st.sides[at + RUNS_FIRST], st.sides[at + DEPTH]
     locks, trees = st.sides[at + LOCKS_FIRST], st.sides[at + TREES_FIRST]
-    heads = f.arenas[f.trees[trees * TREE_SIZE + ARENA] * ARENA_SIZE + LEAF_FIRST]
-    heads_end = heads + st.runs.facts[run * RUN_SIZE + NODES + depth]
+    heads = first_head(st, side)
+    heads_end = heads + css.fact(st.runs, run, css.NODES + depth)
     room = positions.size
     if locked:
         lock(st.locks, locks + sub)
     leaf, slot = cursor[1], cursor[2]
     if leaf < 0:
-        leaf = find_leaf(f, trees + sub, low)
-        slot = min(count_below(f.keys, leaf, low), f.sizes[leaf])
+        leaf = forest.find_leaf(f, trees + sub, low)
+        slot = min(forest.count_below(f.keys, leaf, low), f.sizes[leaf])
     while True:
         if slot < f.sizes[leaf]:
             if f.keys[leaf, slot] > high:
@@ -224,17 +211,14 @@ def collect_parts(
                 cursor[2] = slot
                 filled = FULL
                 break
-            row = f.ids[leaf, slot]
-            positions[filled] = own
-            rows[filled] = row
-            filled += row >= first and row < last
+            filled = forest.emit(own, f.ids[leaf, slot], first, last, filled, positions, rows)
             slot += 1
             continue
         following = f.nexts[leaf]
         if following < 0:
             break
         if heads <= following < heads_end:
-            if high <= bound_of(st.runs, run, sub, depth):
+            if high <= css.bound_of(st.runs, run, sub, depth):
                 break
             if locked:
                 lock(st.locks, locks + sub + 1)
@@ -268,31 +252,34 @@ def ready(st: Store, side: int, row: int, threads: int) -> bool:
     tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
     if st.sides[side * SIDE_SIZE + MODE] != PARTED:
         tree = tree_of(st, side, row)
-    return has_nodes(st.forest, st.forest.trees[tree * TREE_SIZE + ARENA], threads)
+    return forest.has_nodes(st.forest, forest.fact(st.forest, tree, forest.ARENA), threads)
 
 
 @inlined
-def put(st: Store, side: int, key: int, row: int, path: Array) -> None:
-    """Insert a row (not for PARTED). There must be nodes left."""
-    if st.sides[side * SIDE_SIZE + MODE] == OPTIMISTIC:
+def put(st: Store, side: int, key: int, row: int, path: Array, locked: bool) -> None:
+    """Insert a row. There must be nodes left. ``locked``: other threads insert meanwhile."""
+    mode = st.sides[side * SIDE_SIZE + MODE]
+    if mode == PARTED:
+        put_parted(st, side, key, row, path, locked)
+    elif mode == OPTIMISTIC:
         tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
-        insert_optimistic(st.forest, st.locks, tree, key, row)
-        return
-    insert_row(st.forest, tree_of(st, side, row), key, row, path)
+        optimistic.insert_row(st.forest, st.locks, tree, key, row)
+    else:
+        forest.insert_row(st.forest, tree_of(st, side, row), key, row, path)
 
 
 @inlined
 def put_parted(st: Store, side: int, key: int, row: int, path: Array, locked: bool) -> None:
     """Insert a row into a PIM-Tree (Appendix A.1): find its subindex in T_S, then insert there."""
     at = side * SIDE_SIZE
-    sub = descend(st.runs, st.sides[at + RUNS_FIRST], key, st.sides[at + DEPTH])
+    sub = css.descend(st.runs, st.sides[at + RUNS_FIRST], key, st.sides[at + DEPTH])
     tree = st.sides[at + TREES_FIRST] + sub
     if locked:
         lock(st.locks, st.sides[at + LOCKS_FIRST] + sub)
-    root = st.forest.trees[tree * TREE_SIZE + ROOT]
-    if st.forest.trees[tree * TREE_SIZE + HEIGHT] == 0 and st.forest.sizes[root] == 0:
-        clear_leaf(st.forest, root)
-    insert_row(st.forest, tree, key, row, path)
+    root = forest.fact(st.forest, tree, forest.ROOT)
+    if st.forest.trees[tree * forest.TREE_SIZE + forest.HEIGHT] == 0 and st.forest.sizes[root] == 0:
+        forest.clear_leaf(st.forest, root)
+    forest.insert_row(st.forest, tree, key, row, path)
     if locked:
         unlock(st.locks, st.sides[at + LOCKS_FIRST] + sub)
 
@@ -302,8 +289,8 @@ def remove(st: Store, side: int, key: int, row: int, path: Array) -> bool:
     """Delete a row from the tree that holds it (SINGLE, ROBIN and OPTIMISTIC)."""
     if st.sides[side * SIDE_SIZE + MODE] == OPTIMISTIC:
         tree = st.sides[side * SIDE_SIZE + TREES_FIRST]
-        return delete_optimistic(st.forest, st.locks, tree, key, row)
-    return delete_row(st.forest, tree_of(st, side, row), key, row, path)
+        return optimistic.delete_row(st.forest, st.locks, tree, key, row)
+    return forest.delete_row(st.forest, tree_of(st, side, row), key, row, path)
 
 
 # --- Chains --------------------------------------------------------------------------------------
@@ -335,23 +322,23 @@ def roll(st: Store, side: int) -> int:
     lasts = side * (st.lasts.size // 2)
     if not st.sides[at + IMMUTABLE]:
         slots = st.sides[at + TREES_SLOTS]
-        if st.sides[at + TREES_HIGH] - st.sides[at + TREES_LOW] >= slots:
+        if tree_count(st, side) >= slots:
             return NO_SLOT
         st.lasts[lasts + (st.sides[at + TREES_HIGH] - 1) % slots] = st.sides[at + ACTIVE]
         st.sides[at + TREES_HIGH] += 1
     else:
         slots = st.sides[at + RUNS_SLOTS]
-        if st.sides[at + RUNS_HIGH] - st.sides[at + RUNS_LOW] >= slots:
+        if run_count(st, side) >= slots:
             return NO_SLOT
         slot = st.sides[at + RUNS_HIGH] % slots
         run = st.sides[at + RUNS_FIRST] + slot
-        if st.sides[at + YOUNG] > st.runs.facts[run * RUN_SIZE + ROOM]:
+        if st.sides[at + YOUNG] > css.fact(st.runs, run, css.ROOM):
             return NO_ROOM
-        st.runs.facts[run * RUN_SIZE + COUNT] = 0
+        st.runs.facts[run * css.RUN_SIZE + css.COUNT] = 0
         merge_rows(st, side, run, run)
         st.lasts[lasts + slot] = st.sides[at + ACTIVE]
         st.sides[at + RUNS_HIGH] += 1
-    plant(st.forest, tree_of(st, side, 0))
+    forest.plant(st.forest, tree_of(st, side, 0))
     st.sides[at + YOUNG] = 0
     st.sides[at + LIMIT] = st.sides[at + PLAIN_LIMIT]
     return DONE
@@ -363,9 +350,8 @@ def roll(st: Store, side: int) -> int:
 @inlined
 def alive(st: Store, run: int, before: int) -> int:
     """How many rows of a run are live."""
-    start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
-    live = 0
-    for p in range(np.uint64(start), np.uint64(start + count)):
+    start, stop, live = css.fact(st.runs, run, css.START), css.end_of(st.runs, run), 0
+    for p in range(u64(start), u64(stop)):
         live += st.runs.ids[p] >= before
     return live
 
@@ -374,14 +360,23 @@ def alive(st: Store, run: int, before: int) -> int:
 def settle(st: Store, run: int, before: int) -> int:
     """Move the live rows of a run to the end of its region; returns where they begin."""
     keys, ids = st.runs.keys, st.runs.ids
-    start, count = st.runs.facts[run * RUN_SIZE + START], st.runs.facts[run * RUN_SIZE + COUNT]
-    k = start + st.runs.facts[run * RUN_SIZE + ROOM]
-    for i in range(start + count - 1, start - 1, -1):
-        row = ids[np.uint64(i)]
-        keys[np.uint64(k - 1)] = keys[np.uint64(i)]
-        ids[np.uint64(k - 1)] = row
+    start = css.fact(st.runs, run, css.START)
+    k = start + css.fact(st.runs, run, css.ROOM)
+    for i in range(css.end_of(st.runs, run) - 1, start - 1, -1):
+        row = ids[u64(i)]
+        keys[u64(k - 1)] = keys[u64(i)]
+        ids[u64(k - 1)] = row
         k -= row >= before
     return k
+
+
+@inlined
+def moved(keys: Array, ids: Array, i: np.uint64, k: np.uint64, before: int) -> np.uint64:
+    """Write row ``i`` to place ``k``; returns 1, or 0 if it has expired (overwrite it)."""
+    row = ids[i]
+    keys[k] = keys[i]
+    ids[k] = row
+    return u64(row >= before)
 
 
 @inlined
@@ -395,29 +390,24 @@ def merge_rows(st: Store, side: int, source: int, target: int) -> int:
     at = side * SIDE_SIZE
     before, young = st.sides[at + BEFORE], st.sides[at + YOUNG]
     f, keys, ids = st.forest, st.runs.keys, st.runs.ids
-    if alive(st, source, before) + young > st.runs.facts[target * RUN_SIZE + ROOM]:
+    if alive(st, source, before) + young > css.fact(st.runs, target, css.ROOM):
         return NO_ROOM
-    one = np.uint64(1)
-    i = np.uint64(st.runs.facts[source * RUN_SIZE + START])
-    stop = i + np.uint64(st.runs.facts[source * RUN_SIZE + COUNT])
+    one = u64(1)
+    i = u64(css.fact(st.runs, source, css.START))
+    stop = i + u64(css.fact(st.runs, source, css.COUNT))
     if source == target:
-        stop = i + np.uint64(st.runs.facts[source * RUN_SIZE + ROOM])
-        i = np.uint64(settle(st, source, before))
-    k = np.uint64(st.runs.facts[target * RUN_SIZE + START])
+        stop = i + u64(css.fact(st.runs, source, css.ROOM))
+        i = u64(settle(st, source, before))
+    k = u64(css.fact(st.runs, target, css.START))
     if st.sides[at + MODE] == PARTED:
-        leaf = f.arenas[
-            f.trees[st.sides[at + TREES_FIRST] * TREE_SIZE + ARENA] * ARENA_SIZE + LEAF_FIRST
-        ]
+        leaf = first_head(st, side)
     else:
-        leaf = first_leaf(f, tree_of(st, side, 0))
+        leaf = forest.first_leaf(f, tree_of(st, side, 0))
     while leaf >= 0:
         for slot in range(f.sizes[leaf]):
             bound, young_row = f.keys[leaf, slot], f.ids[leaf, slot]
             while i < stop and keys[i] <= bound:
-                row = ids[i]
-                keys[k] = keys[i]
-                ids[k] = row
-                k += np.uint64(row >= before)
+                k += moved(keys, ids, i, k, before)
                 i += one
             if young_row >= before:
                 keys[k] = bound
@@ -425,14 +415,11 @@ def merge_rows(st: Store, side: int, source: int, target: int) -> int:
                 k += one
         leaf = f.nexts[leaf]
     while i < stop:
-        row = ids[i]
-        keys[k] = keys[i]
-        ids[k] = row
-        k += np.uint64(row >= before)
+        k += moved(keys, ids, i, k, before)
         i += one
-    start = st.runs.facts[target * RUN_SIZE + START]
-    st.runs.facts[target * RUN_SIZE + COUNT] = np.int64(k) - start
-    build(st.runs, target)
+    start = css.fact(st.runs, target, css.START)
+    st.runs.facts[target * css.RUN_SIZE + css.COUNT] = i64(k) - start
+    css.build(st.runs, target)
     return DONE
 
 
@@ -440,11 +427,11 @@ def merge_rows(st: Store, side: int, source: int, target: int) -> int:
 def ready_parts(st: Store, side: int, run: int) -> int:
     """Set the depth at which a PIM-Tree over this run has its subindexes; returns their number."""
     at = side * SIDE_SIZE
-    depth = st.runs.facts[run * RUN_SIZE + LEVELS] - 1
+    depth = css.fact(st.runs, run, css.LEVELS) - 1
     if st.sides[at + ASKED_DEPTH] >= 0:
-        depth = min(st.sides[at + ASKED_DEPTH], st.runs.facts[run * RUN_SIZE + LEVELS])
+        depth = min(st.sides[at + ASKED_DEPTH], css.fact(st.runs, run, css.LEVELS))
     st.sides[at + DEPTH] = max(depth, 0)
-    return st.runs.facts[run * RUN_SIZE + NODES + st.sides[at + DEPTH]]
+    return css.fact(st.runs, run, css.NODES + st.sides[at + DEPTH])
 
 
 @inlined
@@ -459,20 +446,20 @@ def reset_young(st: Store, side: int) -> int:
     f = st.forest
     st.sides[at + YOUNG] = 0
     if st.sides[at + MODE] != PARTED:
-        plant(f, tree_of(st, side, 0))
+        forest.plant(f, tree_of(st, side, 0))
         return DONE
     tree = st.sides[at + TREES_FIRST]
     parts = ready_parts(st, side, st.sides[at + RUNS_FIRST])
-    arena = f.trees[tree * TREE_SIZE + ARENA]
-    heads = f.arenas[arena * ARENA_SIZE + LEAF_FIRST]
-    clear_arena(f, arena, parts)
-    if not has_nodes(f, arena, 1) or parts > st.sides[at + TREES_SLOTS]:
+    arena = forest.fact(f, tree, forest.ARENA)
+    heads = first_head(st, side)
+    forest.clear_arena(f, arena, parts)
+    if not forest.has_nodes(f, arena, 1) or parts > st.sides[at + TREES_SLOTS]:
         return NO_NODES
     for sub in range(parts):
         head = heads + sub
         f.sizes[head] = 0
         f.nexts[head] = head + 1 if sub + 1 < parts else -1
-        f.trees[(tree + sub) * TREE_SIZE + ROOT] = head
-        f.trees[(tree + sub) * TREE_SIZE + HEIGHT] = 0
-        f.trees[(tree + sub) * TREE_SIZE + ARENA] = arena
+        f.trees[(tree + sub) * forest.TREE_SIZE + forest.ROOT] = head
+        f.trees[(tree + sub) * forest.TREE_SIZE + forest.HEIGHT] = 0
+        f.trees[(tree + sub) * forest.TREE_SIZE + forest.ARENA] = arena
     return DONE

@@ -7,134 +7,97 @@ their rows.
 
 from __future__ import annotations
 
-from thetastream._jit.arrays import MOST, Array
+from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import inlined
-from thetastream.index.ordered.kernels.btree.nodes import (
-    HEIGHT,
-    INNER,
-    INNER_AREA,
-    LEAF,
-    LEAF_AREA,
-    ROOT,
-    ROWS,
-    area_of,
-    child_at,
-    child_of,
-    free_node,
-    ids_at,
-    new_node,
-    room_of,
-)
-from thetastream.index.ordered.kernels.lines import (
-    count_below,
-    count_upto,
-    fill,
-    move_down,
-    move_up,
-)
+from thetastream.index.ordered.kernels import lines
+from thetastream.index.ordered.kernels.btree import nodes as btree
+from thetastream.index.ordered.kernels.btree.nodes import Nodes
 
 # --- Insert --------------------------------------------------------------------------------------
 
 
 @inlined
-def put_row(
-    words: Array, facts: Array, node: int, inner: bool, place: int, key: int, row: int
-) -> None:
-    """Put a row into a node that has room."""
-    size, first, numbers = words[node], node + 1, ids_at(facts, node, inner)
-    move_up(words, first + place, first + place + 1, size - place)
-    move_up(words, numbers + place, numbers + place + 1, size - place)
-    words[first + place] = key
-    words[numbers + place] = row
-    words[node] = size + 1
-
-
-@inlined
-def put_link(words: Array, facts: Array, node: int, c: int, key: int, row: int, child: int) -> None:
+def put_link(t: Nodes, node: int, c: int, key: int, row: int, child: int) -> None:
     """Put a row after child ``c`` of an inner node that has room, and a child after the row."""
-    links = child_at(facts, node)
-    move_up(words, links + c + 1, links + c + 2, words[node] - c)
-    words[links + c + 1] = child
-    put_row(words, facts, node, True, c, key, row)
+    links = btree.child_at(t, node)
+    lines.move_up(t.words, links + c + 1, links + c + 2, t.words[node] - c)
+    t.words[links + c + 1] = child
+    lines.put_row(t.words, node, btree.ids_at(t, node, True), c, key, row)
 
 
 @inlined
-def cut(
-    words: Array, facts: Array, node: int, right: int, inner: bool, keep: int, lose: int
-) -> None:
+def cut(t: Nodes, node: int, right: int, inner: bool, keep: int, lose: int) -> None:
     """Keep ``keep`` rows of a full node, drop ``lose``, and move the rest to a new node."""
-    size, area = words[node], area_of(facts, inner)
+    size, area = t.words[node], btree.area_of(t, inner)
     moved = size - keep - lose
-    move_down(words, node + 1 + keep + lose, right + 1, moved)
-    move_down(words, node + area + keep + lose, right + area, moved)
+    lines.move_down(t.words, node + 1 + keep + lose, right + 1, moved)
+    lines.move_down(t.words, node + area + keep + lose, right + area, moved)
     if inner:
-        links, goal = child_at(facts, node), child_at(facts, right)
-        move_down(words, links + keep + lose, goal, moved + 1)
-    words[right] = moved
-    words[node] = keep
-    fill(words, node + 1 + keep, size - keep)
+        links, goal = btree.child_at(t, node), btree.child_at(t, right)
+        lines.move_down(t.words, links + keep + lose, goal, moved + 1)
+    t.words[right] = moved
+    t.words[node] = keep
+    lines.fill(t.words, node + 1 + keep, size - keep)
 
 
 @inlined
-def split(
-    words: Array, facts: Array, node: int, inner: bool, edge: bool, place: int, fresh: Array
-) -> None:
+def split(t: Nodes, node: int, inner: bool, edge: bool, place: int, fresh: Array) -> None:
     """Split a full node around a fresh row (key, id, child after it).
 
     ``fresh`` then holds the middle row, which belongs in the parent, and the new node. At the right
     edge of the tree the old node stays full, so ascending keys fill nodes.
     """
-    room, area = room_of(facts, inner), area_of(facts, inner)
+    room, area = btree.room_of(t, inner), btree.area_of(t, inner)
     middle = room - 1 if edge and place == room else (room + 1) // 2
     key, row, child = fresh[0], fresh[1], fresh[2]
-    right = new_node(words, facts, inner)
+    right = btree.new_node(t, inner)
     if place == middle:
-        cut(words, facts, node, right, inner, middle, 0)
+        cut(t, node, right, inner, middle, 0)
         if inner:
-            words[child_at(facts, right)] = child
+            t.words[btree.child_at(t, right)] = child
     else:
         up = middle - 1 if place < middle else middle
-        fresh[0] = words[node + 1 + up]
-        fresh[1] = words[node + area + up]
-        cut(words, facts, node, right, inner, up, 1)
+        fresh[0] = t.words[node + 1 + up]
+        fresh[1] = t.words[node + area + up]
+        cut(t, node, right, inner, up, 1)
         target = node if place < middle else right
         place = place if place < middle else place - middle - 1
         if inner:
-            put_link(words, facts, target, place, key, row, child)
+            put_link(t, target, place, key, row, child)
         else:
-            put_row(words, facts, target, False, place, key, row)
+            lines.put_row(t.words, target, target + area, place, key, row)
     fresh[2] = right
 
 
 @inlined
-def insert_row(words: Array, facts: Array, key: int, row: int, path: Array, fresh: Array) -> bool:
+def insert_row(t: Nodes, key: int, row: int, path: Array, fresh: Array) -> bool:
     """Insert after all equal keys, from the root; returns whether a leaf was split."""
-    node, area, height, edge = facts[ROOT], facts[INNER_AREA], facts[HEIGHT], True
+    node, height, edge = t.facts[btree.ROOT], t.facts[btree.HEIGHT], True
     for depth in range(height):
-        c = count_upto(words, node, area, key, words[node])
-        edge = edge and c == words[node]
-        path[2 * depth] = node
-        path[2 * depth + 1] = c
-        node = child_of(words, facts, node, c)
-    place = count_upto(words, node, facts[LEAF_AREA], key, words[node])
-    facts[ROWS] += 1
-    if words[node] < facts[LEAF]:
-        put_row(words, facts, node, False, place, key, row)
+        c = btree.turn_of(t, node, key)
+        edge = edge and c == t.words[node]
+        lines.enter(path, depth, node, c)
+        node = btree.child_of(t, node, c)
+    area = t.facts[btree.LEAF_AREA]
+    place = lines.count_upto(t.words, node, area, key, t.words[node])
+    t.facts[btree.ROWS] += 1
+    if t.words[node] < t.facts[btree.LEAF]:
+        lines.put_row(t.words, node, node + area, place, key, row)
         return False
     fresh[0] = key
     fresh[1] = row
-    split(words, facts, node, False, edge, place, fresh)
+    split(t, node, False, edge, place, fresh)
     for depth in range(height - 1, -1, -1):
         parent, c = path[2 * depth], path[2 * depth + 1]
-        if words[parent] < facts[INNER]:
-            put_link(words, facts, parent, c, fresh[0], fresh[1], fresh[2])
+        if t.words[parent] < t.facts[btree.INNER]:
+            put_link(t, parent, c, fresh[0], fresh[1], fresh[2])
             return True
-        split(words, facts, parent, True, edge, c, fresh)
-    root = new_node(words, facts, True)
-    words[child_at(facts, root)] = facts[ROOT]
-    put_link(words, facts, root, 0, fresh[0], fresh[1], fresh[2])
-    facts[ROOT] = root
-    facts[HEIGHT] = height + 1
+        split(t, parent, True, edge, c, fresh)
+    root = btree.new_node(t, True)
+    t.words[btree.child_at(t, root)] = t.facts[btree.ROOT]
+    put_link(t, root, 0, fresh[0], fresh[1], fresh[2])
+    t.facts[btree.ROOT] = root
+    t.facts[btree.HEIGHT] = height + 1
     return True
 
 
@@ -142,129 +105,118 @@ def insert_row(words: Array, facts: Array, key: int, row: int, path: Array, fres
 
 
 @inlined
-def place_of(words: Array, facts: Array, node: int, inner: bool, key: int, row: int) -> int:
+def place_of(t: Nodes, node: int, inner: bool, key: int, row: int) -> int:
     """How many rows of a node come before the row with this key and id."""
-    size, numbers = words[node], ids_at(facts, node, inner)
-    place = count_below(words, node, area_of(facts, inner), key)
-    while place < size and words[node + 1 + place] == key and words[numbers + place] < row:
+    size, numbers = t.words[node], btree.ids_at(t, node, inner)
+    place = lines.count_below(t.words, node, btree.area_of(t, inner), key)
+    while place < size and t.words[node + 1 + place] == key and t.words[numbers + place] < row:
         place += 1
     return place
 
 
 @inlined
-def drop_row(words: Array, facts: Array, node: int, inner: bool, place: int) -> None:
-    """Take a row out of a node."""
-    size, first, numbers = words[node] - 1, node + 1, ids_at(facts, node, inner)
-    move_down(words, first + place + 1, first + place, size - place)
-    move_down(words, numbers + place + 1, numbers + place, size - place)
-    words[first + size] = MOST
-    words[node] = size
+def is_at(t: Nodes, node: int, inner: bool, place: int, key: int, row: int) -> bool:
+    """Whether the row with this key and id is at a place of a node."""
+    same = place < t.words[node] and t.words[node + 1 + place] == key
+    return same and t.words[btree.ids_at(t, node, inner) + place] == row
 
 
 @inlined
-def delete_row(words: Array, facts: Array, key: int, row: int, path: Array) -> bool:
+def delete_row(t: Nodes, key: int, row: int, path: Array) -> bool:
     """Delete the row with this key and id; returns whether it was there.
 
     A row of an inner node is replaced by the row before it, which is in a leaf.
     """
-    node, height, found = facts[ROOT], facts[HEIGHT], -1
-    spot = -1
+    node, height, found, spot = t.facts[btree.ROOT], t.facts[btree.HEIGHT], -1, -1
     for depth in range(height):
-        c = place_of(words, facts, node, True, key, row)
-        if (
-            found < 0 and c < words[node] and words[node + 1 + c] == key
-            and words[ids_at(facts, node, True) + c] == row
-        ):  # fmt: skip
-            found = node
-            spot = c
-        path[2 * depth] = node
-        path[2 * depth + 1] = c
-        node = child_of(words, facts, node, c)
-    numbers = ids_at(facts, node, False)
+        c = place_of(t, node, True, key, row)
+        if found < 0 and is_at(t, node, True, c, key, row):
+            found, spot = node, c
+        lines.enter(path, depth, node, c)
+        node = btree.child_of(t, node, c)
+    numbers = btree.ids_at(t, node, False)
     if found >= 0:  # the leaf is the last below child ``spot``: its rows all come before
-        place = words[node] - 1
-        words[found + 1 + spot] = words[node + 1 + place]
-        words[ids_at(facts, found, True) + spot] = words[numbers + place]
+        place = t.words[node] - 1
+        t.words[found + 1 + spot] = t.words[node + 1 + place]
+        t.words[btree.ids_at(t, found, True) + spot] = t.words[numbers + place]
     else:
-        place = place_of(words, facts, node, False, key, row)
-        if place >= words[node] or words[node + 1 + place] != key or words[numbers + place] != row:
+        place = place_of(t, node, False, key, row)
+        if not is_at(t, node, False, place, key, row):
             return False
-    drop_row(words, facts, node, False, place)
-    facts[ROWS] -= 1
-    rebalance(words, facts, node, path)
+    lines.drop_row(t.words, node, numbers, place)
+    t.facts[btree.ROWS] -= 1
+    rebalance(t, node, path)
     return True
 
 
 @inlined
-def rebalance(words: Array, facts: Array, node: int, path: Array) -> None:
+def rebalance(t: Nodes, node: int, path: Array) -> None:
     """After a leaf has lost a row: refill nodes on the way up that are less than half full."""
     inner = False
-    for depth in range(facts[HEIGHT] - 1, -1, -1):
-        if words[node] >= room_of(facts, inner) // 2:
+    for depth in range(t.facts[btree.HEIGHT] - 1, -1, -1):
+        if t.words[node] >= btree.room_of(t, inner) // 2:
             return
         parent, c = path[2 * depth], path[2 * depth + 1]
-        c = c if c < words[parent] else c - 1  # the left of two neighbours
-        left, right = child_of(words, facts, parent, c), child_of(words, facts, parent, c + 1)
-        if words[left] + words[right] >= room_of(facts, inner):
-            share(words, facts, parent, c, left, right, inner)
+        c = c if c < t.words[parent] else c - 1  # the left of two neighbours
+        left = btree.child_of(t, parent, c)
+        right = btree.child_of(t, parent, c + 1)
+        if t.words[left] + t.words[right] >= btree.room_of(t, inner):
+            share(t, parent, c, left, right, inner)
             return
-        join(words, facts, parent, c, left, right, inner)
+        join(t, parent, c, left, right, inner)
         node, inner = parent, True
-    if facts[HEIGHT] > 0 and words[node] == 0:
-        facts[ROOT] = child_of(words, facts, node, 0)
-        facts[HEIGHT] -= 1
-        free_node(words, facts, node)
+    if t.facts[btree.HEIGHT] > 0 and t.words[node] == 0:
+        t.facts[btree.ROOT] = btree.child_of(t, node, 0)
+        t.facts[btree.HEIGHT] -= 1
+        btree.free_node(t, node)
 
 
 @inlined
-def join(
-    words: Array, facts: Array, parent: int, c: int, left: int, right: int, inner: bool
-) -> None:
+def join(t: Nodes, parent: int, c: int, left: int, right: int, inner: bool) -> None:
     """Append row ``c`` of the parent and all of the right neighbour to the left one."""
-    a, b, area = words[left], words[right], area_of(facts, inner)
-    words[left + 1 + a] = words[parent + 1 + c]
-    words[left + area + a] = words[ids_at(facts, parent, True) + c]
-    move_down(words, right + 1, left + 1 + a + 1, b)
-    move_down(words, right + area, left + area + a + 1, b)
+    a, b, area = t.words[left], t.words[right], btree.area_of(t, inner)
+    t.words[left + 1 + a] = t.words[parent + 1 + c]
+    t.words[left + area + a] = t.words[btree.ids_at(t, parent, True) + c]
+    lines.move_down(t.words, right + 1, left + 1 + a + 1, b)
+    lines.move_down(t.words, right + area, left + area + a + 1, b)
     if inner:
-        move_down(words, child_at(facts, right), child_at(facts, left) + a + 1, b + 1)
-    words[left] = a + 1 + b
-    free_node(words, facts, right)
-    links = child_at(facts, parent) + c + 1
-    move_down(words, links + 1, links, words[parent] - c - 1)
-    drop_row(words, facts, parent, True, c)
+        links, goal = btree.child_at(t, right), btree.child_at(t, left)
+        lines.move_down(t.words, links, goal + a + 1, b + 1)
+    t.words[left] = a + 1 + b
+    btree.free_node(t, right)
+    links = btree.child_at(t, parent) + c + 1
+    lines.move_down(t.words, links + 1, links, t.words[parent] - c - 1)
+    lines.drop_row(t.words, parent, btree.ids_at(t, parent, True), c)
 
 
 @inlined
-def share(
-    words: Array, facts: Array, parent: int, c: int, left: int, right: int, inner: bool
-) -> None:
+def share(t: Nodes, parent: int, c: int, left: int, right: int, inner: bool) -> None:
     """Move rows through row ``c`` of the parent until two neighbours are even."""
-    a, b = words[left], words[right]
+    a, b = t.words[left], t.words[right]
     keep = (a + b) // 2
-    area = area_of(facts, inner)
+    area = btree.area_of(t, inner)
     for offset in (1, area):  # keys, then ids
-        middle = parent + 1 + c if offset == 1 else ids_at(facts, parent, True) + c
+        middle = parent + 1 + c if offset == 1 else btree.ids_at(t, parent, True) + c
         one, two = left + offset, right + offset
         if a < keep:
-            words[one + a] = words[middle]
-            move_down(words, two, one + a + 1, keep - a - 1)
-            words[middle] = words[two + keep - a - 1]
-            move_down(words, two + keep - a, two, a + b - keep)
+            t.words[one + a] = t.words[middle]
+            lines.move_down(t.words, two, one + a + 1, keep - a - 1)
+            t.words[middle] = t.words[two + keep - a - 1]
+            lines.move_down(t.words, two + keep - a, two, a + b - keep)
         else:
-            move_up(words, two, two + a - keep, b)
-            words[two + a - keep - 1] = words[middle]
-            move_down(words, one + keep + 1, two, a - keep - 1)
-            words[middle] = words[one + keep]
+            lines.move_up(t.words, two, two + a - keep, b)
+            t.words[two + a - keep - 1] = t.words[middle]
+            lines.move_down(t.words, one + keep + 1, two, a - keep - 1)
+            t.words[middle] = t.words[one + keep]
     if inner:
-        one, two = child_at(facts, left), child_at(facts, right)
+        one, two = btree.child_at(t, left), btree.child_at(t, right)
         if a < keep:
-            move_down(words, two, one + a + 1, keep - a)
-            move_down(words, two + keep - a, two, a + b - keep + 1)
+            lines.move_down(t.words, two, one + a + 1, keep - a)
+            lines.move_down(t.words, two + keep - a, two, a + b - keep + 1)
         else:
-            move_up(words, two, two + a - keep, b + 1)
-            move_down(words, one + keep + 1, two, a - keep)
-    words[left] = keep
-    words[right] = a + b - keep
-    fill(words, left + 1 + keep, a - keep)
-    fill(words, right + 1 + a + b - keep, keep - a)
+            lines.move_up(t.words, two, two + a - keep, b + 1)
+            lines.move_down(t.words, one + keep + 1, two, a - keep)
+    t.words[left] = keep
+    t.words[right] = a + b - keep
+    lines.fill(t.words, left + 1 + keep, a - keep)
+    lines.fill(t.words, right + 1 + a + b - keep, keep - a)

@@ -17,24 +17,12 @@ full, except the root and the right edge; every node is in the tree or in the fr
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import inlined
+from thetastream._jit.arrays import Array, u64
+from thetastream._jit.compiling import V, inlined, named
 from thetastream._jit.intrinsics import prefetch
-from thetastream.index.ordered.kernels.lines import (
-    BLOCK,
-    COUNT,
-    ID_AT,
-    KEY_AT,
-    LEAD,
-    MORE,
-    SPOT,
-    count_below,
-    count_upto,
-    fetch,
-    fill,
-)
+from thetastream.index.ordered.kernels import lines
 
 # Facts of a tree: its root and the levels above its leaves; rows held; words used, words there, the
 # first freed node (-1: none); words per node; rows of a leaf and words of its area, of an inner
@@ -44,195 +32,190 @@ LEAF, LEAF_AREA, INNER, INNER_AREA = 7, 8, 9, 10
 FACTS = 11
 
 
+class Nodes(NamedTuple):
+    """A tree: its nodes, and facts."""
+
+    words: Array
+    facts: Array
+
+
+NODES = named(Nodes, V, V)
+
+
 def shape_of(node_bytes: int) -> tuple[int, int, int]:
     """Words per node, and words of the areas of a leaf and of an inner node.
 
     With an area of ``a`` words a node holds ``a - 1`` rows. A leaf takes ``2 a - 1`` words; an
     inner node, which has a child more than rows, ``3 a - 1``.
     """
-    words = node_bytes // 8 // BLOCK * BLOCK
-    return words, words // 2 // BLOCK * BLOCK, words // 3 // BLOCK * BLOCK
+    words = node_bytes // 8 // lines.BLOCK * lines.BLOCK
+    return words, words // 2 // lines.BLOCK * lines.BLOCK, words // 3 // lines.BLOCK * lines.BLOCK
 
 
 # --- Nodes ---------------------------------------------------------------------------------------
 
 
 @inlined
-def area_of(facts: Array, inner: bool) -> int:
+def area_of(t: Nodes, inner: bool) -> int:
     """Words of the area of a node: header and keys."""
-    return facts[INNER_AREA] if inner else facts[LEAF_AREA]
+    return t.facts[INNER_AREA] if inner else t.facts[LEAF_AREA]
 
 
 @inlined
-def room_of(facts: Array, inner: bool) -> int:
+def room_of(t: Nodes, inner: bool) -> int:
     """The capacity of a node in rows."""
-    return facts[INNER] if inner else facts[LEAF]
+    return t.facts[INNER] if inner else t.facts[LEAF]
 
 
 @inlined
-def ids_at(facts: Array, node: int, inner: bool) -> int:
+def ids_at(t: Nodes, node: int, inner: bool) -> int:
     """Where the ids of a node start."""
-    return node + area_of(facts, inner)
+    return node + area_of(t, inner)
 
 
 @inlined
-def child_at(facts: Array, node: int) -> int:
+def child_at(t: Nodes, node: int) -> int:
     """Where the children of an inner node start."""
-    return node + 2 * facts[INNER_AREA] - 1
+    return node + 2 * t.facts[INNER_AREA] - 1
 
 
 @inlined
-def child_of(words: Array, facts: Array, node: int, c: int) -> int:
+def child_of(t: Nodes, node: int, c: int) -> int:
     """A child of an inner node."""
-    return words[np.uint64(child_at(facts, node) + c)]
+    return t.words[u64(child_at(t, node) + c)]
 
 
 @inlined
-def has_nodes(facts: Array) -> bool:
+def turn_of(t: Nodes, node: int, key: int) -> int:
+    """The child of an inner node into which a key would be inserted."""
+    return lines.count_upto(t.words, node, t.facts[INNER_AREA], key, t.words[node])
+
+
+@inlined
+def has_nodes(t: Nodes) -> bool:
     """Whether there are enough nodes for an insert: one per level and one for a new root."""
-    return facts[END] - facts[TOP] >= (facts[HEIGHT] + 2) * facts[STRIDE]
+    return t.facts[END] - t.facts[TOP] >= (t.facts[HEIGHT] + 2) * t.facts[STRIDE]
 
 
 @inlined
-def new_node(words: Array, facts: Array, inner: bool) -> int:
+def new_node(t: Nodes, inner: bool) -> int:
     """Take an empty node: a freed one, or the next."""
-    node = facts[FREE]
+    node = t.facts[FREE]
     if node >= 0:
-        facts[FREE] = words[node]
+        t.facts[FREE] = t.words[node]
     else:
-        node = facts[TOP]
-        facts[TOP] += facts[STRIDE]
-    words[node] = 0
-    fill(words, node + 1, area_of(facts, inner) - 1)
+        node = t.facts[TOP]
+        t.facts[TOP] += t.facts[STRIDE]
+    t.words[node] = 0
+    lines.fill(t.words, node + 1, area_of(t, inner) - 1)
     return node
 
 
 @inlined
-def free_node(words: Array, facts: Array, node: int) -> None:
+def free_node(t: Nodes, node: int) -> None:
     """Put a node into the free list."""
-    words[node] = facts[FREE]
-    facts[FREE] = node
+    t.words[node] = t.facts[FREE]
+    t.facts[FREE] = node
 
 
 @inlined
-def plant(words: Array, facts: Array) -> None:
+def plant(t: Nodes) -> None:
     """Make the tree empty: a single leaf without rows. O(1)."""
-    facts[TOP] = LEAD
-    facts[FREE] = -1
-    facts[HEIGHT] = 0
-    facts[ROWS] = 0
-    facts[ROOT] = new_node(words, facts, False)
+    t.facts[TOP] = lines.LEAD
+    t.facts[FREE] = -1
+    t.facts[HEIGHT] = 0
+    t.facts[ROWS] = 0
+    t.facts[ROOT] = new_node(t, False)
 
 
 # --- Walking -------------------------------------------------------------------------------------
-# A path holds for each inner level the node and which of its children was entered.
 
 
 @inlined
-def seek(words: Array, facts: Array, key: int, path: Array) -> int:
+def seek(t: Nodes, key: int, path: Array) -> int:
     """The leaf that holds the first row of at least ``key``, or ends just before it."""
-    node, area = facts[ROOT], facts[INNER_AREA]
-    for depth in range(facts[HEIGHT]):
-        c = count_below(words, node, area, key)
-        path[2 * depth] = node
-        path[2 * depth + 1] = c
-        node = child_of(words, facts, node, c)
+    node, area = t.facts[ROOT], t.facts[INNER_AREA]
+    for depth in range(t.facts[HEIGHT]):
+        c = lines.count_below(t.words, node, area, key)
+        lines.enter(path, depth, node, c)
+        node = child_of(t, node, c)
     return node
 
 
 @inlined
-def ascend(words: Array, facts: Array, path: Array) -> int:
+def ascend(t: Nodes, path: Array) -> int:
     """After a leaf: the depth of the inner node whose row comes next; -1 after the last row."""
-    depth = facts[HEIGHT] - 1
-    while depth >= 0 and path[2 * depth + 1] >= words[path[2 * depth]]:
+    depth = t.facts[HEIGHT] - 1
+    while depth >= 0 and path[2 * depth + 1] >= t.words[path[2 * depth]]:
         depth -= 1
     return depth
 
 
 @inlined
-def descend_left(words: Array, facts: Array, path: Array, depth: int) -> int:
+def descend_left(t: Nodes, path: Array, depth: int) -> int:
     """After a row of the inner node at ``depth``: the leaf whose first row comes next."""
     path[2 * depth + 1] += 1
-    node = child_of(words, facts, path[2 * depth], path[2 * depth + 1])
-    for under in range(depth + 1, facts[HEIGHT]):
-        path[2 * under] = node
-        path[2 * under + 1] = 0
-        node = child_of(words, facts, node, 0)
+    node = child_of(t, path[2 * depth], path[2 * depth + 1])
+    for under in range(depth + 1, t.facts[HEIGHT]):
+        lines.enter(path, under, node, 0)
+        node = child_of(t, node, 0)
     return node
 
 
 @inlined
-def enter_leaf(words: Array, facts: Array, leaf: int, place: int, high: int, run: Array) -> None:
-    """Make the rows of a leaf from ``place`` on, up to the key ``high``, the run.
+def look_ahead(t: Nodes, path: Array) -> None:
+    """Prefetch the leaf after the one at the end of a path, if they have the same parent."""
+    depth = t.facts[HEIGHT] - 1
+    if depth >= 0:
+        node, c = path[2 * depth], path[2 * depth + 1] + 1
+        if c <= t.words[node]:
+            lines.fetch(t.words, child_of(t, node, c), t.facts[STRIDE])
+
+
+@inlined
+def begin_run(t: Nodes, low: int, high: int, path: Array, run: Array) -> None:
+    """The first run of a range of keys; it may be empty.
 
     The spot of a run is the depth of its inner node, -1 for a leaf.
     """
-    size = words[leaf]
-    stop = size
-    if size > 0 and words[leaf + size] > high:
-        stop = count_upto(words, leaf, facts[LEAF_AREA], high, size)
-    run[KEY_AT] = leaf + 1 + place
-    run[ID_AT] = ids_at(facts, leaf, False) + place
-    run[COUNT] = stop - place
-    run[SPOT] = -1
-    run[MORE] = stop == size
+    leaf, area = seek(t, low, path), t.facts[LEAF_AREA]
+    look_ahead(t, path)
+    lines.run_from(t.words, leaf, area, lines.count_below(t.words, leaf, area, low), high, -1, run)
 
 
 @inlined
-def look_ahead(words: Array, facts: Array, path: Array) -> None:
-    """Prefetch the leaf after the one at the end of a path, if they have the same parent."""
-    depth = facts[HEIGHT] - 1
-    if depth >= 0:
-        node, c = path[2 * depth], path[2 * depth + 1] + 1
-        if c <= words[node]:
-            fetch(words, child_of(words, facts, node, c), facts[STRIDE])
-
-
-@inlined
-def begin_run(words: Array, facts: Array, low: int, high: int, path: Array, run: Array) -> None:
-    """The first run of a range of keys; it may be empty."""
-    leaf = seek(words, facts, low, path)
-    look_ahead(words, facts, path)
-    enter_leaf(words, facts, leaf, count_below(words, leaf, facts[LEAF_AREA], low), high, run)
-
-
-@inlined
-def next_run(words: Array, facts: Array, high: int, path: Array, run: Array) -> bool:
+def next_run(t: Nodes, high: int, path: Array, run: Array) -> bool:
     """Move to the next run, if any: leaves and single rows of inner nodes alternate."""
-    depth = run[SPOT]
+    depth = run[lines.SPOT]
     if depth >= 0:
-        leaf = descend_left(words, facts, path, depth)
-        look_ahead(words, facts, path)
-        enter_leaf(words, facts, leaf, 0, high, run)
+        leaf = descend_left(t, path, depth)
+        look_ahead(t, path)
+        lines.run_from(t.words, leaf, t.facts[LEAF_AREA], 0, high, -1, run)
         return True
-    depth = ascend(words, facts, path)
-    if not run[MORE] or depth < 0:
+    depth = ascend(t, path)
+    if not run[lines.MORE] or depth < 0:
         return False
     node, c = path[2 * depth], path[2 * depth + 1]
-    run[KEY_AT] = node + 1 + c
-    run[ID_AT] = ids_at(facts, node, True) + c
-    run[COUNT] = 1
-    run[SPOT] = depth
-    return words[node + 1 + c] <= high
+    run[lines.KEY_AT] = node + 1 + c
+    run[lines.ID_AT] = ids_at(t, node, True) + c
+    run[lines.COUNT] = 1
+    run[lines.SPOT] = depth
+    return t.words[node + 1 + c] <= high
 
 
 @inlined
-def go_down(
-    words: Array, facts: Array, keys: Array, start: int, size: int, last: int, nodes: Array
-) -> None:
+def go_down(t: Nodes, keys: Array, start: int, size: int, last: int, nodes: Array) -> None:
     """Find the leaves into which ``size`` keys from ``start`` on would be inserted.
 
     All descend one level before any descends further; prefetches ``last`` words of each leaf.
     """
     for j in range(size):
-        nodes[j] = facts[ROOT]
-    for depth in range(facts[HEIGHT]):
-        asked = last if depth + 1 == facts[HEIGHT] else facts[INNER_AREA]
+        nodes[j] = t.facts[ROOT]
+    for depth in range(t.facts[HEIGHT]):
+        asked = last if depth + 1 == t.facts[HEIGHT] else t.facts[INNER_AREA]
         for j in range(size):
-            node = nodes[j]
-            c = count_upto(words, node, facts[INNER_AREA], keys[start + j], words[node])
-            nodes[j] = child_at(facts, node) + c
-            prefetch(words, nodes[j])
+            nodes[j] = child_at(t, nodes[j]) + turn_of(t, nodes[j], keys[start + j])
+            prefetch(t.words, nodes[j])
         for j in range(size):
-            nodes[j] = words[nodes[j]]
-            fetch(words, nodes[j], asked)
+            nodes[j] = t.words[nodes[j]]
+            lines.fetch(t.words, nodes[j], asked)

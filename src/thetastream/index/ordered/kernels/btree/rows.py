@@ -8,48 +8,28 @@ nodes alone would take, and a fifth of the time of one row at a time.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
 from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import kernel
+from thetastream._jit.compiling import N, V, kernel
 from thetastream._jit.intrinsics import prefetch
-from thetastream.index.kernels.fold import FOLD, fold_rows
-from thetastream.index.ordered.kernels.btree.change import delete_row, insert_row, put_row
-from thetastream.index.ordered.kernels.btree.nodes import (
-    HEIGHT,
-    INNER_AREA,
-    LEAF,
-    LEAF_AREA,
-    ROOT,
-    ROWS,
-    STRIDE,
-    begin_run,
-    child_at,
-    go_down,
-    has_nodes,
-    ids_at,
-    next_run,
-    plant,
-)
-from thetastream.index.ordered.kernels.lines import COUNT, ID_AT, advance, count_upto, emit, fetch
-
-Values = NDArray[Any]
+from thetastream.index.kernels.fold import SUMS, Sums, fold_rows
+from thetastream.index.ordered.kernels import lines
+from thetastream.index.ordered.kernels.btree import nodes as btree
+from thetastream.index.ordered.kernels.btree.change import delete_row, insert_row
+from thetastream.index.ordered.kernels.btree.nodes import NODES, Nodes
+from thetastream.index.ordered.kernels.lines import COUNT, ID_AT
 
 
-@kernel("i8(i8[::1], i8[::1])")
-def clear(words: Array, facts: Array) -> int:
+@kernel((NODES,))
+def clear(t: Nodes) -> int:
     """Make the tree empty. O(1)."""
-    plant(words, facts)
+    btree.plant(t)
     return 0
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1])")
+@kernel((NODES, V, V, N, V, V, V))
 def insert_rows(
-    words: Array, facts: Array, keys: Array, ids: Array, start: int, path: Array, fresh: Array,
-    nodes: Array,
-) -> int:  # fmt: skip
+    t: Nodes, keys: Array, ids: Array, start: int, path: Array, fresh: Array, nodes: Array
+) -> int:
     """Insert rows in key order from ``start`` on; returns where nodes ran short, or the end.
 
     ``nodes`` has a place for each row of a group. A split moves rows of one leaf only, so the
@@ -58,33 +38,34 @@ def insert_rows(
     done = start
     while done < keys.size:
         size = min(nodes.size, keys.size - done)
-        go_down(words, facts, keys, done, size, facts[STRIDE], nodes)
+        btree.go_down(t, keys, done, size, t.facts[btree.STRIDE], nodes)
         split = -1
         for j in range(size):
             leaf, key, row = nodes[j], keys[done + j], ids[done + j]
-            if leaf != split and words[leaf] < facts[LEAF]:
-                place = count_upto(words, leaf, facts[LEAF_AREA], key, words[leaf])
-                put_row(words, facts, leaf, False, place, key, row)
-                facts[ROWS] += 1
-            elif not has_nodes(facts):
+            if leaf != split and t.words[leaf] < t.facts[btree.LEAF]:
+                area = t.facts[btree.LEAF_AREA]
+                place = lines.count_upto(t.words, leaf, area, key, t.words[leaf])
+                lines.put_row(t.words, leaf, leaf + area, place, key, row)
+                t.facts[btree.ROWS] += 1
+            elif not btree.has_nodes(t):
                 return done + j
-            elif insert_row(words, facts, key, row, path, fresh):
+            elif insert_row(t, key, row, path, fresh):
                 split = leaf
         done += size
     return done
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])")
-def delete_rows(words: Array, facts: Array, keys: Array, ids: Array, path: Array) -> int:
+@kernel((NODES, V, V, V))
+def delete_rows(t: Nodes, keys: Array, ids: Array, path: Array) -> int:
     """Delete rows one by one, each from the root; returns how many were there."""
     found = 0
     for i in range(keys.size):
-        found += delete_row(words, facts, keys[i], ids[i], path)
+        found += delete_row(t, keys[i], ids[i], path)
     return found
 
 
-@kernel("i8(i8[::1], i8[::1], i8[::1], i8[::1], i8[::1])")
-def find_rows(words: Array, facts: Array, keys: Array, found: Array, nodes: Array) -> int:
+@kernel((NODES, V, V, V))
+def find_rows(t: Nodes, keys: Array, found: Array, nodes: Array) -> int:
     """The newest id of each key, -1 without one.
 
     Of equal rows the one that lies deeper is newer: what is found on the way down is replaced.
@@ -92,39 +73,36 @@ def find_rows(words: Array, facts: Array, keys: Array, found: Array, nodes: Arra
     for done in range(0, keys.size, nodes.size):
         size = min(nodes.size, keys.size - done)
         for j in range(size):
-            nodes[j] = facts[ROOT]
+            nodes[j] = t.facts[btree.ROOT]
             found[done + j] = -1
-        for depth in range(facts[HEIGHT]):
-            lines = facts[LEAF_AREA] if depth + 1 == facts[HEIGHT] else facts[INNER_AREA]
+        for depth in range(t.facts[btree.HEIGHT]):
+            asked = btree.area_of(t, depth + 1 < t.facts[btree.HEIGHT])
             for j in range(size):
                 node, key = nodes[j], keys[done + j]
-                c = count_upto(words, node, facts[INNER_AREA], key, words[node])
-                if c > 0 and words[node + c] == key:
-                    found[done + j] = words[ids_at(facts, node, True) + c - 1]
-                nodes[j] = child_at(facts, node) + c
-                prefetch(words, nodes[j])
+                c = btree.turn_of(t, node, key)
+                if c > 0 and t.words[node + c] == key:
+                    found[done + j] = t.words[btree.ids_at(t, node, True) + c - 1]
+                nodes[j] = btree.child_at(t, node) + c
+                prefetch(t.words, nodes[j])
             for j in range(size):
-                nodes[j] = words[nodes[j]]
-                fetch(words, nodes[j], lines)
+                nodes[j] = t.words[nodes[j]]
+                lines.fetch(t.words, nodes[j], asked)
         for j in range(size):  # where the id lies in the leaf, -1: not there
             leaf, key = nodes[j], keys[done + j]
-            c = count_upto(words, leaf, facts[LEAF_AREA], key, words[leaf])
+            c = lines.count_upto(t.words, leaf, t.facts[btree.LEAF_AREA], key, t.words[leaf])
             nodes[j] = -1
-            if c > 0 and words[leaf + c] == key:
-                nodes[j] = ids_at(facts, leaf, False) + c - 1
-                prefetch(words, nodes[j])
+            if c > 0 and t.words[leaf + c] == key:
+                nodes[j] = btree.ids_at(t, leaf, False) + c - 1
+                prefetch(t.words, nodes[j])
         for j in range(size):
             if nodes[j] >= 0:
-                found[done + j] = words[nodes[j]]
+                found[done + j] = t.words[nodes[j]]
     return 0
 
 
-@kernel(
-    "i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], "
-    "i8[::1], i8[::1])"
-)
+@kernel((NODES, V, V, N, V, V, V, V, V, V, V))
 def read_rows(
-    words: Array, facts: Array, lows: Array, highs: Array, before: int, cursor: Array, path: Array,
+    t: Nodes, lows: Array, highs: Array, before: int, cursor: Array, path: Array,
     run: Array, nodes: Array, positions: Array, keys: Array, ids: Array,
 ) -> int:  # fmt: skip
     """Write (box, key, id) of the rows with an id of at least ``before`` in each box.
@@ -137,52 +115,38 @@ def read_rows(
         box = cursor[0]
         if box >= ready:  # prefetch for the next boxes
             size = min(nodes.size, lows.size - box)
-            go_down(words, facts, lows, box, size, facts[LEAF_AREA], nodes)
+            btree.go_down(t, lows, box, size, t.facts[btree.LEAF_AREA], nodes)
             ready = box + size
         high, skip = highs[box], max(cursor[2], 0)
         going = lows[box] <= high
         if going:
             low = cursor[1] if cursor[2] >= 0 else lows[box]
-            begin_run(words, facts, low, high, path, run)
+            btree.begin_run(t, low, high, path, run)
         while going:
-            passed = min(skip, run[COUNT])
-            skip -= passed
-            advance(run, passed)
+            skip = lines.pass_over(run, skip)
             while run[COUNT] > 0:
-                filled = emit(words, run, box, before, cursor, filled, positions, keys, ids)
+                filled = lines.emit(t.words, run, box, before, cursor, filled, positions, keys, ids)
                 if filled == positions.size:
                     return filled
-            going = next_run(words, facts, high, path, run)
-        cursor[0] += 1
-        cursor[1] = 0
-        cursor[2] = -1
+            going = btree.next_run(t, high, path, run)
+        lines.next_box(cursor)
     return filled
 
 
-@kernel(
-    *(
-        f"i8(i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], {tail})"
-        for tail in FOLD
-    )
-)
+@kernel(*((NODES, V, V, N, V, V, V, sums) for sums in SUMS))
 def fold_boxes(
-    words: Array, facts: Array, lows: Array, highs: Array, before: int, path: Array, run: Array,
-    nodes: Array, values: Values, first: int, valid: Values,
-    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
-) -> int:  # fmt: skip
+    t: Nodes, lows: Array, highs: Array, before: int, path: Array, run: Array, nodes: Array, s: Sums
+) -> int:
     """The mapper: add the rows of each box to its accumulators, run by run."""
     for box in range(lows.size):
         if box % nodes.size == 0:  # prefetch for the next boxes
             size = min(nodes.size, lows.size - box)
-            go_down(words, facts, lows, box, size, facts[LEAF_AREA], nodes)
+            btree.go_down(t, lows, box, size, t.facts[btree.LEAF_AREA], nodes)
         high = highs[box]
         going = lows[box] <= high
         if going:
-            begin_run(words, facts, lows[box], high, path, run)
+            btree.begin_run(t, lows[box], high, path, run)
         while going:
-            fold_rows(
-                words, run[ID_AT], run[ID_AT] + run[COUNT], before, box, values, first, valid,
-                counts, totals, carries, least, greatest,
-            )  # fmt: skip
-            going = next_run(words, facts, high, path, run)
+            fold_rows(t.words, run[ID_AT], run[ID_AT] + run[COUNT], before, box, s)
+            going = btree.next_run(t, high, path, run)
     return 0

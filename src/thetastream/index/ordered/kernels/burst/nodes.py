@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.arrays import LEAST, Array
-from thetastream._jit.compiling import inlined, named, vector
+from thetastream._jit.arrays import LEAST, Array, i64
+from thetastream._jit.compiling import V, inlined, named, vector
 
 # The status with which a kernel stops.
 DONE, NO_ROOM, NO_NODES = 0, 1, 2
@@ -66,8 +66,7 @@ class Burst(NamedTuple):
     facts: Array
 
 
-_V = vector(1)
-BURST = named(Burst, vector(1, 32), *[_V] * 6)
+BURST = named(Burst, vector(1, 32), *[V] * 6)
 
 
 # --- Pointers and bytes --------------------------------------------------------------------------
@@ -97,7 +96,7 @@ def highest(difference: int) -> int:
 @inlined
 def pointer_at(t: Burst, slot: int) -> Any:
     """The pointer in a slot."""
-    return np.int64(t.tables[slot])
+    return i64(t.tables[slot])
 
 
 @inlined

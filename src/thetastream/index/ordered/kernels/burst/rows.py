@@ -5,33 +5,17 @@ Paper: Ordered Indexing, Section 2 (search in containers) and 3.2 (mappers).
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from thetastream._jit.arrays import LEAST, Array
-from thetastream._jit.compiling import NUMBER, inlined, kernel, vector
+from thetastream._jit.compiling import N, V, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
-from thetastream.index.kernels.fold import FOLD, fold_rows
-from thetastream.index.ordered.kernels.burst.nodes import (
-    BURST,
-    HEAD,
-    Burst,
-    advance,
-    begin,
-    byte_of,
-    count_below,
-    count_upto,
-    pointer_at,
-)
+from thetastream.index.kernels.fold import SUMS, Sums, fold_rows
+from thetastream.index.ordered.kernels.burst import nodes
+from thetastream.index.ordered.kernels.burst.nodes import BURST, Burst
 
-Values = NDArray[Any]
 ABREAST = 16  # keys that are looked up side by side
-_V = vector(1)
 
 
-@kernel((BURST, _V, _V, _V))
+@kernel((BURST, V, V, V))
 def find_rows(t: Burst, keys: Array, scratch: Array, found: Array) -> None:
     """The newest id of each key, or -1. ``scratch`` has ``3 * ABREAST`` words.
 
@@ -62,13 +46,15 @@ def descend(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> Non
             if pointer >= 0:
                 continue
             held = -pointer - 1
-            pointer = pointer_at(t, 256 * (held >> 3) + byte_of(keys[start + k], held & 7))
+            pointer = nodes.pointer_at(
+                t, 256 * (held >> 3) + nodes.byte_of(keys[start + k], held & 7)
+            )
             scratch[k] = pointer
             if pointer > 0:
                 prefetch(t.pool, 2 * pointer)
             elif pointer < 0:
                 held = -pointer - 1
-                prefetch(t.tables, 256 * (held >> 3) + byte_of(keys[start + k], held & 7))
+                prefetch(t.tables, 256 * (held >> 3) + nodes.byte_of(keys[start + k], held & 7))
                 under_way = True
 
 
@@ -84,7 +70,7 @@ def halve(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
         scratch[ABREAST + k] = 0
         if at > 0:
             head = t.pool[at]
-            scratch[k] = at + HEAD + t.pool[at + 1]
+            scratch[k] = at + nodes.HEAD + t.pool[at + 1]
             scratch[ABREAST + k] = head >> 7
             scratch[2 * ABREAST + k] = t.rooms[head & 127]
             longest = max(longest, head >> 7)
@@ -108,16 +94,16 @@ def halve(t: Burst, keys: Array, start: int, stop: int, scratch: Array) -> None:
 @inlined
 def inside(t: Burst, at: int, low: int, high: int) -> tuple[int, int]:
     """Places in the pool of the keys of a container that lie in ``[low, high]``."""
-    pool, size, first = t.pool, t.pool[at] >> 7, at + HEAD + t.pool[at + 1]
+    pool, size, first = t.pool, t.pool[at] >> 7, at + nodes.HEAD + t.pool[at + 1]
     start, stop = first, first + size
     if pool[first] < low:
-        start = first + count_below(pool, first, size, low)
+        start = first + nodes.count_below(pool, first, size, low)
     if pool[stop - 1] > high:
-        stop = first + count_upto(pool, first, size, high)
+        stop = first + nodes.count_upto(pool, first, size, high)
     return start, stop
 
 
-@kernel((BURST, _V, _V, NUMBER, _V, _V, _V, _V, _V))
+@kernel((BURST, V, V, N, V, V, V, V, V))
 def read_rows(
     t: Burst, lows: Array, highs: Array, before: int, cursor: Array, path: Array,
     positions: Array, keys: Array, ids: Array,
@@ -131,8 +117,8 @@ def read_rows(
             low = max(low, key)
         else:
             skip = 0
-        begin(path)
-        at = advance(t, low, high, path) if low <= high else -1
+        nodes.begin(path)
+        at = nodes.advance(t, low, high, path) if low <= high else -1
         while at >= 0:
             start, stop = inside(t, at, low, high)
             shift = t.rooms[t.pool[at] & 127]
@@ -148,7 +134,7 @@ def read_rows(
                         cursor[0] = box
                         cursor[1] = key
                         cursor[2] = place - start
-                        cursor[2] -= count_below(t.pool, start, stop - start, key)
+                        cursor[2] -= nodes.count_below(t.pool, start, stop - start, key)
                         return filled
                     positions[filled] = box
                     ids[filled] = row
@@ -156,7 +142,7 @@ def read_rows(
                         keys[filled] = t.pool[place]
                     filled += 1
                 place += 1
-            at = advance(t, low, high, path)
+            at = nodes.advance(t, low, high, path)
         box += 1
         skip = -1
     cursor[0] = box
@@ -164,44 +150,32 @@ def read_rows(
     return filled
 
 
-@kernel((BURST, _V, _V, _V))
+@kernel((BURST, V, V, V))
 def dump_rows(t: Burst, path: Array, keys: Array, ids: Array) -> int:
     """Write all rows in order of (key, id); returns how many."""
     filled = 0
     least, most = LEAST, 2**63 - 1
-    begin(path)
-    at = advance(t, least, most, path)
+    nodes.begin(path)
+    at = nodes.advance(t, least, most, path)
     while at >= 0:
-        first, shift = at + HEAD + t.pool[at + 1], t.rooms[t.pool[at] & 127]
+        first, shift = at + nodes.HEAD + t.pool[at + 1], t.rooms[t.pool[at] & 127]
         for place in range(first, first + (t.pool[at] >> 7)):
             keys[filled] = t.pool[place]
             ids[filled] = t.pool[place + shift]
             filled += 1
-        at = advance(t, least, most, path)
+        at = nodes.advance(t, least, most, path)
     return filled
 
 
-_ARRAYS = ", ".join(["i4[::1]", *["i8[::1]"] * 6])  # of a ``Burst``
-
-
-@kernel(*(f"void({_ARRAYS}, i8[::1], i8[::1], i8, i8[::1], {tail})" for tail in FOLD))
-def fold_boxes(
-    tables: NDArray[np.int32], prefixes: Array, counted: Array, pool: Array, rooms: Array,
-    free: Array, facts: Array, lows: Array, highs: Array, before: int, path: Array,
-    values: Values, first: int, valid: Values,
-    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
-) -> None:  # fmt: skip
+@kernel(*((BURST, V, V, N, V, sums) for sums in SUMS))
+def fold_boxes(t: Burst, lows: Array, highs: Array, before: int, path: Array, s: Sums) -> None:
     """The mapper: walk the containers of each box, and add the rows of each container at once."""
-    t = Burst(tables, prefixes, counted, pool, rooms, free, facts)
     for box in range(lows.size):
         low, high = lows[box], highs[box]
-        begin(path)
-        at = advance(t, low, high, path) if low <= high else -1
+        nodes.begin(path)
+        at = nodes.advance(t, low, high, path) if low <= high else -1
         while at >= 0:
             start, stop = inside(t, at, low, high)
-            shift = rooms[pool[at] & 127]
-            fold_rows(
-                pool, start + shift, stop + shift, before, box, values, first, valid,
-                counts, totals, carries, least, greatest,
-            )  # fmt: skip
-            at = advance(t, low, high, path)
+            shift = t.rooms[t.pool[at] & 127]
+            fold_rows(t.pool, start + shift, stop + shift, before, box, s)
+            at = nodes.advance(t, low, high, path)

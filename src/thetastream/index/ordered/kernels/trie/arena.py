@@ -24,13 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import NUMBER, inlined, kernel, named, vector
+from thetastream._jit.arrays import Array, Words, i64, u64
+from thetastream._jit.compiling import N, U, V, inlined, kernel, named, vector
 from thetastream._jit.intrinsics import lowest_bit
-
-Bits = NDArray[np.uint64]
-u64: Any = np.uint64  # calls of these are conversions in compiled code
-i64: Any = np.int64
 
 BINS = 256
 # Entries of ``facts``. The arena is counted in units.
@@ -47,21 +43,17 @@ class Trie(NamedTuple):
     """A trie: the arena seen in four widths, marks and bins of free blocks, and facts."""
 
     words: Array  # the arena
-    bits: Bits  # the same memory, unsigned
+    bits: Words  # the same memory, unsigned
     quads: NDArray[np.uint32]
     pairs: NDArray[np.uint16]
     octets: NDArray[np.uint8]
-    marks: Bits  # a bit per unit
+    marks: Words  # a bit per unit
     bins: Array  # the first free unit of each bin, 0 for none
-    kinds: Bits  # a bit per bin
+    kinds: Words  # a bit per bin
     facts: Array
 
 
-_U64 = vector(1, 64, "uint")
-TRIE: Any = named(
-    Trie, vector(1), _U64, vector(1, 32, "uint"), vector(1, 16, "uint"), vector(1, 8, "uint"),
-    _U64, vector(1), _U64, vector(1),
-)  # fmt: skip
+TRIE: Any = named(Trie, V, U, *(vector(1, bits, "uint") for bits in (32, 16, 8)), U, V, U, V)
 
 _ONE = u64(1)
 _LOW = 0xFFFFFFFF
@@ -161,7 +153,7 @@ def roomy(t: Trie, units: int) -> bool:
     return False
 
 
-@kernel((TRIE, NUMBER))
+@kernel((TRIE, N))
 def take(t: Trie, units: int) -> int:
     """Take a block, of a size from ``units_of``: its first word, or -1 if there is none."""
     which = _filled_bin(t, bin_of(units))
@@ -180,7 +172,7 @@ def take(t: Trie, units: int) -> int:
     return 2 * unit
 
 
-@kernel((TRIE, NUMBER, NUMBER))
+@kernel((TRIE, N, N))
 def release(t: Trie, at: int, units: int) -> None:
     """Free a block and join it with free neighbours."""
     unit = at >> 1

@@ -15,36 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from thetastream._jit.arrays import Array
-from thetastream._jit.compiling import inlined, kernel, vector
+from thetastream._jit.arrays import Array, Words, i64, u64
+from thetastream._jit.compiling import U, V, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
-from thetastream.index.ordered.kernels.trie.arena import TRIE, Trie, i64, u64
-from thetastream.index.ordered.kernels.trie.nodes import (
-    BITS,
-    EMPTY,
-    LINEAR,
-    ONE,
-    RUN,
-    Bits,
-    below,
-    bound_in,
-    byte_of,
-    child_slot,
-    count_of,
-    form_of,
-    level_of,
-    list_count,
-    list_start,
-    log_of,
-    rank,
-    room_of,
-    run_values,
-    suffix_at,
-)
+from thetastream.index.ordered.kernels.trie import nodes
+from thetastream.index.ordered.kernels.trie.arena import TRIE, Trie
 
 _NEAR = 16  # the first step from a guess
-_ONE = u64(1)
-V, U = vector(1), vector(1, 64, "uint")
 
 
 @inlined
@@ -72,7 +49,7 @@ def _near(array: Any, base: int, low: int, count: int, suffix: Any) -> int:
             high = low
             step <<= 1
             low = max(0, high - step)
-    return bound_in(array, base, low, high, suffix)
+    return nodes.bound_in(array, base, low, high, suffix)
 
 
 @inlined
@@ -112,23 +89,23 @@ def near(t: Trie, at: int, log: int, level: int, count: int, key: int) -> int:
 @inlined
 def value_in(t: Trie, slot: int, head: int, key: int) -> int:
     """Where the value of a key is in a leaf, or -1."""
-    form, level, body = form_of(head), level_of(head), t.words[slot + 1]
-    if form == ONE:
-        return slot + 1 if below(key, level) == head >> u64(8) else -1
-    if form == BITS:
-        byte = byte_of(key, 1)
-        if not (t.bits[body + (byte >> 6)] >> u64(byte & 63)) & _ONE:
+    form, level, body = nodes.form_of(head), nodes.level_of(head), t.words[slot + 1]
+    if form == nodes.ONE:
+        return slot + 1 if nodes.below(key, level) == head >> u64(8) else -1
+    if form == nodes.BITS:
+        byte = nodes.byte_of(key, 1)
+        if not nodes.has_byte(t.bits, body, byte):
             return -1
-        return body + 4 + rank(t.bits, body, byte)
-    count, log = count_of(head), log_of(level)
+        return body + 4 + nodes.rank(t.bits, body, byte)
+    count, log = nodes.count_of(head), nodes.log_of(level)
     place = near(t, body, log, level, count, key)
-    if place == count or below(suffix_at(t, body, log, place) ^ key, level):
+    if place == count or nodes.below(nodes.suffix_at(t, body, log, place) ^ key, level):
         return -1
-    return run_values(body, room_of(head), log) + place
+    return nodes.run_values(body, nodes.room_of(head), log) + place
 
 
 @inlined
-def _go_down(t: Trie, keys: Bits, begin: int, places: Array, count: int) -> None:
+def _go_down(t: Trie, keys: Words, begin: int, places: Array, count: int) -> None:
     """Find the slots of the leaves of keys, level by level; -1: not there."""
     levels = places.size >> 1  # the second half of ``places``: levels of the slots
     for i in range(count):
@@ -142,13 +119,13 @@ def _go_down(t: Trie, keys: Bits, begin: int, places: Array, count: int) -> None
             if slot < 0:
                 continue
             head = t.bits[slot]
-            if form_of(head) < LINEAR:
+            if nodes.form_of(head) < nodes.LINEAR:
                 continue
-            key, node, own = keys[begin + i], t.words[slot + 1], level_of(head)
+            key, node, own = keys[begin + i], t.words[slot + 1], nodes.level_of(head)
             if own < places[levels + i] and (key ^ t.bits[node]) >> u64(8 * own):
                 places[i] = -1
                 continue
-            slot = child_slot(t, head, node, byte_of(key, own))
+            slot = nodes.child_slot(t, head, node, nodes.byte_of(key, own))
             places[i] = slot
             places[levels + i] = own - 1
             if slot >= 0:
@@ -157,7 +134,7 @@ def _go_down(t: Trie, keys: Bits, begin: int, places: Array, count: int) -> None
 
 
 @kernel((TRIE, U, V, V))
-def find_keys(t: Trie, keys: Bits, places: Array, ids: Array) -> None:
+def find_keys(t: Trie, keys: Words, places: Array, ids: Array) -> None:
     """The newest row of each key, or -1; in groups of half the length of ``places``."""
     for begin in range(0, keys.size, places.size >> 1):
         count = min(places.size >> 1, keys.size - begin)
@@ -166,17 +143,17 @@ def find_keys(t: Trie, keys: Bits, places: Array, ids: Array) -> None:
             slot = places[i]
             if slot >= 0:
                 head = t.bits[slot]
-                form, spot = form_of(head), t.words[slot + 1] << 3
-                if form == RUN:
-                    level, size = level_of(head), count_of(head)
-                    low, log = guess(level, size, keys[begin + i]), log_of(level)
+                form, spot = nodes.form_of(head), t.words[slot + 1] << 3
+                if form == nodes.RUN:
+                    level, size = nodes.level_of(head), nodes.count_of(head)
+                    low, log = guess(level, size, keys[begin + i]), nodes.log_of(level)
                     if log == 1 and size >= 64:
                         low = _window(spot >> 1, low, size)
                         prefetch(t.pairs, (spot >> 1) + low + 63)
                     spot += low << log
-                if form > ONE:
+                if form > nodes.ONE:
                     prefetch(t.octets, spot)
-                elif form == EMPTY:
+                elif form == nodes.EMPTY:
                     places[i] = -1
         for i in range(count):
             slot = places[i]
@@ -188,7 +165,7 @@ def find_keys(t: Trie, keys: Bits, places: Array, ids: Array) -> None:
             value = t.words[places[i]] if places[i] >= 0 else -1
             ids[begin + i] = value
             if value < -1:
-                places[i] = list_start(value) + list_count(value) - 1
+                places[i] = nodes.list_start(value) + nodes.list_count(value) - 1
                 prefetch(t.words, places[i])
                 lists = True
         if lists:

@@ -28,13 +28,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetastream._jit.arrays import Words, i64, u64
 from thetastream._jit.compiling import inlined
 from thetastream._jit.intrinsics import count_bits, lowest_bit
-from thetastream.index.ordered.kernels.trie.arena import Trie, i64, u64
-
-Bits = NDArray[np.uint64]
+from thetastream.index.ordered.kernels.trie.arena import Trie
 
 EMPTY, ONE, RUN, BITS, LINEAR, BITMAP, FULL = 0, 1, 2, 3, 4, 5, 6
 NONE = -(2**63)  # no value
@@ -111,6 +109,71 @@ def count_of(head: Any) -> Any:
 def room_of(head: Any) -> Any:
     """The number of entries or children there is room for in a head."""
     return i64((head >> u64(24)) & u64(0xFFFF))
+
+
+@inlined
+def lists_of(head: Any) -> Any:
+    """Whether some values of a leaf are lists, 0 or 1."""
+    return i64((head >> u64(3)) & _ONE)
+
+
+@inlined
+def write_slot(t: Trie, slot: int, head: Any, body: int) -> None:
+    """Describe a place by its head and body."""
+    t.bits[slot] = head
+    t.words[slot + 1] = body
+
+
+# --- Sets of bytes -------------------------------------------------------------------------------
+
+
+@inlined
+def clear_set(bits: Words) -> None:
+    """Make a set of bytes, 256 bits, empty."""
+    for word in range(4):
+        bits[word] = _ZERO
+
+
+@inlined
+def put_byte(bits: Words, at: int, byte: int) -> None:
+    """Put a byte into the set whose bits are from word ``at`` on."""
+    bits[at + (byte >> 6)] |= _ONE << u64(byte & 63)
+
+
+@inlined
+def drop_byte(bits: Words, at: int, byte: int) -> None:
+    """Take a byte out of a set."""
+    bits[at + (byte >> 6)] &= ~(_ONE << u64(byte & 63))
+
+
+@inlined
+def has_byte(bits: Words, at: int, byte: int) -> Any:
+    """Whether a byte is in a set, 0 or 1."""
+    return i64((bits[at + (byte >> 6)] >> u64(byte & 63)) & _ONE)
+
+
+@inlined
+def rank(bits: Words, at: int, byte: int) -> int:
+    """How many bytes of a set are below a byte."""
+    word = byte >> 6
+    count = count_bits(bits[at + word] & ((_ONE << u64(byte & 63)) - _ONE))
+    for i in range(word):
+        count += count_bits(bits[at + i])
+    return count
+
+
+@inlined
+def nth_byte(bits: Words, at: int, place: int) -> int:
+    """The byte of a set that has ``place`` bytes below it."""
+    word, left = at, bits[at]
+    while True:
+        while left and place:
+            left &= left - _ONE
+            place -= 1
+        if left:
+            return u64(64 * (word - at)) | lowest_bit(left)
+        word += 1
+        left = bits[word]
 
 
 # --- Values --------------------------------------------------------------------------------------
@@ -200,17 +263,19 @@ def suffix_at(t: Trie, at: int, log: int, place: int) -> int:
     return t.bits[base + place]
 
 
-@inlined
-def rank(bits: Bits, at: int, byte: int) -> int:
-    """How many of the 256 bits from word ``at`` on are set below a byte."""
-    word = byte >> 6
-    count = count_bits(bits[at + word] & ((_ONE << u64(byte & 63)) - _ONE))
-    for i in range(word):
-        count += count_bits(bits[at + i])
-    return count
-
-
 # --- Branches ------------------------------------------------------------------------------------
+
+
+@inlined
+def first_child(form: int, node: int) -> int:
+    """The slot of the first child of a branch."""
+    return node + (6 if form == BITMAP else 2)
+
+
+@inlined
+def linear_byte(bytes_: int, place: int) -> int:
+    """The byte at a place of a linear branch."""
+    return i64((bytes_ >> u64(8 * place)) & u64(255))
 
 
 @inlined
