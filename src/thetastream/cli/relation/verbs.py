@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from thetastream.cli.relation import build as relation_build
-from thetastream.cli.relation import calibrate as relation_calibrate
-from thetastream.cli.relation import change as relation_change
-from thetastream.cli.relation import info as relation_info
-from thetastream.cli.relation import join as relation_join
+from thetastream.cli.relation import build, calibrate, change, info, join
 
 EPILOG = """\
 Examples:
@@ -26,12 +22,12 @@ group = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
 )
-group.command(epilog=relation_build.EPILOG)(relation_build.build)
-group.command(epilog=relation_join.EPILOG)(relation_join.join)
-group.command()(relation_info.info)
-group.command()(relation_info.check)
-group.command(epilog=relation_change.INSERT_EPILOG)(relation_change.insert)
-group.command(epilog=relation_change.UPDATE_EPILOG)(relation_change.update)
-group.command(epilog=relation_change.DELETE_EPILOG)(relation_change.delete)
-group.command()(relation_info.compact)
-group.command(epilog=relation_calibrate.EPILOG)(relation_calibrate.calibrate)
+group.command(epilog=build.EPILOG)(build.build)
+group.command(epilog=join.EPILOG)(join.join)
+group.command()(info.info)
+group.command()(info.check)
+group.command(epilog=change.INSERT_EPILOG)(change.insert)
+group.command(epilog=change.UPDATE_EPILOG)(change.update)
+group.command(epilog=change.DELETE_EPILOG)(change.delete)
+group.command()(info.compact)
+group.command(epilog=calibrate.EPILOG)(calibrate.calibrate)
