@@ -210,5 +210,5 @@ def test_one_group_needs_one_buffer() -> None:
 
 
 def test_no_room_is_refused() -> None:
-    with pytest.raises(RelationError, match="at least 1 block"):
+    with pytest.raises(AssertionError, match="at least 1 block"):
         BlockReader(Memory(), singles(1), 0)

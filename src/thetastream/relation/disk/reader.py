@@ -24,7 +24,6 @@ from typing import Protocol, cast
 import numpy as np
 
 from thetastream._jit.arrays import Array, Bytes
-from thetastream.errors import RelationError
 from thetastream.relation.disk.device import Device, aligned
 from thetastream.relation.disk.readplan import ReadPlan
 
@@ -107,11 +106,7 @@ class BlockReader:
         ahead: int = 1,
         buffers: Buffers | None = None,
     ) -> None:
-        if limit_blocks < 1:
-            raise RelationError(
-                f"expected room for at least 1 block to read into; got {limit_blocks}: "
-                f"use more memory for the join"
-            )
+        assert limit_blocks >= 1, "room for at least 1 block to read into"
         device = cast(Device, getattr(source, "device", source))
         self._read = source.read
         self._plan = plan
