@@ -40,6 +40,13 @@ class Split:
         default_factory=lambda: {side: {} for side in Side}
     )
 
+    def predicate(self, text: str) -> Predicate:
+        """Parse it; an error shows ``text``, which the user wrote."""
+        try:
+            return Predicate.parse(self.on)
+        except PredicateError as error:
+            raise PredicateError(error.message, text) from None
+
 
 def split(on: str | Predicate | Expression) -> Split:
     """Extract the expressions that Spark is to compute."""

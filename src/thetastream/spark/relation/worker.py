@@ -240,7 +240,7 @@ class _Parcel:
 
 def _handed(rows: pa.RecordBatch, spec: RelationSpec) -> pa.RecordBatch:
     """Rows of the answer as Spark expects them, with an empty column for the report."""
-    from thetastream.spark.relation.types import handed
+    from thetastream.spark.types import handed
 
     columns = [
         handed(field.name, rows.column(name), field.type)

@@ -91,7 +91,8 @@ class Packer:
         sent, time = self._sent(chunk)
         ranks = self._ranks(chunk)
         rows, edges = sent.rows, sent.edges
-        moved = chunk if _is_identity(rows, chunk.num_rows) else chunk.take(pa.array(rows))
+        in_order = rows.size == chunk.num_rows and bool(np.all(rows[1:] == rows[:-1] + 1))
+        moved = chunk if in_order else chunk.take(pa.array(rows))
         extra = {}
         assert (sent.copies is not None) == (self._side in spec.routing.copied)
         if sent.copies is not None:
@@ -179,7 +180,3 @@ def frontier(spec: JoinSpec, watermark: int) -> int | None:
     if domain.kind is KeyKind.INTEGER:
         return first
     return -(-first * 1_000_000 // domain.tick)
-
-
-def _is_identity(rows: Array, count: int) -> bool:
-    return rows.size == count and bool(np.all(rows[1:] == rows[:-1] + 1))
