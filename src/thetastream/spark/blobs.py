@@ -17,7 +17,7 @@ def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
 
 
 def parcels(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.RecordBatch]:
-    """Join batches into larger ones: of ``rows`` rows or ``size`` bytes at least, but for the last."""
+    """Join batches until they have ``rows`` rows or ``size`` bytes; the last may be smaller."""
     from thetastream.data.batch import joined  # which loads kernels
 
     held: list[pa.RecordBatch] = []
