@@ -127,12 +127,8 @@ class Splitter:
 
 def sides_of(node: Any) -> set[Side]:
     """The sides whose columns a part of a condition reads."""
-    found = set()
-    for column in node.find_all(exp.Column):
-        side = _side_of(column)
-        if side is not None:
-            found.add(side)
-    return found
+    sides = map(_side_of, node.find_all(exp.Column))
+    return {side for side in sides if side is not None}
 
 
 def _parts(column: Any) -> list[Any]:

@@ -24,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -57,8 +56,6 @@ class Device(Protocol):
     """Sequences read so far."""
     blocks_read: int
     """Blocks read so far."""
-    seconds: float
-    """Seconds of all reads so far, overlapping ones included."""
     background: bool
     """Whether reads may run in a background thread."""
 
@@ -143,7 +140,6 @@ class BlockFile:
         self.depth = depth
         self.seek, self.transfer = costs.seek, costs.transfer
         self.seeks = self.blocks_read = 0
-        self.seconds = 0.0
         self._closed = False
         self._begin()
         self._file = _open(self.path, direct)
@@ -154,7 +150,6 @@ class BlockFile:
         return os.fstat(self._file).st_size // self.block_bytes
 
     def read(self, starts: Array, counts: Array, buffer: Bytes) -> None:
-        began = perf_counter()
         total = int(counts.sum())
         assert buffer.size >= total * self.block_bytes, "the buffer has room for all blocks"
         assert not self.direct or buffer.ctypes.data % mmap.PAGESIZE == 0, "the buffer is aligned"
@@ -163,7 +158,6 @@ class BlockFile:
         with self._guard:
             self.seeks += starts.size
             self.blocks_read += total
-            self.seconds += perf_counter() - began
 
     def forget_cached(self) -> None:
         """Ask the system to drop the file from its page cache, unless reads are direct."""
@@ -273,7 +267,7 @@ class BlockFile:
 class Simulated:
     """A device whose reads take simulated time: ``S + n × T`` per sequence of ``n`` blocks.
 
-    The data comes from another device. Counters and ``seconds`` are those of the simulation.
+    The data comes from another device. Counters are those of the simulation.
     """
 
     background = False
@@ -285,7 +279,6 @@ class Simulated:
         self.block_bytes = device.block_bytes
         self.seek, self.transfer = costs.seek, costs.transfer
         self.seeks = self.blocks_read = 0
-        self.seconds = 0.0
 
     def read(self, starts: Array, counts: Array, buffer: Bytes) -> None:
         self.inner.read(starts, counts, buffer)
@@ -294,7 +287,6 @@ class Simulated:
         self.clock.wait_until(self.clock.now() + seconds)
         self.seeks += starts.size
         self.blocks_read += total
-        self.seconds += seconds
 
     def close(self) -> None:
         self.inner.close()

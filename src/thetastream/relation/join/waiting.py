@@ -70,14 +70,10 @@ class StreamBuffer:
         self._key = matching.key_column  # its values are the lower bounds, and not stored twice
         self._point = True
         self._pieces = 1
+        self.rows = 0
         self.row_bytes = 0.0
         """Average bytes of a row and its questions in the last phase; 0: unknown."""
         self.segments: list[Segment] = []
-
-    @property
-    def rows(self) -> int:
-        """Number of waiting rows."""
-        return len(self._payload)
 
     def append(
         self,
@@ -95,6 +91,7 @@ class StreamBuffer:
         if self._tracks:
             self._matched.append(matched)
         self._questions.append(questions)
+        self.rows += matched.size
         self.segments += segments
         self._note()
 
@@ -166,6 +163,7 @@ class StreamBuffer:
         for part in self._parts:
             part.clear()
         self._point = True
+        self.rows = 0
         segments, self.segments = self.segments, []
         self._note()
         return segments
