@@ -111,7 +111,7 @@ def costs_of(profile: str, block_bytes: int = _PROFILE_BYTES) -> Costs:
 class BlockFile:
     """Blocks in a file. Threads may read concurrently, and so may forked processes.
 
-    Read plans use ``costs``, by default those of a solid state disk; see ``calibrate``.
+    Read plans use the costs of a solid state disk; see ``calibrate``.
     """
 
     background = True
@@ -123,7 +123,6 @@ class BlockFile:
         block_bytes: int,
         direct: bool = False,
         depth: int = 4,
-        costs: Costs | None = None,
     ) -> None:
         if depth < 1:
             raise RelationError(f"expected a depth of at least 1 read at a time; got {depth}")
@@ -133,7 +132,7 @@ class BlockFile:
                 f"got {block_bytes}: build the relation with another, or leave out direct=True"
             )
         prepare(kernels)
-        costs = costs_of("ssd", block_bytes) if costs is None else costs
+        costs = costs_of("ssd", block_bytes)
         self.path = Path(path)
         self.block_bytes = block_bytes
         self.direct = direct
