@@ -24,7 +24,7 @@ from thetastream.aggregate import (
     result_type,
 )
 from thetastream.data.number_columns import NumberColumn, Values, number_dtype, numbers
-from thetastream.engine.emit.summarizer import combined
+from thetastream.engine.emit.aggregates import combined
 from thetastream.errors import DataError, SchemaError
 from thetastream.index.folding import Fold
 from thetastream.schema import kind_of

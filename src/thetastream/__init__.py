@@ -18,56 +18,36 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thetastream import errors, index
-    from thetastream.condition.expression import left, right
-    from thetastream.condition.predicate import Predicate
-    from thetastream.duration import Interval
-    from thetastream.errors import ThetastreamError
-    from thetastream.join import StreamJoin
-    from thetastream.lookup.window_index import WindowIndex
-    from thetastream.metrics import Metrics
+    from thetastream import errors as errors
+    from thetastream import index as index
+    from thetastream.condition.expression import left as left
+    from thetastream.condition.expression import right as right
+    from thetastream.condition.predicate import Predicate as Predicate
+    from thetastream.duration import Interval as Interval
+    from thetastream.errors import ThetastreamError as ThetastreamError
+    from thetastream.join import StreamJoin as StreamJoin
+    from thetastream.lookup.window_index import WindowIndex as WindowIndex
+    from thetastream.metrics import Metrics as Metrics
     from thetastream.plan import cost as cost
-    from thetastream.plan.choice import Explanation
-    from thetastream.plan.tactic import Tactic
-    from thetastream.plan.tactics.registry import tactics
-    from thetastream.relation.join.join import RelationJoin
-    from thetastream.relation.store import Relation
-    from thetastream.side import How, Side
+    from thetastream.plan.choice import Explanation as Explanation
+    from thetastream.plan.tactic import Tactic as Tactic
+    from thetastream.plan.tactics.registry import tactics as tactics
+    from thetastream.relation.join.join import RelationJoin as RelationJoin
+    from thetastream.relation.store import Relation as Relation
+    from thetastream.side import How as How
+    from thetastream.side import Side as Side
     from thetastream.truth import aggregate_oracle as aggregate_oracle
     from thetastream.truth import oracle as oracle
     from thetastream.tuplewise import ibwj as ibwj
     from thetastream.tuplewise import parallel as parallel
-    from thetastream.tuplewise.ibwj import IndexJoin
-    from thetastream.tuplewise.parallel import ParallelJoin
-    from thetastream.window import CountWindow, SessionWindow, TimeWindow, Unbounded
+    from thetastream.tuplewise.ibwj import IndexJoin as IndexJoin
+    from thetastream.tuplewise.parallel import ParallelJoin as ParallelJoin
+    from thetastream.window import CountWindow as CountWindow
+    from thetastream.window import SessionWindow as SessionWindow
+    from thetastream.window import TimeWindow as TimeWindow
+    from thetastream.window import Unbounded as Unbounded
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "CountWindow",
-    "Explanation",
-    "How",
-    "IndexJoin",
-    "Interval",
-    "Metrics",
-    "ParallelJoin",
-    "Predicate",
-    "Relation",
-    "RelationJoin",
-    "SessionWindow",
-    "Side",
-    "StreamJoin",
-    "Tactic",
-    "ThetastreamError",
-    "TimeWindow",
-    "Unbounded",
-    "WindowIndex",
-    "errors",
-    "index",
-    "left",
-    "right",
-    "tactics",
-]
 
 _MODULES = {
     "CountWindow": "window",
@@ -92,6 +72,8 @@ _MODULES = {
     "right": "condition.expression",
     "tactics": "plan.tactics.registry",
 }
+
+__all__ = sorted([*_MODULES, "errors", "index"])
 
 
 _ADDRESSES = {

@@ -83,16 +83,8 @@ NUMBERS = OutputShape(
     tuple((side, side.value) for side in Side),
 )
 COUNTS = pa.schema([("side", pa.string()), ("row", pa.int64()), ("matches", pa.int64())])
-RANGES = pa.schema(
-    [
-        ("side", pa.string()),
-        ("row", pa.int64()),
-        ("run", pa.int64()),
-        ("start", pa.int64()),
-        ("stop", pa.int64()),
-        ("negated", pa.bool_()),
-    ]
-)
+_PLACES = dict.fromkeys(("row", "run", "start", "stop"), pa.int64())
+RANGES = pa.schema({"side": pa.string(), **_PLACES, "negated": pa.bool_()})
 
 
 def fixed_shape(output: Output) -> OutputShape | None:

@@ -40,7 +40,7 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     with ProgressLine(Console(file=out, width=120), 100) as line:
         for rows in range(10, 60, 10):
             now += progress.PLAIN_SECONDS * 0.6
-            line.show(metrics(rows, rows * 2, 7))
+            line.follow(metrics(rows, rows * 2, 7))
     assert out.getvalue().splitlines() == [
         "20 of 100 rows · 40 matches · 8 rows/s · window 7 rows",
         "40 of 100 rows · 80 matches · 8 rows/s · window 7 rows",
@@ -50,8 +50,8 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_end_is_always_printed_with_the_last_window() -> None:
     out = io.StringIO()
     with ProgressLine(Console(file=out, width=120), None) as line:
-        line.show(metrics(1, 2, 33))
-        line.show(metrics(2, 3, 30))
+        line.follow(metrics(1, 2, 33))
+        line.follow(metrics(2, 3, 30))
         line.end(metrics(4000, 5, 0))
     assert out.getvalue().startswith("4.00k rows · 5 matches · ")
     assert out.getvalue().endswith(" · window 30 rows\n")
@@ -63,7 +63,7 @@ def test_a_terminal_gets_one_line_that_redraws() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120)
     with ProgressLine(console, 10) as line:
-        line.show(metrics(5, 1, 2))
+        line.follow(metrics(5, 1, 2))
         line.end(metrics(10, 3, 0))
     assert "10 of 10 rows · 3 matches" in out.getvalue()
     assert out.getvalue().endswith("\x1b[?25h")  # the cursor is shown again

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from thetastream.condition.expression import Function, left, right
 from thetastream.condition.predicate import Predicate
@@ -165,16 +164,6 @@ def test_text_round_trips(text: str) -> None:
     assert again == predicate
     assert hash(again) == hash(predicate)
     assert [str(t) for t in again.terms] == [str(t) for t in predicate.terms]
-
-
-@given(predicates({"a": (KINDS["int"], KINDS["int"])}), st.data())
-def test_a_mirrored_term_is_the_term_with_its_sides_exchanged(text: str, data: Any) -> None:
-    values = st.sampled_from(KINDS["int"].values)
-    a, b = data.draw(values), data.draw(values)
-    for term in Predicate.parse(text).terms:
-        there, back = Predicate.parse(str(term)), Predicate.parse(str(term.mirrored()))
-        assert matches(there, {"a": a}, {"a": b}) == matches(back, {"a": b}, {"a": a})
-        assert str(term.mirrored().mirrored()) == str(term)
 
 
 def test_terms_can_be_compared() -> None:

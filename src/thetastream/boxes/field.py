@@ -12,14 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from thetastream._jit.arrays import Array
-from thetastream.boxes.box import (
-    Pieces,
-    band_width,
-    exact_band,
-    intersected,
-    intervals,
-    plain_band,
-)
+from thetastream.boxes import box
+from thetastream.boxes.box import Pieces
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Function
 from thetastream.condition.term import Compare, Difference, Term
@@ -39,14 +33,14 @@ class BoundTerm:
 
     @cached_property
     def _bands(self) -> dict[Side, tuple[int, int] | None]:
-        return {side: plain_band(self.term, self.domain, side) for side in Side}
+        return {side: box.plain_band(self.term, self.domain, side) for side in Side}
 
     def intervals(self, fresh: Side, keys: Array) -> Pieces:
         """Disjoint intervals of stored keys that match fresh keys."""
         band = self._bands[fresh]
         if band is not None:
-            return [exact_band(band, keys)]
-        return intervals(self.term, self.domain, fresh, keys)
+            return [box.exact_band(band, keys)]
+        return box.intervals(self.term, self.domain, fresh, keys)
 
     @cached_property
     def names(self) -> dict[Side, str]:
@@ -95,7 +89,7 @@ class Field:
         """Width of a bounded band, in values (floats) or key units."""
         if len(self.members) != 1:
             return None
-        return band_width(self.terms[0].term, self.domain)
+        return box.band_width(self.terms[0].term, self.domain)
 
     @property
     def has_cells(self) -> bool:
@@ -122,7 +116,7 @@ class Field:
             return [self.binding.time.interval(fresh.times, fresh.side)]
         members = zip(self.members, self.terms, strict=True)
         pieces = [bound.intervals(fresh.side, fresh.keys[i]) for i, bound in members]
-        return pieces[0] if len(pieces) == 1 else intersected(pieces)
+        return pieces[0] if len(pieces) == 1 else box.intersected(pieces)
 
     def __str__(self) -> str:
         if self.is_time:

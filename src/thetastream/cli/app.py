@@ -12,8 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from thetastream import __version__
-from thetastream.cli import bench, demo, explain, index, join
-from thetastream.cli.relation import verbs as relation
+from thetastream.cli import bench, demo, explain, index, join, relation
 from thetastream.errors import ThetastreamError
 
 EPILOG = """\

@@ -209,19 +209,13 @@ def _verdict(console: Console, demo: Demo) -> bool:
     with console.status("asking the oracle …") if console.is_terminal else nullcontext():
         difference = demo.difference()
     sample = f"{difference.wanted.total():,} matches of {difference.trades:,} sampled trades"
+    rows, matches = difference.rows, demo.totals.matches
+    text = f"the oracle agrees on {sample}; the sink holds {rows:,} rows"
     if difference:
-        _say(
-            console,
-            f"[bold red]the oracle disagrees[/bold red] on {sample}: "
-            f"{difference.missing:,} missing, {difference.extra:,} extra",
-        )
-        return False
-    if difference.rows != demo.totals.matches:
-        _say(
-            console,
-            f"[bold red]the sink holds {difference.rows:,} rows[/bold red], but the join has "
-            f"counted {demo.totals.matches:,} matches",
-        )
-        return False
-    _say(console, f"the oracle agrees on {sample}; the sink holds {difference.rows:,} rows")
-    return True
+        wrong = f"{difference.missing:,} missing, {difference.extra:,} extra"
+        text = f"[bold red]the oracle disagrees[/bold red] on {sample}: {wrong}"
+    elif rows != matches:
+        counted = f"but the join has counted {matches:,} matches"
+        text = f"[bold red]the sink holds {rows:,} rows[/bold red], {counted}"
+    _say(console, text)
+    return not difference and rows == matches

@@ -8,23 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thetastream.cli.options import (
-    Aggregate,
-    By,
-    Collect,
-    CollectTime,
-    HowText,
-    Json,
-    Lateness,
-    Session,
-    Slide,
-    TacticText,
-    Time,
-    Unbounded,
-    WindowText,
-    Workers,
-    read_aggregates,
-)
+from thetastream.cli import options
 from thetastream.cli.windows import WindowOptions
 
 if TYPE_CHECKING:
@@ -48,43 +32,34 @@ def explain(
     right_schema: Annotated[
         Path | None, typer.Option(help="The same for the right side; by default LEFT-SCHEMA.")
     ] = None,
-    window: WindowText = None,
-    time: Time = None,
-    lateness: Lateness = None,
+    window: options.WindowText = None,
+    time: options.Time = None,
+    lateness: options.Lateness = None,
     count: Annotated[
         str | None, typer.Option(help="Count window; 1048576 when no window is given.")
     ] = None,
-    slide: Slide = None,
-    session: Session = None,
-    by: By = None,
-    unbounded: Unbounded = False,
-    how: HowText = "inner",
-    aggregate: Aggregate = None,
-    tactic: TacticText = "auto",
-    workers: Workers = 1,
-    collect: Collect = None,
-    collect_time: CollectTime = None,
+    slide: options.Slide = None,
+    session: options.Session = None,
+    by: options.By = None,
+    unbounded: options.Unbounded = False,
+    how: options.HowText = "inner",
+    aggregate: options.Aggregate = None,
+    tactic: options.TacticText = "auto",
+    workers: options.Workers = 1,
+    collect: options.Collect = None,
+    collect_time: options.CollectTime = None,
     self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Show which terms are indexed and how, which are checked on candidates, and the cost."""
     import thetastream as ts
 
     if window is None and count is None and session is None and not unbounded:
         count = str(1 << 20)
-    options = WindowOptions(
-        window=window,
-        time=time,
-        lateness=lateness,
-        count=count,
-        slide=slide,
-        session=session,
-        by=by,
-        unbounded=unbounded,
-    )
+    limits = WindowOptions(window, time, lateness, count, None, slide, session, by, unbounded)
     join = ts.StreamJoin(
         on,
-        window=options.build(),
+        window=limits.build(),
         how=how,
         tactic=tactic,
         workers=workers,
@@ -92,7 +67,7 @@ def explain(
         collect_time=collect_time,
         self_join=self_join,
         schemas=_schemas(left_schema, right_schema),
-        aggregate=read_aggregates(aggregate),
+        aggregate=options.read_aggregates(aggregate),
     )
     explanation = join.explain()
     if json:

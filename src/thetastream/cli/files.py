@@ -64,7 +64,7 @@ class InputFile:
         try:
             self.schema, self._batches = self._open(format_)
         except (pa.ArrowException, OSError) as error:
-            self._refuse(error)
+            unreadable(repr(str(path)), error)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -72,7 +72,7 @@ class InputFile:
                 for start in range(0, batch.num_rows, self.batch_rows):
                     yield batch.slice(start, self.batch_rows)
         except (pa.ArrowException, OSError) as error:
-            self._refuse(error)
+            unreadable(repr(str(self.path)), error)
 
     def _open(self, format_: Format) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if format_ is Format.PARQUET:
@@ -96,9 +96,11 @@ class InputFile:
             reader = arrow_json.open_json(self.path)
         return reader.schema, iter(reader)
 
-    def _refuse(self, error: Exception) -> NoReturn:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"cannot read {str(self.path)!r}: {reason}") from error
+
+def unreadable(what: str, error: Exception) -> NoReturn:
+    """Raise DataError for input that cannot be read, with the first line of the reason."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    raise DataError(f"cannot read {what}: {reason}") from error
 
 
 class Target:

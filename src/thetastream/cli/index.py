@@ -117,11 +117,18 @@ _WORDS = {
 }
 
 
+def _titled(title: str, first: str, *others: str) -> Table:
+    """An empty table; the cells of its first column are not wrapped."""
+    table = Table(title=title, title_justify="left")
+    table.add_column(first, no_wrap=True)
+    for other in others:
+        table.add_column(other)
+    return table
+
+
 def _trees(constants: Constants) -> Table:
-    table = Table(title="trees: nanoseconds", title_justify="left")
-    table.add_column("constant", no_wrap=True)
-    table.add_column("what it is")
-    table.add_column("by log2 of nodes in the level, or of rows")
+    per = "by log2 of nodes in the level, or of rows"
+    table = _titled("trees: nanoseconds", "constant", "what it is", per)
     for name, word in _WORDS.items():
         value = getattr(constants, name)
         entries = value if isinstance(value, tuple) else ()
@@ -131,9 +138,7 @@ def _trees(constants: Constants) -> Table:
 
 
 def _batches(prices: Prices) -> Table:
-    table = Table(title="all others: nanoseconds per step", title_justify="left")
-    table.add_column("price", no_wrap=True)
-    table.add_column("what it is")
+    table = _titled("all others: nanoseconds per step", "price", "what it is")
     table.add_column("here", justify="right")
     table.add_column("default", justify="right")
     from thetastream.prices.batches import WORDS
@@ -155,10 +160,7 @@ def _parameters(row: dict[str, Any]) -> str:
 def _table(
     title: str, rows: list[dict[str, Any]], last: str, text: Callable[[dict[str, Any]], str]
 ) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it does")
-    table.add_column(last)
+    table = _titled(title, "name", "what it does", last)
     for row in rows:
         table.add_row(row["name"], row["summary"], escape(text(row)))
     return table

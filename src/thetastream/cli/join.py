@@ -9,29 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from thetastream.cli.options import (
-    Aggregate,
-    BatchRows,
-    By,
-    Collect,
-    CollectTime,
-    Columns,
-    Force,
-    HowText,
-    Lateness,
-    Limit,
-    Session,
-    Slide,
-    TacticText,
-    Time,
-    Unbounded,
-    WindowText,
-    Workers,
-    read_aggregates,
-    read_columns,
-)
+from thetastream.cli import options
 from thetastream.cli.progress import ProgressLine
-from thetastream.cli.tables import first_rows, preview, summary
+from thetastream.cli.tables import delivered, preview, summary
 from thetastream.cli.windows import WindowOptions
 
 if TYPE_CHECKING:
@@ -63,39 +43,39 @@ def join(
     ] = None,
     *,
     on: Annotated[str, typer.Option(help="The condition, over l. and r.")],
-    window: WindowText = None,
-    time: Time = None,
-    lateness: Lateness = None,
+    window: options.WindowText = None,
+    time: options.Time = None,
+    lateness: options.Lateness = None,
     count: Annotated[
         str | None, typer.Option(help="Count window: 1000, or one per side: 1000,500.")
     ] = None,
     order: Annotated[
         str | None, typer.Option(help="Column of arrival ranks for --count, or one per side.")
     ] = None,
-    slide: Slide = None,
-    session: Session = None,
-    by: By = None,
-    unbounded: Unbounded = False,
-    how: HowText = "inner",
-    columns: Columns = None,
+    slide: options.Slide = None,
+    session: options.Session = None,
+    by: options.By = None,
+    unbounded: options.Unbounded = False,
+    how: options.HowText = "inner",
+    columns: options.Columns = None,
     suffix: Annotated[
         str, typer.Option(help="Suffix of right columns whose name is taken.")
     ] = "_right",
     give: Annotated[
         str, typer.Option(help="rows; pairs of row numbers; or count, of each row's matches.")
     ] = "rows",
-    aggregate: Aggregate = None,
-    tactic: TacticText = "auto",
-    workers: Workers = 1,
-    collect: Collect = None,
-    collect_time: CollectTime = None,
+    aggregate: options.Aggregate = None,
+    tactic: options.TacticText = "auto",
+    workers: options.Workers = 1,
+    collect: options.Collect = None,
+    collect_time: options.CollectTime = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
-    batch_rows: BatchRows = 65_536,
+    batch_rows: options.BatchRows = 65_536,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; a preview without it.")
     ] = None,
-    force: Force = False,
-    limit: Limit = 20,
+    force: options.Force = False,
+    limit: options.Limit = 20,
 ) -> None:
     """Join two files as streams, in the order in which their rows would have arrived."""
     import thetastream as ts
@@ -104,18 +84,8 @@ def join(
     from thetastream.output_mode import Output
     from thetastream.side import Side
 
-    aggregates = read_aggregates(aggregate)
-    options = WindowOptions(
-        window=window,
-        time=time,
-        lateness=lateness,
-        count=count,
-        order=order,
-        slide=slide,
-        session=session,
-        by=by,
-        unbounded=unbounded,
-    )
+    aggregates = options.read_aggregates(aggregate)
+    limits = WindowOptions(window, time, lateness, count, order, slide, session, by, unbounded)
     answer = Output.of(give)
     if answer is Output.RANGES:
         raise OptionError(
@@ -130,7 +100,7 @@ def join(
     schemas = [source.schema for source in sources.values()]
     engine = ts.StreamJoin(
         on,
-        window=options.build(),
+        window=limits.build(),
         how=how,
         tactic=tactic,
         workers=workers,
@@ -140,22 +110,17 @@ def join(
         self_join=right is None,
         threads=threads,
         batch_rows=batch_rows,
-        columns=read_columns(columns),
+        columns=options.read_columns(columns),
         schemas=(schemas[0], schemas[-1]),
         output=answer,
         aggregate=aggregates,
     )
     schema = engine.schema
     report = Console(stderr=True)
+    target = None if output is None else Target(output, schema, force=force)
     with ProgressLine(report, _total(sources)) as line:
-        rows = run(engine, _pushes(sources, options), line)
-        if output is not None:
-            with Target(output, schema, force=force) as target:
-                for batch in rows:
-                    target.write(batch)
-        else:
-            shown = first_rows(rows, limit, schema)
-    if output is None:
+        shown = delivered(run(engine, _pushes(sources, limits), line), target, limit, schema)
+    if shown is not None:
         Console().print(preview(shown))
     report.print(summary(engine.metrics(), line, output))
 
@@ -165,19 +130,19 @@ def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Itera
     for push in pushes:
         for batch in engine.push(**push):
             yield batch
-            line.show(engine.metrics())
-        line.show(engine.metrics())
+            line.follow(engine.metrics())
+        line.follow(engine.metrics())
     yield from engine.flush()
     line.end(engine.metrics())
 
 
-def _pushes(sources: dict[Side, InputFile], options: WindowOptions) -> Iterator[Push]:
+def _pushes(sources: dict[Side, InputFile], limits: WindowOptions) -> Iterator[Push]:
     from thetastream.cli import feed
 
-    column = options.time or options.order
+    column = limits.time or limits.order
     if column is None or len(sources) == 1:
         return feed.alternate(sources)
-    return feed.in_step(sources, options.per_side(column))
+    return feed.in_step(sources, limits.per_side(column))
 
 
 def _total(sources: dict[Side, InputFile]) -> int | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 if TYPE_CHECKING:
@@ -28,16 +29,10 @@ def count(number: float) -> str:
     return f"{number:.0f}"
 
 
-class _Display(Protocol):
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
 class Stopwatch:
     """The time inside a ``with`` block, during which a display is shown, if there is one."""
 
-    def __init__(self, display: _Display | None) -> None:
+    def __init__(self, display: Live | Progress | None) -> None:
         self._display = display
         self._started = self._printed = time.monotonic()
         self._ended: float | None = None
@@ -96,38 +91,26 @@ class WorkLine(Stopwatch):
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-class ProgressLine:
+class ProgressLine(WorkLine):
     """Shows rows, matches, rows per second and window size while a join runs.
 
     ``total`` is the number of rows to come, None if unknown.
     """
 
     def __init__(self, console: Console, total: int | None) -> None:
-        self._line = WorkLine(console, transient=False)
+        super().__init__(console, transient=False)
         self._total = total
         self._window_rows = self.most_window_rows = 0
 
-    def __enter__(self) -> ProgressLine:
-        self._line.__enter__()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._line.__exit__(*failure)
-
-    @property
-    def seconds(self) -> float:
-        """Time since the start, or from start to end."""
-        return self._line.seconds
-
-    def show(self, metrics: Metrics) -> None:
+    def follow(self, metrics: Metrics) -> None:
         """Update the line; print a plain one if the last is old enough."""
         self._window_rows = metrics.window_rows
         self.most_window_rows = max(self.most_window_rows, metrics.window_rows)
-        self._line.show(self._text(metrics), metrics.rows, self._total)
+        self.show(self._text(metrics), metrics.rows, self._total)
 
     def end(self, metrics: Metrics) -> None:
         """Show the final counts, with the window as it was before the streams ended."""
-        self._line.show(self._text(metrics), metrics.rows, self._total, always=True)
+        self.show(self._text(metrics), metrics.rows, self._total, always=True)
 
     def _text(self, metrics: Metrics) -> str:
         speed = metrics.rows / max(self.seconds, 1e-9)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from thetastream import Metrics
+    from thetastream.cli.files import Target
+    from thetastream.cli.relation.pipe import PipeTarget
 
 
 def preview(rows: pa.Table | pa.RecordBatch, title: str | None = None) -> Table:
@@ -28,10 +30,20 @@ def preview(rows: pa.Table | pa.RecordBatch, title: str | None = None) -> Table:
     return table
 
 
-def first_rows(rows: Iterator[pa.RecordBatch], limit: int, schema: pa.Schema) -> pa.Table:
-    """Read all rows and return the first ``limit`` of them."""
+def delivered(
+    rows: Iterator[pa.RecordBatch],
+    target: Target | PipeTarget | None,
+    limit: int,
+    schema: pa.Schema,
+) -> pa.Table | None:
+    """Write all rows to the target; without one, return the first ``limit`` of them."""
     import pyarrow as pa
 
+    if target is not None:
+        with target:
+            for batch in rows:
+                target.write(batch)
+        return None
     shown: list[pa.RecordBatch] = []
     for batch in rows:
         if limit > 0:

@@ -90,20 +90,16 @@ _NEGATE = {
     Function.GT: Function.LE,
     Function.GE: Function.LT,
 }
-_PRECEDENCE = {
-    Function.OR: 1,
-    Function.AND: 2,
-    Function.NOT: 3,
-    **dict.fromkeys(_FLIP, 4),
-    Function.IS_NULL: 4,
-    Function.LIKE: 4,
-    Function.ADD: 5,
-    Function.SUB: 5,
-    Function.MUL: 6,
-    Function.DIV: 6,
-    Function.MOD: 6,
-    Function.NEG: 7,
-}
+_LEVELS = (  # the weakest binding first
+    (Function.OR,),
+    (Function.AND,),
+    (Function.NOT,),
+    (*_FLIP, Function.IS_NULL, Function.LIKE),
+    (Function.ADD, Function.SUB),
+    (Function.MUL, Function.DIV, Function.MOD),
+    (Function.NEG,),
+)
+_PRECEDENCE = {function: at for at, level in enumerate(_LEVELS, start=1) for function in level}
 
 
 def _operator(function: Function) -> Callable[[Expression, Any], Expression]:

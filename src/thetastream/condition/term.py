@@ -67,10 +67,6 @@ class Difference:
         """The constants of the condition."""
         return [bound.value for bound in (self.low, self.high) if bound is not None]
 
-    def mirrored(self) -> Difference:
-        """The same condition with the sides exchanged."""
-        return Difference(self.minuend.other, self.low, self.high)
-
     def render(self, left: Expression, right: Expression) -> str:
         """SQL text of the condition."""
         difference = left - right if self.minuend is Side.LEFT else right - left
@@ -125,11 +121,6 @@ class Term:
 
     def __hash__(self) -> int:
         return hash((self.pair, self.arms))
-
-    def mirrored(self) -> Term:
-        """The term with the sides exchanged, its columns too."""
-        arms = tuple(tuple(c.mirrored() for c in arm) for arm in self.arms)
-        return Term(swap(self.right), swap(self.left), arms)
 
     def __str__(self) -> str:
         texts = [" AND ".join(c.render(self.left, self.right) for c in arm) for arm in self.arms]

@@ -72,14 +72,6 @@ def _from_integers(values: pa.Array, domain: Domain, what: str) -> Array:
     return _numpy(values, "int64").astype(np.int64, copy=False)
 
 
-def _from_unsigned(values: pa.Array, domain: Domain, what: str) -> Array:
-    return _numpy(values, "uint64").view(np.int64) ^ _BIAS
-
-
-def _from_floats(values: pa.Array, domain: Domain, what: str) -> Array:
-    return float_keys(to_floats(values))
-
-
 def to_floats(values: pa.Array) -> NDArray[np.float64]:
     """Numbers as 64-bit floats; decimals as unscaled / 10^scale, NULLs as zero."""
     if pat.is_decimal(values.type):
@@ -187,10 +179,10 @@ def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:
 
 
 _CONVERT: dict[KeyKind, Callable[[pa.Array, Domain, str], Array]] = {
-    KeyKind.FLOAT: _from_floats,
+    KeyKind.FLOAT: lambda values, domain, what: float_keys(to_floats(values)),
     KeyKind.DECIMAL: _from_decimals,
     KeyKind.BYTES: _from_bytes,
-    KeyKind.UNSIGNED: _from_unsigned,
+    KeyKind.UNSIGNED: lambda values, domain, what: _numpy(values, "uint64").view(np.int64) ^ _BIAS,
 }
 
 

@@ -22,6 +22,7 @@ from thetastream._jit.arrays import LEAST, MOST, Mask
 from thetastream.condition.expression import Call, Column, Expression, Function, Literal
 from thetastream.condition.normalize import fold
 from thetastream.data.batch import plain, to_floats, to_keys, valid_mask
+from thetastream.data.rows import gatherable
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.schema import NUMERIC, KeyKind, common_domain, kind_of, tick
@@ -79,13 +80,9 @@ def _value(node: Expression, lookup: Lookup) -> pa.Array:
 def _common(values: pa.Array) -> pa.Array:
     """Cast to a type that all of Arrow's functions accept: no views, decimals of 128 bits."""
     kind = values.type
-    if pat.is_string_view(kind):
-        return values.cast(pa.large_string())
-    if pat.is_binary_view(kind):
-        return values.cast(pa.large_binary())
     if pat.is_decimal32(kind) or pat.is_decimal64(kind):
         return values.cast(pa.decimal128(kind.precision, kind.scale))
-    return values
+    return gatherable(values)
 
 
 def _literal(node: Literal) -> pa.Array:

@@ -12,7 +12,7 @@ A *view* is a cheap snapshot: rows appended or expired later do not change it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,11 +65,19 @@ class Ring:
         if len(self._buffer) > 4 * max(self.size, _LEAST):
             self._move(self.size)
 
+    def clear(self) -> None:
+        """Drop all rows; the next one is row 0."""
+        self._head = self.first = self.size = 0
+
     def _move(self, needed: int) -> None:
-        moved = np.empty(max(needed + needed // 2, _LEAST), self._buffer.dtype)
+        moved = self._allocated(needed)
         moved[: self.size] = self.values
         self._buffer = moved
         self._head = 0
+
+    def _allocated(self, needed: int) -> NDArray[np.generic]:
+        """An array for at least ``needed`` rows."""
+        return np.empty(max(needed + needed // 2, _LEAST), self._buffer.dtype)
 
     @property
     def values(self) -> NDArray[Any]:
@@ -91,7 +99,10 @@ class ColumnView(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedView:
-    """Fixed-width values in a writable NumPy array; row ``first`` is at position 0."""
+    """Fixed-width values in a writable NumPy array; row ``first`` is at position 0.
+
+    Values of other widths than 1, 2, 4 and 8 bytes, such as decimals, have a void type.
+    """
 
     kind: pa.DataType
     values: NDArray[Any]
@@ -99,8 +110,11 @@ class FixedView:
     first: int
 
     def take(self, ids: Array) -> pa.Array:
-        taken = np.empty(len(ids), self.values.dtype)
-        gather(self.values, ids, self.first, taken)
+        if self.values.dtype.kind == "V":
+            taken = self.values[ids - self.first].view(np.uint8)
+        else:
+            taken = np.empty(len(ids), self.values.dtype)
+            gather(self.values, ids, self.first, taken)
         bitmap = None
         if self.valid is not None:
             valid = self.valid.take(ids - self.first)
@@ -148,34 +162,45 @@ def concatenated(arrays: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays(arrays)
 
 
-class _FixedColumn:
-    """A fixed-width column of a growing and shrinking stream."""
+def is_fixed(kind: pa.DataType) -> bool:
+    """Whether values are plain numbers of 1, 2, 4 or 8 bytes."""
+    temporal = pat.is_temporal(kind) and not pat.is_interval(kind)
+    return bool(pat.is_integer(kind) or pat.is_floating(kind) or temporal)
 
-    def __init__(self, kind: pa.DataType, first: int) -> None:
+
+class _FixedColumn:
+    """A fixed-width column of a growing and shrinking stream; validity from the first NULL on."""
+
+    def __init__(self, kind: pa.DataType, first: int, ring: type[Ring]) -> None:
         self._kind = kind
-        self._values = Ring(np.dtype(f"u{kind.bit_width // 8}"), first)
+        self._ring = ring
+        self.values = ring(_raw_dtype(kind), first)
         self._valid: Ring | None = None
 
     def append(self, array: pa.Array) -> None:
         if array.null_count and self._valid is None:
-            self._valid = Ring(np.bool_, self._values.first)
-            self._valid.append(np.ones(self._values.size, np.bool_))
+            self._valid = self._ring(np.bool_, self.values.first)
+            self._valid.append(np.ones(self.values.size, np.bool_))
         if self._valid is not None:
             self._valid.append(array.is_valid().to_numpy(zero_copy_only=False))
-        self._values.append(raw_values(array))
+        self.values.append(raw_values(array))
 
     def expire(self, before: int) -> None:
-        self._values.expire(before)
+        self.values.expire(before)
         if self._valid is not None:
             self._valid.expire(before)
 
     def view(self) -> ColumnView:
         valid = None if self._valid is None else self._valid.values
-        return FixedView(self._kind, self._values.values, valid, self._values.first)
+        return FixedView(self._kind, self.values.values, valid, self.values.first)
 
     @property
     def nbytes(self) -> int:
-        return self._values.nbytes + (self._valid.nbytes if self._valid is not None else 0)
+        return self.values.nbytes + (self._valid.nbytes if self._valid is not None else 0)
+
+    def clear(self) -> None:
+        self.values.clear()
+        self._valid = None
 
 
 class _ChunkColumn:
@@ -216,6 +241,10 @@ class _ChunkColumn:
     @property
     def nbytes(self) -> int:
         return sum(chunk.nbytes for chunk in self._chunks)
+
+    def clear(self) -> None:
+        self.expire(self._next)
+        self._next = 0
 
 
 class RowsView:
@@ -271,14 +300,22 @@ class NumberView(RowsView):
 
 
 class Rows:
-    """The payload of one stream."""
+    """The payload of one stream. Types for which ``flat`` is true live in arrays of ``ring``."""
 
-    def __init__(self, schema: pa.Schema, columns: Sequence[str], first: int = 0) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        first: int = 0,
+        *,
+        ring: type[Ring] = Ring,
+        flat: Callable[[pa.DataType], bool] = is_fixed,
+    ) -> None:
         self._columns: dict[str, _FixedColumn | _ChunkColumn] = {}
         for name in columns:
             kind = schema.field(name).type
-            make = _FixedColumn if is_fixed(kind) else _ChunkColumn
-            self._columns[name] = make(kind, first)
+            made = _FixedColumn(kind, first, ring) if flat(kind) else _ChunkColumn(kind, first)
+            self._columns[name] = made
         self.first = self.next = first
 
     @property
@@ -298,6 +335,18 @@ class Rows:
             self.first = min(before, self.next)
             for column in self._columns.values():
                 column.expire(self.first)
+
+    def clear(self) -> None:
+        """Drop all rows; the next one is row 0."""
+        for column in self._columns.values():
+            column.clear()
+        self.first = self.next = 0
+
+    def raw(self, name: str) -> NDArray[Any]:
+        """The stored values of a fixed-width column, as a view."""
+        column = self._columns[name]
+        assert isinstance(column, _FixedColumn)
+        return column.values.values
 
     def view(self) -> RowsView:
         """A snapshot of all columns."""
@@ -349,14 +398,12 @@ def check_gatherable(schema: pa.Schema, side: str) -> None:
             ) from None
 
 
-def is_fixed(kind: pa.DataType) -> bool:
-    """Whether values are plain numbers of 1, 2, 4 or 8 bytes."""
-    temporal = pat.is_temporal(kind) and not pat.is_interval(kind)
-    return bool(pat.is_integer(kind) or pat.is_floating(kind) or temporal)
-
-
 def raw_values(array: pa.Array) -> NDArray[np.generic]:
-    """The bytes of a fixed-width array as unsigned integers; those of NULLs are arbitrary."""
-    width = array.type.bit_width // 8
-    data = np.frombuffer(array.buffers()[1] or b"", np.dtype(f"u{width}"))
+    """The bytes of a fixed-width array, as unsigned integers if possible; arbitrary for NULLs."""
+    data = np.frombuffer(array.buffers()[1] or b"", _raw_dtype(array.type))
     return data[array.offset : array.offset + len(array)]
+
+
+def _raw_dtype(kind: pa.DataType) -> np.dtype[np.generic]:
+    width = kind.bit_width // 8
+    return np.dtype(f"u{width}" if width in (1, 2, 4, 8) else (np.void, width))

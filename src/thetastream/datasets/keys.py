@@ -52,7 +52,7 @@ def uniform(rows: int, *, seed: Seed = 0, domain: float = DOMAIN, dtype: KeyType
     >>> uniform(3, seed=7, domain=100).tolist()
     [94, 62, 68]
     """
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     if dtype == "int64":
         return rng.integers(0, int(domain), rows)
     return _typed(rng.random(rows) * domain, dtype)
@@ -68,7 +68,7 @@ def gaussian(
     sigma: float = 0.125,
 ) -> Keys:
     """Normal keys; ``mean`` and ``sigma`` (the standard deviation) are parts of ``domain``."""
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     return _typed(rng.normal(mean, sigma, rows) * domain, dtype)
 
 
@@ -82,7 +82,7 @@ def gamma(
     scale: float = 3.0,
 ) -> Keys:
     """Gamma keys (shape k, scale θ); 64 units of the distribution are one ``domain``."""
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     return _typed(rng.gamma(shape, scale, rows) * (domain / 64), dtype)
 
 
@@ -109,7 +109,7 @@ def zipf(
         raise DataError(
             f"zipf needs distinct >= 1 and skew >= 0; got distinct={distinct}, skew={skew}."
         )
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     weights = np.arange(1, distinct + 1, dtype=np.float64) ** -skew
     below = np.cumsum(weights)
     ranks = np.searchsorted(below, rng.random(rows) * below[-1], side="right")
@@ -140,7 +140,7 @@ def drifting_gaussian(
     """
     if min(phases) < 0 or sum(phases) <= 0:
         raise DataError(f"phases must be three lengths that are not negative; got {phases}.")
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     start = rows * phases[0] / sum(phases)
     stop = start + rows * phases[1] / sum(phases)
     mean = 0.5 + drift * np.interp(np.arange(rows), [start, max(stop, start + 1e-9)], [0.0, 1.0])
@@ -154,7 +154,7 @@ def increasing(rows: int, *, seed: Seed = 0, dtype: KeyType = "int64", step: int
     """
     if step < 1:
         raise DataError(f"step must be at least 1; got {step}.")
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     base = np.arange(rows, dtype=np.int64) * step
     if dtype == "int64":
         return base + rng.integers(0, step, rows)
@@ -181,7 +181,7 @@ def correlated(
     """
     if not -1 <= rho <= 1:
         raise DataError(f"rho is a correlation, between -1 and 1; got {rho}.")
-    rng = _generator(rows, seed)
+    rng = seeded(rows, seed)
     first = rng.normal(0.0, sigma, rows)
     second = rho * first + (1 - rho * rho) ** 0.5 * rng.normal(0.0, sigma, rows)
     return _typed((0.5 + first) * domain, dtype), _typed((0.5 + second) * domain, dtype)
@@ -200,7 +200,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 """Every distribution of one column by name; call with ``(rows, seed=…, dtype=…)``."""
 
 
-def _generator(rows: int, seed: Seed) -> np.random.Generator:
+def seeded(rows: int, seed: Seed) -> np.random.Generator:
+    """The random generator of ``rows`` rows."""
     if rows < 0:
         raise DataError(f"rows must not be negative; got {rows}.")
     return np.random.default_rng(seed)

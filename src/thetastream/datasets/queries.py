@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetastream.datasets.keys import seeded
 from thetastream.datasets.rates import pair_chance, uniform_band_width
 from thetastream.datasets.real import load_taxi_debs2015, load_taxi_yellow_2019
-from thetastream.datasets.workloads import Workload, numbered, seeded, w2
+from thetastream.datasets.workloads import Workload, numbered, w2
 from thetastream.errors import DataError
 
 CITY = 1 << 24

@@ -33,65 +33,37 @@ VARIABLE = "THETASTREAM_DATA"
 _LOCAL = pa.timestamp("us")
 _INSTANT = pa.timestamp("us", tz="UTC")
 
-_DEBS_COLUMNS = {
-    "medallion": pa.string(),
-    "hack_license": pa.string(),
-    "pickup_datetime": _LOCAL,
-    "dropoff_datetime": _LOCAL,
-    "trip_time_in_secs": pa.int64(),
-    "trip_distance": pa.float64(),
-    "pickup_longitude": pa.float64(),
-    "pickup_latitude": pa.float64(),
-    "dropoff_longitude": pa.float64(),
-    "dropoff_latitude": pa.float64(),
-    "payment_type": pa.string(),
-    "fare_amount": pa.float64(),
-    "surcharge": pa.float64(),
-    "mta_tax": pa.float64(),
-    "tip_amount": pa.float64(),
-    "tolls_amount": pa.float64(),
-    "total_amount": pa.float64(),
-}
-_YELLOW_COLUMNS = {
-    "vendor_id": pa.int64(),
-    "pickup_datetime": _LOCAL,
-    "dropoff_datetime": _LOCAL,
-    "passenger_count": pa.int64(),
-    "trip_distance": pa.float64(),
-    "rate_code_id": pa.int64(),
-    "store_and_fwd_flag": pa.string(),
-    "pickup_location_id": pa.int64(),
-    "dropoff_location_id": pa.int64(),
-    "payment_type": pa.int64(),
-    "fare_amount": pa.float64(),
-    "extra": pa.float64(),
-    "mta_tax": pa.float64(),
-    "tip_amount": pa.float64(),
-    "tolls_amount": pa.float64(),
-    "improvement_surcharge": pa.float64(),
-    "total_amount": pa.float64(),
-    "congestion_surcharge": pa.float64(),
-}
-_TICK = {"t": pa.int64()}
-_TICK_END = {"exchange": pa.string(), "condition": pa.string(), "suspicious": pa.int64()}
-_TRADE_COLUMNS = {**_TICK, "price": pa.int64(), "size": pa.int64(), **_TICK_END}
-_QUOTE_COLUMNS = {
-    **_TICK,
-    "bid": pa.int64(),
-    "bid_size": pa.int64(),
-    "ask": pa.int64(),
-    "ask_size": pa.int64(),
-    **_TICK_END,
-}
+_TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "local": _LOCAL}
+
+
+def _columns(text: str) -> dict[str, pa.DataType]:
+    """Columns written as ``name type, name type``."""
+    pairs = (column.split() for column in text.split(","))
+    return {name: _TYPES[kind] for name, kind in pairs}
+
+
+_DEBS_COLUMNS = _columns(
+    "medallion text, hack_license text, pickup_datetime local, dropoff_datetime local, "
+    "trip_time_in_secs int, trip_distance float, pickup_longitude float, pickup_latitude float, "
+    "dropoff_longitude float, dropoff_latitude float, payment_type text, fare_amount float, "
+    "surcharge float, mta_tax float, tip_amount float, tolls_amount float, total_amount float"
+)
+_YELLOW_COLUMNS = _columns(
+    "vendor_id int, pickup_datetime local, dropoff_datetime local, passenger_count int, "
+    "trip_distance float, rate_code_id int, store_and_fwd_flag text, pickup_location_id int, "
+    "dropoff_location_id int, payment_type int, fare_amount float, extra float, mta_tax float, "
+    "tip_amount float, tolls_amount float, improvement_surcharge float, total_amount float, "
+    "congestion_surcharge float"
+)
+_TICK_END = "exchange text, condition text, suspicious int"
+_TRADE_COLUMNS = _columns(f"t int, price int, size int, {_TICK_END}")
+_QUOTE_COLUMNS = _columns(f"t int, bid int, bid_size int, ask int, ask_size int, {_TICK_END}")
+_ZONE_COLUMNS = _columns("LocationID int, Borough text, Zone text")
 _LRB_NAMES = "type time vid speed xway lane dir seg pos qid sinit send dow tod day"
-_AIS_COLUMNS = {
-    "Time": _LOCAL,
-    "MMSI": pa.int64(),
-    "Latitude_degrees": pa.float64(),
-    "Longitude_degrees": pa.float64(),
-    "COG_degrees": pa.float64(),
-    "SOG_knots": pa.float64(),
-}
+_AIS_COLUMNS = _columns(
+    "Time local, MMSI int, Latitude_degrees float, Longitude_degrees float, COG_degrees float, "
+    "SOG_knots float"
+)
 # 2013-10-07 00:00 in New York, which was four hours behind UTC all that day
 _TICK_MIDNIGHT = np.datetime64("2013-10-07T04:00:00", "us").astype(np.int64)
 
@@ -160,8 +132,7 @@ def load_taxi_yellow_2019(
 
 def load_taxi_zones(folder: str | os.PathLike[str] | None = None) -> pa.Table:
     """Return the 265 taxi zones: ``location_id`` int64, ``borough`` and ``zone`` strings."""
-    columns = {"LocationID": pa.int64(), "Borough": pa.string(), "Zone": pa.string()}
-    table = _read(folder, "taxi_yellow_2019/taxi-zone-lookup.csv", columns)
+    table = _read(folder, "taxi_yellow_2019/taxi-zone-lookup.csv", _ZONE_COLUMNS)
     return table.rename_columns(["location_id", "borough", "zone"])
 
 

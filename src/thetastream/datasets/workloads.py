@@ -23,10 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thetastream.datasets.keys import DOMAIN, seeded
 from thetastream.datasets.rates import pair_chance, uniform_band_width
-from thetastream.errors import DataError
-
-DOMAIN = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -104,13 +102,6 @@ def w3(window: int, rows: int, *, match_rate: float = 5.0, seed: int = 0) -> Wor
 
 WORKLOADS: dict[str, Callable[..., Workload]] = {"W1": w1, "W2": w2, "W3": w3}
 """Every workload by name; call with ``(window, rows, match_rate=…, seed=…)``."""
-
-
-def seeded(rows: int, seed: int) -> np.random.Generator:
-    """Return the random generator of a workload of ``rows`` rows."""
-    if rows < 0:
-        raise DataError(f"rows must not be negative; got {rows}.")
-    return np.random.default_rng(seed)
 
 
 def _correlated(

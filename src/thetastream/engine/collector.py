@@ -72,7 +72,7 @@ class Collector:
 
     def __init__(self, query: Query, skipped: Mapping[Side, int]) -> None:
         self._query = query
-        self._together = query.closes_together
+        self._together = bool(query.aggregates) or query.window.waits
         self.buffers = {side: Buffer() for side in query.streams}
         self.arrived = dict(skipped)
 

@@ -27,10 +27,11 @@ from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.data.number_columns import numbers
 from thetastream.engine.collector import Collector
-from thetastream.engine.emit.base import Task
-from thetastream.engine.emit.registry import emitter_of
-from thetastream.engine.lifetime.base import Setting
-from thetastream.engine.lifetime.registry import lifetime_of
+from thetastream.engine.emit.aggregates import Aggregates
+from thetastream.engine.emit.base import Emitter, Task
+from thetastream.engine.emit.bounded import Counts, RangeRecords
+from thetastream.engine.emit.pairs import Pairs
+from thetastream.engine.lifetime.base import Setting, lifetime_of
 from thetastream.engine.outside import Outside
 from thetastream.engine.parts.batches import OutputPart
 from thetastream.engine.planner import Planner
@@ -42,6 +43,8 @@ from thetastream.metrics import Counters, SideCounters
 from thetastream.output_mode import Output
 from thetastream.shape import OutputShape, fixed_shape
 from thetastream.side import Side
+
+_BOUNDED: dict[Output, type[Emitter]] = {Output.COUNT: Counts, Output.RANGES: RangeRecords}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,8 @@ class Engine:
         )
         task = Task(query, binding, self.traits, self.shape, counters, self.by_role)
         self.mirrored = task.mirrored
-        self._emitter = emitter_of(task)
+        emitter = Aggregates if query.aggregates else _BOUNDED.get(query.output, Pairs)
+        self._emitter = emitter(task)
         self._weight = 2 if task.mirrored else 1
         self.planner = Planner(query, binding, counters)
         if meeting is None:

@@ -263,7 +263,7 @@ def collect(
     if see is None and pool is None:
         return Matches([], partial(_counted, probe, start, [0]))
     with probe.timed():
-        readers = [reader() for reader in start]
+        readers = [begin() for begin in start]
         limit = eager // max(1, len(readers))
         if pool is None or len(readers) == 1:
             filled = [reader.take(limit) for reader in readers]
@@ -271,26 +271,17 @@ def collect(
             filled = list(pool.map(lambda reader: reader.take(limit), readers))
         counters.candidates += sum(reader.candidates for reader in readers)
         if not all(done for _, done in filled):
-            return _too_many(probe, start, see)
+            if see is not None:
+                for begin in start:
+                    for rows, ids in begin().drain(counters):
+                        see(rows, ids)
+            return Matches([], partial(_counted, probe, start, [0]))
         chunks = [chunk for part, _ in filled for chunk in part]
         counters.matches += probe.weight * sum(rows.size for rows, _ in chunks)
         if see is not None:
             for rows, ids in chunks:
                 see(rows, ids)
         return Matches(chunks)
-
-
-def _too_many(
-    probe: Probe,
-    start: list[Callable[[], AnswerReader]],
-    see: Callable[[Array, Array], None] | None,
-) -> Matches:
-    """There are too many pairs to keep: drop them, and compute them again as they are read."""
-    if see is not None:
-        for reader in start:
-            for rows, ids in reader().drain(probe.counters):
-                see(rows, ids)
-    return Matches([], partial(_counted, probe, start, [0]))
 
 
 def _counted(

@@ -138,11 +138,6 @@ class Query:
         """Whether ranks decide arrival, so that rows may have to wait for their turn."""
         return self.window.order is not None and not self.self_join
 
-    @property
-    def closes_together(self) -> bool:
-        """Whether collected rows of both sides are processed together."""
-        return bool(self.aggregates) or self.window.waits
-
 
 @dataclass(frozen=True, slots=True)
 class Traits:

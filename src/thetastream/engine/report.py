@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from thetastream.boxes.binding import Binding
@@ -25,11 +26,7 @@ def snapshot(
     """Freeze the counters and measure the state; the caller knows the ``largest`` event times."""
     per_side = {
         side.value: SideMetrics(
-            rows=sides[side].rows,
-            dropped=sides[side].dropped,
-            null_keys=sides[side].null_keys,
-            nan_keys=sides[side].nan_keys,
-            null_times=sides[side].null_times,
+            **asdict(sides[side]),
             waiting_rows=waiting[side],
             window_rows=len(streams[side].rows) if side in streams else 0,
             window_bytes=streams[side].nbytes if side in streams else 0,
@@ -39,42 +36,20 @@ def snapshot(
     }
     indexes = [index for stream in streams.values() for index in stream.indexes.values()]
 
-    def total(name: str) -> int:
-        return int(sum(getattr(side, name) for side in per_side.values()))
-
     def work(name: str) -> float:
         return sum(index.statistics(name) for index in indexes)
 
-    merge_seconds = work("merge_seconds")
-    seconds = dict(counters.seconds)
+    totals = SideMetrics.__dataclass_fields__.keys() & Metrics.__dataclass_fields__.keys()
+    counted = asdict(counters)
+    seconds = {**counted.pop("seconds"), "merge": work("merge_seconds")}
+    seconds["insert"] = max(0.0, seconds["insert"] - seconds["merge"])
     return Metrics(
-        pushes=counters.pushes,
-        rows=total("rows"),
-        matches=counters.matches,
-        output_rows=counters.output_rows,
-        dropped=total("dropped"),
-        null_keys=total("null_keys"),
-        nan_keys=total("nan_keys"),
-        null_times=total("null_times"),
-        candidates=counters.candidates,
-        window_rows=total("window_rows"),
-        window_bytes=total("window_bytes"),
+        **counted,
+        **{name: sum(side[name] for side in per_side.values()) for name in totals},
         index_bytes=sum(stream.index_bytes for stream in streams.values()),
         payload_bytes=sum(stream.rows.nbytes for stream in streams.values()),
-        peak_bytes=counters.peak_bytes,
-        runs=int(work("runs")),
-        merges=int(work("merges")),
-        merged_rows=int(work("merged_rows")),
-        replans=counters.replans,
-        switches=int(work("switches")),
-        keys_seconds=seconds["keys"],
-        sort_seconds=seconds["sort"],
-        probe_seconds=seconds["probe"],
-        insert_seconds=max(0.0, seconds["insert"] - merge_seconds),
-        merge_seconds=merge_seconds,
-        expire_seconds=seconds["expire"],
-        gather_seconds=seconds["gather"],
-        plan_seconds=seconds["plan"],
+        **{name: int(work(name)) for name in ("runs", "merges", "merged_rows", "switches")},
+        **{f"{phase}_seconds": spent for phase, spent in seconds.items()},
         sides=per_side,
     )
 

@@ -25,13 +25,18 @@ from thetastream.interrupt import uninterrupted
 from thetastream.relation.change.fold import FOLD_BYTES, committed, compact, fold, follow
 from thetastream.relation.change.transaction import Transaction
 from thetastream.relation.disk.clock import SimulatedClock
+from thetastream.relation.files import snapshot as pinned
 from thetastream.relation.files.build import BuildOptions, Progress, build
 from thetastream.relation.files.folder import AGAIN, Folder, SharedLock, disk_errors
-from thetastream.relation.files.opened import DeviceFactory, Opened, device_factory
 from thetastream.relation.files.scan import check_leaves, scan
-from thetastream.relation.files.snapshot import Snapshot, State, read_state
+from thetastream.relation.files.snapshot import DeviceFactory, Opened, Snapshot, State
 
 _TRIES = 20
+
+
+def _fact(name: str, text: str) -> Any:
+    """A property of ``Relation``: a fact of its current state."""
+    return property(lambda relation: getattr(relation._state.facts, name), doc=text)
 
 
 class Relation:
@@ -53,7 +58,7 @@ class Relation:
         self.folder = Folder(path)
         self.folder.current()  # raises before anything is touched
         self.direct = direct
-        self.clock, self._factory = device_factory(device, clock, direct)
+        self.clock, self._factory = pinned.device_factory(device, clock, direct)
         self._opened: Opened | None = None
         self._readers: SharedLock | None = None
         self._snapshots = 0
@@ -113,7 +118,7 @@ class Relation:
             seen = self.folder.current_bytes()
             current = self.folder.parse(seen)
             try:
-                return seen, follow(self.folder, read_state(self.folder, current))
+                return seen, follow(self.folder, pinned.read_state(self.folder, current))
             except FileNotFoundError as error:
                 if last or self.folder.current_bytes() == seen:
                     raise RelationError(
@@ -123,6 +128,14 @@ class Relation:
         raise AssertionError
 
     # --- Facts ----------------------------------------------------------------------------------
+
+    key: tuple[str, ...] = _fact("key", "The key column, or ``lo`` and ``hi``.")
+    rows: int = _fact("rows", "Number of rows.")
+    blocks: int = _fact("blocks", "Blocks of the block file.")
+    block_bytes: int = _fact("block_bytes", "Bytes of a block.")
+    fill: float = _fact("fill", "Share of a block that the build fills.")
+    null_keys: int = _fact("null_keys", "Rows skipped because a key was NULL.")
+    empty_intervals: int = _fact("empty_intervals", "Rows whose ``lo`` lies above ``hi``.")
 
     @property
     def path(self) -> Path:
@@ -135,34 +148,9 @@ class Relation:
         return self._state.schema
 
     @property
-    def key(self) -> tuple[str, ...]:
-        """The key column, or ``lo`` and ``hi``."""
-        return self._state.facts.key
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self._state.facts.rows
-
-    @property
     def leaves(self) -> int:
         """Number of leaves: a look-up reads a leaf as a whole."""
         return len(self._state.fences)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of the block file."""
-        return self._state.facts.blocks
-
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of a block."""
-        return self._state.facts.block_bytes
-
-    @property
-    def fill(self) -> float:
-        """Share of a block that the build fills."""
-        return self._state.facts.fill
 
     @property
     def nbytes(self) -> int:
@@ -183,16 +171,6 @@ class Relation:
     def generation(self) -> str:
         """Name of the generation of files."""
         return self._state.current.generation
-
-    @property
-    def null_keys(self) -> int:
-        """Rows skipped because a key was NULL."""
-        return self._state.facts.null_keys
-
-    @property
-    def empty_intervals(self) -> int:
-        """Rows whose ``lo`` lies above ``hi``."""
-        return self._state.facts.empty_intervals
 
     def __repr__(self) -> str:
         return (

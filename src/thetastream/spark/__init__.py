@@ -25,22 +25,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thetastream.spark.listener import MetricsListener, query_metrics
-    from thetastream.spark.relation.operator import relation_join
-    from thetastream.spark.relation.report import relation_metrics
-    from thetastream.spark.session import configure
-    from thetastream.spark.theta.explanation import explain
-    from thetastream.spark.theta.operator import theta_join
-
-__all__ = [
-    "MetricsListener",
-    "configure",
-    "explain",
-    "query_metrics",
-    "relation_join",
-    "relation_metrics",
-    "theta_join",
-]
+    from thetastream.spark.listener import MetricsListener as MetricsListener
+    from thetastream.spark.listener import query_metrics as query_metrics
+    from thetastream.spark.relation.operator import relation_join as relation_join
+    from thetastream.spark.relation.report import relation_metrics as relation_metrics
+    from thetastream.spark.session import configure as configure
+    from thetastream.spark.theta.explanation import explain as explain
+    from thetastream.spark.theta.operator import theta_join as theta_join
 
 _MODULES = {
     "MetricsListener": "listener",
@@ -51,6 +42,8 @@ _MODULES = {
     "relation_metrics": "relation.report",
     "theta_join": "theta.operator",
 }
+
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

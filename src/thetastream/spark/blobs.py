@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -14,6 +14,23 @@ def pieces(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     size = -(-batch.num_rows // max(1, -(-batch.nbytes // limit)))
     for start in range(0, batch.num_rows, size):
         yield batch.slice(start, size)
+
+
+def parcels(batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.RecordBatch]:
+    """Join batches until they have ``rows`` rows or ``size`` bytes; the last may be smaller."""
+    from thetastream.data.batch import joined  # which loads kernels
+
+    held: list[pa.RecordBatch] = []
+    count = nbytes = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        nbytes += batch.nbytes
+        if count >= rows or nbytes >= size:
+            yield joined(held)
+            held, count, nbytes = [], 0, 0
+    if held:
+        yield joined(held)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -40,6 +40,13 @@ class Split:
         default_factory=lambda: {side: {} for side in Side}
     )
 
+    def predicate(self, text: str) -> Predicate:
+        """Parse it; an error shows ``text``, which the user wrote."""
+        try:
+            return Predicate.parse(self.on)
+        except PredicateError as error:
+            raise PredicateError(error.message, text) from None
+
 
 def split(on: str | Predicate | Expression) -> Split:
     """Extract the expressions that Spark is to compute."""
@@ -120,12 +127,8 @@ class Splitter:
 
 def sides_of(node: Any) -> set[Side]:
     """The sides whose columns a part of a condition reads."""
-    found = set()
-    for column in node.find_all(exp.Column):
-        side = _side_of(column)
-        if side is not None:
-            found.add(side)
-    return found
+    sides = map(_side_of, node.find_all(exp.Column))
+    return {side for side in sides if side is not None}
 
 
 def _parts(column: Any) -> list[Any]:

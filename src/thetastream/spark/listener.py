@@ -7,21 +7,18 @@ Connect.
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
-    StreamingQueryProgress,
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from thetastream.spark.metrics import JoinMetrics, observed_texts, read_reports
+from thetastream.spark.metrics import JoinMetrics, Progress, observed_reports, read_reports
 from thetastream.spark.theta.operator import OBSERVED
 
 
@@ -34,18 +31,8 @@ def query_metrics(query: StreamingQuery) -> list[JoinMetrics]:
     return [metrics for progress in query.recentProgress for metrics in _read(progress)]
 
 
-def _read(progress: StreamingQueryProgress | Mapping[str, Any]) -> list[JoinMetrics]:
-    facts: dict[str, Any]
-    if isinstance(progress, StreamingQueryProgress):
-        facts = json.loads(progress.json)
-        observed: Mapping[str, Any] = progress.observedMetrics
-    else:
-        facts, observed = dict(progress), progress.get("observedMetrics", {})
-    return [
-        read_reports(name, texts, facts)
-        for name, row in observed.items()
-        if name.startswith(f"{OBSERVED}-") and (texts := observed_texts(row, "partitions"))
-    ]
+def _read(progress: Progress) -> list[JoinMetrics]:
+    return [read_reports(*each) for each in observed_reports(progress, OBSERVED, "partitions")]
 
 
 class MetricsListener(StreamingQueryListener):
@@ -70,9 +57,6 @@ class MetricsListener(StreamingQueryListener):
             self.recent.append(metrics)
             if self._each is not None:
                 self._each(metrics)
-
-    def onQueryIdle(self, event: Any) -> None:
-        """There was nothing to do."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """What was seen stays in ``recent``."""

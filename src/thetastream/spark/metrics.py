@@ -7,11 +7,12 @@ Names are Spark's own where Spark has one for the thing (``numInputRows``, ``dur
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Row
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from thetastream.metrics import Items
 from thetastream.side import Side
@@ -59,7 +60,24 @@ class JoinMetrics(Items):
     watermarkLag: dict[str, int]
 
 
-def observed_texts(row: Any, column: str) -> list[str]:
+Progress = StreamingQueryProgress | Mapping[str, Any]
+
+
+def observed_reports(
+    progress: Progress, kind: str, column: str
+) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
+    """For each join of a kind in a micro-batch: its name, its reports, and Spark's account."""
+    if isinstance(progress, StreamingQueryProgress):
+        facts: dict[str, Any] = json.loads(progress.json)
+        observed: Mapping[str, Any] = progress.observedMetrics
+    else:
+        facts, observed = dict(progress), progress.get("observedMetrics", {})
+    for name, row in observed.items():
+        if name.startswith(f"{kind}-") and (texts := _texts(row, column)):
+            yield name, texts, facts
+
+
+def _texts(row: Any, column: str) -> list[str]:
     """The reports in an observed row; Connect returns its values and its schema separately."""
     fields = row.asDict() if isinstance(row, Row) else row
     texts = fields["values"][0] if "values" in fields else fields[column]

@@ -191,15 +191,12 @@ def band_edges(trial: Trial) -> None:
                 trial.agrees(Scenario(((table, table),), on, CountWindow(20)))
 
 
-@check
-def times_and_text(trial: Trial) -> None:
+@exact(80)
+def times_and_text() -> Scenarios:
     """Dates, timestamps of mixed units, clock times, durations, strings and bytes as keys."""
     names = ("date", "timestamp", "coarse", "clock", "duration", "string", "binary", "bool")
     pairings = [*_of(*names), (KINDS["coarse"], KINDS["timestamp"])]
-
-    @trial.forall(80, scenarios(pairings, modes=("inner", "full")))
-    def exact(scenario: Scenario) -> None:
-        trial.agrees(scenario)
+    return scenarios(pairings, modes=("inner", "full"))
 
 
 @exact(60)

@@ -36,10 +36,6 @@ class Kind:
         return self.name
 
 
-def _decimals(*texts: str) -> tuple[Decimal, ...]:
-    return tuple(map(Decimal, texts))
-
-
 _SPECIAL = (None, -_INF, -1.5, -0.0, 0.0, 0.1, 0.5, 1.0, 1.5, 1e308, 5e-324, _INF, _NAN)
 _SECONDS = ("INTERVAL '0' SECOND", "INTERVAL '1' SECOND", "INTERVAL '2' SECOND")
 
@@ -65,7 +61,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             "decimal",
             pa.decimal128(18, 2),
-            (None, *_decimals("-1.50", "-0.01", "0.00", "0.10", "1.00", "1.50")),
+            (None, *map(Decimal, ("-1.50", "-0.01", "0.00", "0.10", "1.00", "1.50"))),
             ("0", "1", "0.01", "0.105"),
         ),
         Kind("float", pa.float64(), _SPECIAL, ("0", "0.1", "0.5", "1"), arithmetic=True),

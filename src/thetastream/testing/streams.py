@@ -58,15 +58,12 @@ class Scenario:
                     lines.append(f"  push {name} {columns}")
         for name, table in (("left", self.table(0)), ("right", self.table(1))):
             if table is not None:
-                lines.append(f"  type {name} {_shown(table.schema)}")
+                types = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+                lines.append(f"  type {name} {types}")
         return "\n".join(lines)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
-
-
-def _shown(schema: Any) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 # --- Rows ---------------------------------------------------------------------------------------

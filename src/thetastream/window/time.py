@@ -16,21 +16,9 @@ import numpy as np
 
 from thetastream.duration import Interval
 from thetastream.side import Side
+from thetastream.window import lengths
 from thetastream.window.base import EventTime
-from thetastream.window.lengths import (
-    MAX,
-    MIN,
-    Array,
-    Length,
-    multiple,
-    pair,
-    plain,
-    read_length,
-    refuse,
-    saturating_add,
-    saturating_multiply,
-    text,
-)
+from thetastream.window.lengths import MAX, MIN, Array, Length, saturating_add, saturating_multiply
 
 
 @dataclass(frozen=True, init=False)
@@ -63,13 +51,13 @@ class TimeWindow(EventTime):
         slide: Length | None = None,
         **unknown: object,
     ) -> None:
-        refuse(unknown, "TimeWindow", "it takes size, time, lateness and slide")
-        given: tuple[Length, Length] = pair(size, "size")
-        sizes = (read_length(given[0], "size"), read_length(given[1], "size"))
-        step = None if slide is None else read_length(slide, "slide")
+        lengths.refuse(unknown, "TimeWindow", "it takes size, time, lateness and slide")
+        given: tuple[Length, Length] = lengths.pair(size, "size")
+        sizes = (lengths.read_length(given[0], "size"), lengths.read_length(given[1], "size"))
+        step = None if slide is None else lengths.read_length(slide, "slide")
         self._set_clock(time, lateness, size=sizes[0], right=sizes[1], slide=step)
         if step is not None:
-            multiple(tuple(map(plain, sizes)), plain(step))
+            lengths.multiple(tuple(map(lengths.plain, sizes)), lengths.plain(step))
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "slide", step)
 
@@ -96,7 +84,7 @@ class TimeWindow(EventTime):
 
     def __str__(self) -> str:
         note = f"on {self.time[0]}, {self.time[1]}, lateness {self.lateness}"
-        return text("time", self.sizes, self.slide, note)
+        return lengths.text("time", self.sizes, self.slide, note)
 
 
 @dataclass(frozen=True, slots=True)

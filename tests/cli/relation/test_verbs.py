@@ -20,12 +20,12 @@ import pyarrow as pa
 import pytest
 
 import thetastream as ts
+from thetastream.cli import relation
 from thetastream.cli.files import InputFile, Target
 from thetastream.cli.relation import build as relation_build
 from thetastream.cli.relation import calibrate as relation_calibrate
 from thetastream.cli.relation import change as relation_change
 from thetastream.cli.relation import join as relation_join
-from thetastream.cli.relation import verbs as relation
 
 from ...processes import started
 

@@ -10,7 +10,7 @@ import pytest
 
 from thetastream.boxes.binding import bind
 from thetastream.condition.predicate import Predicate
-from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition, Ranks
+from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition, merged
 from thetastream.engine.query import Query
 from thetastream.errors import DataError
 from thetastream.plan.tactic import Tactic
@@ -44,25 +44,25 @@ def given(answer: Any) -> list[tuple[Any, ...]]:
 
 
 def test_places_among_all_ranks() -> None:
-    ranks = Ranks([7, 3], [np.array([5, 1, 4]), np.array([4, 2])])
-    whole, places = ranks.merged()
+    ranks = {7: np.array([5, 1, 4]), 3: np.array([4, 2])}
+    whole, places = merged(ranks)
     assert whole.tolist() == [1, 2, 4, 4, 5]
     assert places[3].tolist() == [2, 1], "of equal ranks the lower sender comes first"
     assert places[7].tolist() == [4, 0, 3]
-    assert Ranks([], []).merged()[0].size == 0
+    assert merged({})[0].size == 0
 
 
 def test_ranks_must_not_fall_from_push_to_push() -> None:
     window = CountWindow(5, order="t")
     part = parted(window)
-    positions = part.note_ranks({Side.LEFT: Ranks([0], [np.array([3, 8])])})
+    positions = part.note_ranks({Side.LEFT: {0: np.array([3, 8])}})
     assert positions[Side.LEFT][0].tolist() == [0, 1]
     given(part.push({}))
-    positions = part.note_ranks({Side.LEFT: Ranks([0], [np.array([8, 9])])})
+    positions = part.note_ranks({Side.LEFT: {0: np.array([8, 9])}})
     assert positions[Side.LEFT][0].tolist() == [2, 3]
     given(part.push({}))
     with pytest.raises(DataError, match="left side falls: a row of rank 7 came after rank 9"):
-        part.note_ranks({Side.LEFT: Ranks([0], [np.array([7])])})
+        part.note_ranks({Side.LEFT: {0: np.array([7])}})
 
 
 def test_a_copy_is_met_but_emits_nothing() -> None:
@@ -118,11 +118,11 @@ def test_waiting_rows_are_taken_back() -> None:
     def ranked(x: list[int], ranks: list[int], positions: list[int]) -> pa.RecordBatch:
         return pa.record_batch({"x": x, "t": ranks, RANK: ranks, POSITION: positions})
 
-    parts[0].note_ranks({Side.LEFT: Ranks([0], [np.array([1, 2, 3])])})
+    parts[0].note_ranks({Side.LEFT: {0: np.array([1, 2, 3])}})
     assert given(parts[0].push({Side.LEFT: ranked([1, 5, 9], [1, 2, 3], [0, 1, 2])})) == []
     assert parts[0].waiting()[Side.LEFT].num_rows == 3
     parts[1].restore_ranks(parts[0].census(), parts[0].waiting())
     assert parts[1].metrics().sides["left"].waiting_rows == 3
-    parts[1].note_ranks({Side.RIGHT: Ranks([0], [np.array([2, 4])])})
+    parts[1].note_ranks({Side.RIGHT: {0: np.array([2, 4])}})
     answer = parts[1].push({Side.RIGHT: ranked([5, 9], [2, 4], [0, 1])})
     assert given(answer) == [(5, 5)], "rank 4 of the right waits for the left to go beyond it"

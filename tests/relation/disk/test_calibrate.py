@@ -142,10 +142,8 @@ def test_buffered_reads_on_demand(tmp_path: Path) -> None:
     assert "through the page cache, 4 at a time" in str(found)
 
 
-def test_costs_of_another_block_size() -> None:
+def test_a_calibration_in_words() -> None:
     found = Calibration(seek=2e-3, transfer=1e-5, block_bytes=8192, depth=4, direct=True)
-    assert found.costs() == Costs(seek=2e-3, transfer=1e-5)
-    assert found.costs(32768) == Costs(seek=2e-3, transfer=4e-5)
     assert found.bandwidth == pytest.approx(819.2e6)
     assert str(found).splitlines() == [
         "seek      2.0000 ms per sequence",

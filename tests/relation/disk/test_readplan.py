@@ -64,16 +64,13 @@ def test_shape(name: str, asked: Wanted, costs: tuple[int, int], max_scan: int |
         assert max_scan is None or chosen.counts[i] <= max_scan or stop == first + 1
 
 
-@given(asked=wanted(), costs=COSTS, max_scan=SCANS, unwanted=st.integers(0, 9) | st.none())
+@given(asked=wanted(), costs=COSTS, max_scan=SCANS)
 def test_optimal_is_never_above_the_others(
-    asked: Wanted, costs: tuple[int, int], max_scan: int | None, unwanted: int | None
+    asked: Wanted, costs: tuple[int, int], max_scan: int | None
 ) -> None:
     best = {PLANS[name](*asked, *costs, max_scan).cost(*costs) for name in EXACT}
     assert len(best) == 1
-    others = [
-        greedy_plan(*asked, *costs, max_scan, unwanted=unwanted),
-        single_plan(*asked, *costs, max_scan),
-    ]
+    others = [make(*asked, *costs, max_scan) for make in (greedy_plan, single_plan)]
     assert best.pop() <= min(other.cost(*costs) for other in others)
 
 
@@ -131,5 +128,5 @@ def test_costs_that_make_no_sense(name: str, costs: tuple[float, float]) -> None
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scan_of_nothing(name: str) -> None:
-    with pytest.raises(RelationError, match="max_scan of at least 1 block.*got 0"):
+    with pytest.raises(AssertionError, match="max_scan of at least 1 block"):
         PLANS[name](np.arange(3), None, 1.0, 1.0, 0)

@@ -528,7 +528,7 @@ def test_types_that_spark_lacks_are_named(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_time_too_fine_for_spark_is_not_rounded(tmp_path: Path) -> None:
-    from thetastream.spark.relation.types import handed
+    from thetastream.spark.types import handed
 
     fine = pa.array([1_001], pa.timestamp("ns"))
     with pytest.raises(DataError, match="'at'.*round it in the relation"):

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from thetastream.relation.store import Relation
 
 
+_FACTS = (
+    *("rows", "null_keys", "empty_intervals", "blocks", "leaves", "block_bytes", "fill"),
+    *("nbytes", "index_bytes", "version", "generation"),
+)
+
+
 def info(
     path: Annotated[Path, typer.Argument(help="The relation.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -66,17 +72,7 @@ def facts(relation: Relation) -> dict[str, Any]:
         "path": str(relation.path),
         "key": list(relation.key),
         "columns": {name: str(kind) for name, kind in zip(schema.names, schema.types, strict=True)},
-        "rows": relation.rows,
-        "null_keys": relation.null_keys,
-        "empty_intervals": relation.empty_intervals,
-        "blocks": relation.blocks,
-        "leaves": relation.leaves,
-        "block_bytes": relation.block_bytes,
-        "fill": relation.fill,
-        "nbytes": relation.nbytes,
-        "index_bytes": relation.index_bytes,
-        "version": relation.version,
-        "generation": relation.generation,
+        **{name: getattr(relation, name) for name in _FACTS},
     }
 
 

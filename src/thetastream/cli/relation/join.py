@@ -13,7 +13,7 @@ from rich.table import Table
 
 from thetastream.cli.options import BatchRows, Columns, Force, Limit, read_columns
 from thetastream.cli.progress import WorkLine, count
-from thetastream.cli.tables import bytes_text, facts_table, first_rows, phases_text, preview
+from thetastream.cli.tables import bytes_text, delivered, facts_table, phases_text, preview
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,14 +108,8 @@ def join(
         elif output is not None:
             target = Target(output, schema, force=force)
         with WorkLine(report) as line:
-            rows = _run(relation, engine, source, line)
-            if target is None:
-                shown = first_rows(rows, limit, schema)
-            else:
-                with target:
-                    for batch in rows:
-                        target.write(batch)
-        if target is None:
+            shown = delivered(_run(relation, engine, source, line), target, limit, schema)
+        if shown is not None:
             Console().print(preview(shown))
         if explain:
             report.print(str(engine.explain()), highlight=False, markup=False, soft_wrap=True)

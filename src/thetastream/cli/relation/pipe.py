@@ -12,11 +12,11 @@ import os
 import select
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from thetastream.cli.files import JsonLines, csv_writer
+from thetastream.cli.files import JsonLines, csv_writer, unreadable
 from thetastream.errors import DataError
 
 PIECE = 1 << 20  # bytes read at most before they are pushed
@@ -50,7 +50,7 @@ class Pipe:
         try:
             self._rows: _ArrowRows | _TextRows = open_(descriptor, format_)
         except (pa.ArrowException, OSError) as error:
-            _refuse(error)
+            unreadable("standard input", error)
         self.schema = self._rows.schema
 
     def arrivals(self, due: Callable[[], float | None]) -> Iterator[pa.RecordBatch | None]:
@@ -62,7 +62,7 @@ class Pipe:
             try:
                 table = self._rows.read()
             except (pa.ArrowException, OSError) as error:
-                _refuse(error)
+                unreadable("standard input", error)
             if table is None:
                 return
             yield from table.to_batches(self._batch_rows)
@@ -192,11 +192,6 @@ def _ready(descriptor: int, seconds: float | None) -> bool:
     """Whether input, or its end, arrives within ``seconds``; None waits without limit."""
     limit = None if seconds is None else max(0.0, seconds)
     return bool(select.select([descriptor], [], [], limit)[0])
-
-
-def _refuse(error: Exception) -> NoReturn:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    raise DataError(f"cannot read standard input: {reason}") from error
 
 
 class PipeTarget:

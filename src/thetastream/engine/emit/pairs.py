@@ -66,9 +66,8 @@ class Pairs(Emitter):
                     yield fresh_rows[keep], ids[keep]
 
         rest = matches.rest
-        if rest is None:
-            return Matches(list(led(matches.chunks)))
-        return Matches(list(led(matches.chunks)), lambda: led(rest()))
+        later = None if rest is None else lambda: led(rest())
+        return Matches(list(led(matches.chunks)), later)
 
     def _pairs(self, matches: Matches, probe: Probe) -> list[OutputPart]:
         if not matches.chunks and matches.rest is None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,11 @@ class Lifetime:
 
     def check(self) -> None:
         """Assert every invariant. For tests."""
+
+
+def lifetime_of(facts: Setting) -> Lifetime:
+    """The lifetime of a join's window: the class that the window names, loaded on first use."""
+    module, _, name = facts.query.window.lifetime.partition(":")
+    make = getattr(import_module(f"thetastream.engine.lifetime.{module}"), name)
+    lifetime: Lifetime = make(facts)
+    return lifetime

@@ -16,14 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from thetastream._jit.arrays import Array, Mask, Words
-from thetastream.engine.partition.kernels.routes import (
-    count_homes,
-    count_targets,
-    list_homes,
-    list_targets,
-    mark,
-    mark_cells,
-)
+from thetastream.engine.partition.kernels import routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +54,16 @@ class Marks:
         """The targets as bits, made when a row is first sent beyond its home."""
         words = np.zeros((-(-self._partitions // 64), self._rows), np.uint64)
         if self._home is not None:
-            mark(self._home, self._or_all(None), words)
+            routes.mark(self._home, self._or_all(None), words)
         return words
 
     def send(self, targets: Array, wanted: Mask | None) -> None:
         """Send rows to a partition each."""
-        mark(np.ascontiguousarray(targets), self._or_all(wanted), self._words)
+        routes.mark(np.ascontiguousarray(targets), self._or_all(wanted), self._words)
 
     def send_to_cells(self, first: Array, last: Array, wanted: Mask | None) -> None:
         """Send rows to the partitions of the cells ``first .. last``."""
-        mark_cells(first, last, self._or_all(wanted), self._partitions, self._words)
+        routes.mark_cells(first, last, self._or_all(wanted), self._partitions, self._words)
 
     def send_everywhere(self, wanted: Mask | None) -> None:
         """Send rows to all partitions."""
@@ -86,20 +79,19 @@ class Marks:
         if "_words" not in self.__dict__:
             return self._at_home()
         counts = np.zeros(64 * self._words.shape[0], np.int64)
-        count_targets(self._words, counts)
+        routes.count_targets(self._words, counts)
         edges = np.concatenate([[0], np.cumsum(counts)])
         rows, copies = np.empty(edges[-1], np.int64), np.empty(edges[-1], np.bool_)
         home = np.full(self._rows, -1) if self._home is None else self._home
-        list_targets(self._words, home, edges[:-1].copy(), rows, copies)
+        routes.list_targets(self._words, home, edges[:-1].copy(), rows, copies)
         return Deliveries(rows, copies, edges[: self._partitions + 1])
 
     def _at_home(self) -> Deliveries:
         """Send every row to its home only. Packing is 1.2 to 2 times as fast as with marks."""
         assert self._home is not None
-        counts, rows = np.zeros(self._partitions, np.int64), np.empty(self._rows, np.int64)
-        count_homes(self._home, counts)
-        edges = np.concatenate([[0], np.cumsum(counts)])
-        list_homes(self._home, edges[:-1].copy(), rows)
+        counts = np.bincount(self._home, minlength=self._partitions)
+        edges, rows = np.concatenate([[0], np.cumsum(counts)]), np.empty(self._rows, np.int64)
+        routes.list_homes(self._home, edges[:-1].copy(), rows)
         return Deliveries(rows, None, edges)
 
     def _or_all(self, wanted: Mask | None) -> Mask:

@@ -44,26 +44,22 @@ POSITION = "__position"
 RANK = "__rank"
 
 
-@dataclass
-class Ranks:
-    """The ranks of all fresh rows of a side, one array per sender, each in the sender's order."""
+Ranks = Mapping[int, Array]
+"""The ranks of all fresh rows of a side, one array per sender, each in the sender's order."""
 
-    senders: list[int]
-    ranks: list[Array]
 
-    def merged(self) -> tuple[Array, dict[int, Array]]:
-        """All ranks ascending, and for each sender the places of its rows among them.
+def merged(ranks: Ranks) -> tuple[Array, dict[int, Array]]:
+    """All ranks ascending, and for each sender the places of its rows among them.
 
-        Equal ranks keep the order of senders, and of rows within a sender.
-        """
-        order = sorted(range(len(self.senders)), key=self.senders.__getitem__)
-        whole = np.concatenate([self.ranks[i] for i in order] or [np.empty(0, np.int64)])
-        by_rank = np.argsort(whole, kind="stable")
-        places = np.empty(whole.size, np.int64)
-        places[by_rank] = np.arange(whole.size)
-        ends = np.cumsum([self.ranks[i].size for i in order])
-        parts = np.split(places, ends[:-1]) if order else []
-        return whole[by_rank], {self.senders[i]: p for i, p in zip(order, parts, strict=True)}
+    Equal ranks keep the order of senders, and of rows within a sender.
+    """
+    senders = sorted(ranks)
+    whole = np.concatenate([np.empty(0, np.int64), *(ranks[sender] for sender in senders)])
+    by_rank = np.argsort(whole, kind="stable")
+    places = np.empty(whole.size, np.int64)
+    places[by_rank] = np.arange(whole.size)
+    parts = np.split(places, np.cumsum([ranks[sender].size for sender in senders]))
+    return whole[by_rank], dict(zip(senders, parts, strict=False))
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ class Partition:
     ) -> Batches:
         """Process fresh rows. Batches have ``COPY``, ``POSITION`` and ``RANK`` where they apply."""
         started = perf_counter()
-        fresh = [self._fresh(side, batch) for side, batch in _in_order(batches)]
+        fresh = [self._fresh(side, batches[side]) for side in Side if side in batches]
         self.counters.seconds["keys"] += perf_counter() - started
         for rows in fresh:
             copies = rows.places.copies
@@ -129,7 +125,7 @@ class Partition:
         positions: dict[Side, dict[int, Array]] = {}
         for side, fresh in ranks.items():
             census = self.census()[side]
-            whole, places = fresh.merged()
+            whole, places = merged(fresh)
             if whole.size and census.last is not None and whole[0] < census.last:
                 raise DataError(
                     f"the order column of the {side.value} side falls: a row of rank {whole[0]} "
@@ -248,8 +244,3 @@ class Partition:
     def check(self) -> None:
         """Assert every invariant. For tests."""
         self._engine.check()
-
-
-def _in_order(batches: Mapping[Side, pa.RecordBatch]) -> list[tuple[Side, pa.RecordBatch]]:
-    """Left before right."""
-    return [(side, batches[side]) for side in Side if side in batches]

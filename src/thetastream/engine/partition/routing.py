@@ -106,6 +106,12 @@ class Routing(ABC):
     def replication(self) -> dict[Side, float]:
         """How many partitions a row of a side is expected to be sent to."""
 
+    def _if_met_in(self, places: float) -> dict[Side, float]:
+        """``replication``, if the partners of anchored rows are sent to that many places."""
+        sides = self.plan.anchored
+        alone = not self.plan.self_join and len(sides) == 1
+        return {side: 1.0 if alone and side in sides else places for side in Side}
+
     @abstractmethod
     def describe(self) -> str:
         """The scheme in words."""
@@ -169,11 +175,9 @@ class Hashed(Routing):
 
     def _copied(self) -> tuple[Side, ...]:
         """Rows of a self-join, unless they are hashed by the same values in both roles."""
-        alike = (_same(self.plan, i) and self._is_equality(i) for i in self._terms)
+        terms = self.plan.binding.terms
+        alike = (_same(self.plan, i) and terms[i].term.is_equality for i in self._terms)
         return tuple(Side) if self.plan.self_join and not all(alike) else ()
-
-    def _is_equality(self, term: int) -> bool:
-        return self.plan.binding.terms[term].term.is_equality
 
     def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         leads, met = self._roles(fresh)
@@ -246,10 +250,7 @@ class Cells(Routing):
     def replication(self) -> dict[Side, float]:
         band = self._fields[Side.LEFT].width or 0.0
         reach = min(float(self.plan.partitions), 1.0 + band / self.width)
-        sides = self.plan.anchored
-        if self.plan.self_join or len(sides) > 1:
-            return dict.fromkeys(Side, reach)
-        return {side: 1.0 if side in sides else reach for side in Side}
+        return self._if_met_in(reach)
 
     def describe(self) -> str:
         term = self.plan.binding.terms[self._term].term
@@ -307,10 +308,7 @@ class Everywhere(Routing):
         return marks.deliveries()
 
     def replication(self) -> dict[Side, float]:
-        count, sides = float(self.plan.partitions), self.plan.anchored
-        if self.plan.self_join or len(sides) > 1:
-            return dict.fromkeys(Side, count)
-        return {side: 1.0 if side in sides else count for side in Side}
+        return self._if_met_in(float(self.plan.partitions))
 
     def describe(self) -> str:
         sides = " and ".join(side.value for side in self.plan.anchored)

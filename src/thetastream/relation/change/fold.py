@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from thetastream.errors import RelationError
 from thetastream.relation.files.fences import Fences, write_index
-from thetastream.relation.files.folder import AGAIN, Current, Folder, digest, write_at
+from thetastream.relation.files.folder import AGAIN, Current, Folder, digest, opened, write_at
 from thetastream.relation.files.generation import stored_layout, write_generation
 from thetastream.relation.files.journal import Contents, Record
 from thetastream.relation.files.overlay import Overlay
@@ -95,8 +95,7 @@ def grow(path: Path, size: int) -> None:
     So a fold cannot run out of space, and readers can read blocks that are still in the journal.
     Grows by a mebibyte or more, since it costs a sync.
     """
-    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_RDWR) as file:
         present = os.fstat(file).st_size
         if present >= size:
             return
@@ -109,8 +108,6 @@ def grow(path: Path, size: int) -> None:
                 f"{path.name} could not be enlarged ({error.strerror or error}); nothing was "
                 "changed; free some space and try again"
             ) from error
-    finally:
-        os.close(file)
 
 
 def _reserve(file: int, start: int, count: int) -> None:
@@ -154,8 +151,7 @@ def _write_images(path: Path, overlay: Overlay, entries: Entries) -> None:
     together = (np.diff(blocks) == 1) & (np.diff(offsets) == size)
     together &= np.arange(1, len(blocks)) % _PIECE_BLOCKS != 0 if len(blocks) else together
     cuts = [0, *(np.flatnonzero(~together) + 1).tolist(), len(blocks)]
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_WRONLY) as file:
         for low, high in pairwise(cuts):
             if low == high:
                 continue
@@ -163,8 +159,6 @@ def _write_images(path: Path, overlay: Overlay, entries: Entries) -> None:
             overlay.journal.read_image(int(offsets[low]), memoryview(piece))
             write_at(file, memoryview(piece), int(blocks[low]) * size)
         os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def committed(

@@ -21,7 +21,7 @@ import pyarrow.types as pat
 from thetastream._jit.arrays import Array, Mask
 from thetastream.condition.expression import Expression
 from thetastream.condition.sql import parse
-from thetastream.data.batch import in_python, plain, to_keys
+from thetastream.data.batch import in_python, one_batch, plain, to_keys
 from thetastream.data.evaluate import true_mask, type_of
 from thetastream.errors import PredicateError, RelationError, SchemaError, StateError, suggest
 from thetastream.relation.change.update import Doomed, Draft
@@ -78,7 +78,7 @@ class Transaction:
         chunk, nulls = self._chunk(rows)
         draft = self.draft.copy()
         draft.count_nulls(nulls)
-        draft.insert(chunk)
+        draft.change(chunk)
         self._draft = draft
         return len(chunk)
 
@@ -92,7 +92,7 @@ class Transaction:
         draft = self.draft.copy()
         values = chunk.batch.column(self._layout.key[0])
         doomed = self._doomed(chunk.keys, values, None)
-        gone = draft.replace(np.unique(chunk.keys), doomed, chunk)
+        gone = draft.change(chunk, np.unique(chunk.keys), doomed)
         if not upsert:
             self._refuse_missing(chunk, gone)
         draft.count_nulls(nulls)
@@ -114,11 +114,12 @@ class Transaction:
                     "delete takes keys, a condition where=…, or both; to delete every row pass "
                     "where='true'"
                 )
-            gone = draft.delete(None, self._doomed(None, None, condition))
+            gone = draft.change(keys=None, doomed=self._doomed(None, None, condition))
         else:
             values = self._key_values(keys)
             wanted = to_keys(values, self._stored.domain)[0]
-            gone = draft.delete(np.unique(wanted), self._doomed(wanted, values, condition))
+            doomed = self._doomed(wanted, values, condition)
+            gone = draft.change(keys=np.unique(wanted), doomed=doomed)
         self._draft = draft
         return sum(map(len, gone))
 
@@ -168,7 +169,7 @@ class Transaction:
 
     def _chunk(self, rows: Any) -> tuple[KeyedRows, int]:
         """Rows in key order, in their stored types, and how many were skipped for NULL keys."""
-        batch = _fitted(_one_batch(rows, self._layout.schema), self._layout.schema)
+        batch = _fitted(_batch_of(rows, self._layout.schema), self._layout.schema)
         keys, his, valid = self._layout.keys_of(batch)
         pairs = zip(self._codecs, batch.columns, strict=True)
         arrays = [codec.decode(array) for codec, array in pairs]
@@ -234,7 +235,7 @@ def _is_in(values: pa.Array, others: pa.Array) -> Mask:
     return mask
 
 
-def _one_batch(rows: Any, schema: pa.Schema) -> pa.RecordBatch:
+def _batch_of(rows: Any, schema: pa.Schema) -> pa.RecordBatch:
     """The caller's rows as one batch."""
     if isinstance(rows, pa.RecordBatch):
         return rows
@@ -247,10 +248,7 @@ def _one_batch(rows: Any, schema: pa.Schema) -> pa.RecordBatch:
             "expected rows as a pyarrow table, a record batch, a list or a reader of batches; got "
             f"{type(rows).__name__}: convert them, for example with pyarrow.Table.from_pylist"
         )
-    arrays = [
-        pa.concat_arrays(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in rows.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+    return one_batch(rows)
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

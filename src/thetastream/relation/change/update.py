@@ -30,19 +30,13 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array, Mask
 from thetastream.relation.change.free_blocks import FreeBlocks
 from thetastream.relation.disk.device import aligned
+from thetastream.relation.files import splices as splicing
 from thetastream.relation.files.build import empty_intervals
 from thetastream.relation.files.fences import Facts
 from thetastream.relation.files.journal import Contents
 from thetastream.relation.files.scan import damaged, sequences
 from thetastream.relation.files.sorting import KeyedRows, joined_chunks
-from thetastream.relation.files.splices import (
-    Entries,
-    Splices,
-    apply,
-    difference,
-    leaves_with,
-    spliced,
-)
+from thetastream.relation.files.splices import Entries, Splices
 from thetastream.relation.image.layout import LeafLayout
 from thetastream.relation.image.packing import Packed
 
@@ -102,7 +96,7 @@ class Draft:
         facts = self.facts
         contents = Contents(
             *(version, facts.rows, facts.null_keys, facts.empty_intervals, facts.blocks),
-            splices=difference(self._begun[1], self.entries),
+            splices=splicing.difference(self._begun[1], self.entries),
             image_blocks=np.array(blocks, np.int64),
             image_spans=np.array(spans, np.int64),
         )
@@ -114,27 +108,20 @@ class Draft:
         """Count rows that were skipped for NULL keys."""
         self.facts = replace(self.facts, null_keys=self.facts.null_keys + rows)
 
-    def insert(self, rows: KeyedRows) -> None:
-        """Insert rows, which are in key order."""
-        self._change(rows, _NONE, None)
-
-    def delete(self, keys: Array | None, doomed: Doomed) -> list[KeyedRows]:
-        """Delete rows from the leaves that can hold the keys (None: all leaves); return them.
-
-        The keys ascend and are distinct. ``doomed`` selects the rows of those leaves.
-        """
-        return self._change(None, keys, doomed)
-
-    def replace(self, keys: Array, doomed: Doomed, rows: KeyedRows) -> list[KeyedRows]:
-        """Delete rows and insert others, changing each leaf once; return those deleted."""
-        return self._change(rows, keys, doomed)
-
-    def _change(
-        self, rows: KeyedRows | None, keys: Array | None, doomed: Doomed | None
+    def change(
+        self,
+        rows: KeyedRows | None = None,
+        keys: Array | None = _NONE,
+        doomed: Doomed | None = None,
     ) -> list[KeyedRows]:
+        """Insert rows in key order, and delete others; return those deleted. Changes a leaf once.
+
+        Rows that ``doomed`` selects are deleted from the leaves that can hold the keys, which
+        ascend and are distinct; None: from all leaves.
+        """
         entries = self.entries
         home = _NONE if rows is None else _homes(entries, rows.keys)
-        searched = np.arange(len(entries)) if keys is None else leaves_with(entries, keys)
+        searched = np.arange(len(entries)) if keys is None else splicing.leaves_with(entries, keys)
         leaves = np.union1d(home, searched)
         gone: list[KeyedRows] = []
         edits: dict[int, list[_Leaf]] = {}
@@ -276,16 +263,15 @@ class Draft:
             return
         leaves = sorted(edits)
         fresh = [leaf for at in leaves for leaf in edits[at]]
-        present = [
-            int(at < len(entries)) for at in leaves
-        ]  # false only for the first leaves of an empty relation
+        # An empty relation has no leaf to remove.
+        present = [int(at < len(entries)) for at in leaves]
         splices = Splices(
             np.array(leaves, np.int64),
             np.array(present, np.int64),
             np.array([len(edits[at]) for at in leaves], np.int64),
             _entries(fresh),
         )
-        after = apply(entries, splices)
+        after = splicing.apply(entries, splices)
         self.entries = replace(after, continued=_continued(entries, splices, fresh, after.firsts))
 
     def _as_before(self, leaf: int, fresh: Sequence[_Leaf]) -> bool:
@@ -299,12 +285,8 @@ class Draft:
             if meets != entries.continued[following]:
                 return False
         columns = entries.firsts, entries.greatest, entries.blocks, entries.spans
-        return [column[leaf] for column in columns] == [
-            new.first,
-            new.greatest,
-            new.block,
-            new.span,
-        ]
+        fresh_values = [new.first, new.greatest, new.block, new.span]
+        return [column[leaf] for column in columns] == fresh_values
 
 
 def _entries(leaves: Sequence[_Leaf]) -> Entries:
@@ -332,7 +314,7 @@ def _continued(
         (known, np.ones(len(fresh), np.bool_)),
         (lasts, np.array([leaf.last for leaf in fresh], np.int64)),
     ]
-    known, lasts = spliced(splices, pairs)
+    known, lasts = splicing.spliced(splices, pairs)
     continued = np.zeros(len(firsts), np.uint8)
     continued[1:] = known[:-1] & (lasts[:-1] == firsts[1:])
     return continued

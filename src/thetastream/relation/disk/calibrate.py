@@ -44,7 +44,7 @@ _MOST = 1024  # sequences of a round
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Measured costs; ``costs`` converts them to a block size."""
+    """Measured costs."""
 
     seek: float
     """Seconds to reach a sequence, with ``depth`` concurrent reads: S."""
@@ -56,11 +56,6 @@ class Calibration:
     """Whether the page cache was bypassed."""
     remark: str = ""
     """A caveat about the numbers, or empty."""
-
-    def costs(self, block_bytes: int | None = None) -> Costs:
-        """Costs for a block size; by default the measured one."""
-        share = 1.0 if block_bytes is None else block_bytes / self.block_bytes
-        return Costs(seek=self.seek, transfer=self.transfer * share)
 
     @property
     def bandwidth(self) -> float:

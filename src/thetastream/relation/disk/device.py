@@ -24,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -57,8 +56,6 @@ class Device(Protocol):
     """Sequences read so far."""
     blocks_read: int
     """Blocks read so far."""
-    seconds: float
-    """Seconds of all reads so far, overlapping ones included."""
     background: bool
     """Whether reads may run in a background thread."""
 
@@ -114,7 +111,7 @@ def costs_of(profile: str, block_bytes: int = _PROFILE_BYTES) -> Costs:
 class BlockFile:
     """Blocks in a file. Threads may read concurrently, and so may forked processes.
 
-    Read plans use ``costs``, by default those of a solid state disk; see ``calibrate``.
+    Read plans use the costs of a solid state disk; see ``calibrate``.
     """
 
     background = True
@@ -126,7 +123,6 @@ class BlockFile:
         block_bytes: int,
         direct: bool = False,
         depth: int = 4,
-        costs: Costs | None = None,
     ) -> None:
         if depth < 1:
             raise RelationError(f"expected a depth of at least 1 read at a time; got {depth}")
@@ -136,14 +132,13 @@ class BlockFile:
                 f"got {block_bytes}: build the relation with another, or leave out direct=True"
             )
         prepare(kernels)
-        costs = costs_of("ssd", block_bytes) if costs is None else costs
+        costs = costs_of("ssd", block_bytes)
         self.path = Path(path)
         self.block_bytes = block_bytes
         self.direct = direct
         self.depth = depth
         self.seek, self.transfer = costs.seek, costs.transfer
         self.seeks = self.blocks_read = 0
-        self.seconds = 0.0
         self._closed = False
         self._begin()
         self._file = _open(self.path, direct)
@@ -154,7 +149,6 @@ class BlockFile:
         return os.fstat(self._file).st_size // self.block_bytes
 
     def read(self, starts: Array, counts: Array, buffer: Bytes) -> None:
-        began = perf_counter()
         total = int(counts.sum())
         assert buffer.size >= total * self.block_bytes, "the buffer has room for all blocks"
         assert not self.direct or buffer.ctypes.data % mmap.PAGESIZE == 0, "the buffer is aligned"
@@ -163,7 +157,6 @@ class BlockFile:
         with self._guard:
             self.seeks += starts.size
             self.blocks_read += total
-            self.seconds += perf_counter() - began
 
     def forget_cached(self) -> None:
         """Ask the system to drop the file from its page cache, unless reads are direct."""
@@ -273,7 +266,7 @@ class BlockFile:
 class Simulated:
     """A device whose reads take simulated time: ``S + n × T`` per sequence of ``n`` blocks.
 
-    The data comes from another device. Counters and ``seconds`` are those of the simulation.
+    The data comes from another device. Counters are those of the simulation.
     """
 
     background = False
@@ -285,7 +278,6 @@ class Simulated:
         self.block_bytes = device.block_bytes
         self.seek, self.transfer = costs.seek, costs.transfer
         self.seeks = self.blocks_read = 0
-        self.seconds = 0.0
 
     def read(self, starts: Array, counts: Array, buffer: Bytes) -> None:
         self.inner.read(starts, counts, buffer)
@@ -294,7 +286,6 @@ class Simulated:
         self.clock.wait_until(self.clock.now() + seconds)
         self.seeks += starts.size
         self.blocks_read += total
-        self.seconds += seconds
 
     def close(self) -> None:
         self.inner.close()

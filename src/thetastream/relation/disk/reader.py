@@ -24,7 +24,6 @@ from typing import Protocol, cast
 import numpy as np
 
 from thetastream._jit.arrays import Array, Bytes
-from thetastream.errors import RelationError
 from thetastream.relation.disk.device import Device, aligned
 from thetastream.relation.disk.readplan import ReadPlan
 
@@ -48,19 +47,10 @@ class Group:
     """
 
     buffer: Bytes
-    starts: Array
-    counts: Array
-    firsts: Array
-    """Index of the first wanted leaf of each sequence, in the whole plan."""
     first: int
     stop: int
     offsets: Array
     """Where in the buffer each wanted leaf begins, in bytes: of leaf ``first + i`` at ``i``."""
-
-    @property
-    def blocks(self) -> int:
-        """Blocks in the buffer, wanted or not."""
-        return int(self.counts.sum())
 
 
 class Buffers:
@@ -107,11 +97,7 @@ class BlockReader:
         ahead: int = 1,
         buffers: Buffers | None = None,
     ) -> None:
-        if limit_blocks < 1:
-            raise RelationError(
-                f"expected room for at least 1 block to read into; got {limit_blocks}: "
-                f"use more memory for the join"
-            )
+        assert limit_blocks >= 1, "room for at least 1 block to read into"
         device = cast(Device, getattr(source, "device", source))
         self._read = source.read
         self._plan = plan
@@ -189,17 +175,9 @@ class BlockReader:
         return self._memory[group % len(self._memory)][: blocks * self._block_bytes]
 
     def _group(self, group: int) -> Group:
-        plan, low, high = self._plan, self._edges[group], self._edges[group + 1]
         first, stop = self._leaf_edges[group], self._leaf_edges[group + 1]
-        return Group(
-            buffer=self._buffer(group),
-            starts=plan.starts[low:high],
-            counts=plan.counts[low:high],
-            firsts=plan.firsts[low:high],
-            first=first,
-            stop=stop,
-            offsets=(self._leaf_places[first:stop] - self._places[low]) * self._block_bytes,
-        )
+        places = self._leaf_places[first:stop] - self._places[self._edges[group]]
+        return Group(self._buffer(group), first, stop, places * self._block_bytes)
 
 
 def _edges(counts: Array, limit: int) -> list[int]:

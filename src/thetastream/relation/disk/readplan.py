@@ -104,21 +104,14 @@ def shortest_path_plan(
 
 
 def greedy_plan(
-    blocks: Array,
-    spans: Array | None,
-    seek: float,
-    transfer: float,
-    max_scan: int | None,
-    *,
-    unwanted: int | None = None,
+    blocks: Array, spans: Array | None, seek: float, transfer: float, max_scan: int | None
 ) -> ReadPlan:
-    """The longest allowed sequences (Seeger et al.), with gaps of at most ``unwanted`` blocks.
+    """The longest allowed sequences with gaps that are cheaper than a seek (Seeger et al.).
 
-    By default the longest gap that is cheaper than a seek. O(|P|); the cost is not bounded.
+    O(|P|); the cost is not bounded.
     """
     ends, bound = _checked(blocks, spans, seek, transfer, max_scan)
-    if unwanted is None:
-        unwanted = _UNBOUNDED if seek >= transfer * _UNBOUNDED else math.ceil(seek / transfer) - 1
+    unwanted = _UNBOUNDED if seek >= transfer * _UNBOUNDED else math.ceil(seek / transfer) - 1
     firsts = np.empty(blocks.size, np.int64)
     count = kernels.greedy(_writable(blocks), ends, max(unwanted, 0), bound, firsts)
     return _plan(blocks, spans, ends, firsts[:count])
@@ -167,11 +160,7 @@ def _checked(
             f"expected seek and transfer costs in seconds, 0 or more; got {seek!r} and "
             f"{transfer!r}: measure them with 'thetastream relation calibrate'"
         )
-    if max_scan is not None and max_scan < 1:
-        raise RelationError(
-            f"expected max_scan of at least 1 block (the longest sequence one read may fetch); "
-            f"got {max_scan}"
-        )
+    assert max_scan is None or max_scan >= 1, "max_scan of at least 1 block"
     prepare(kernels)
     ends = blocks + (1 if spans is None else spans)
     assert bool((ends[:-1] <= blocks[1:]).all()), "wanted leaves ascend and do not overlap"

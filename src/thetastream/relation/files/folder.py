@@ -176,20 +176,14 @@ class Folder:
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Write a small file and sync it."""
-        file = os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        try:
+        with opened(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
             write_all(file, data)
             os.fsync(file)
-        finally:
-            os.close(file)
 
     def sync(self) -> None:
         """Sync the folder: names that were created, changed or removed are on disk afterwards."""
-        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with opened(self.path, os.O_RDONLY | os.O_DIRECTORY) as handle:
             os.fsync(handle)
-        finally:
-            os.close(handle)
 
     def new_generation(self) -> str:
         """A name for files, never used before."""
@@ -322,6 +316,16 @@ class SharedLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """An open file, by its descriptor."""
+    file = os.open(path, flags, 0o666)
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def write_all(file: int, data: bytes | memoryview) -> None:

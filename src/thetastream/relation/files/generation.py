@@ -19,7 +19,7 @@ import pyarrow as pa
 from thetastream._jit.arrays import Array
 from thetastream.interrupt import uninterrupted
 from thetastream.relation.files.fences import Facts, Fences, write_index
-from thetastream.relation.files.folder import FORMAT, Current, Folder, digest, write_all
+from thetastream.relation.files.folder import FORMAT, Current, Folder, digest, opened, write_all
 from thetastream.relation.files.sorting import KeyedRows, joined_chunks
 from thetastream.relation.image.columns import codec_of
 from thetastream.relation.image.layout import LeafLayout
@@ -132,8 +132,7 @@ def _write_blocks(
     """
     leaves, stored = _Leaves(layout), stored_layout(layout)
     rest: list[KeyedRows] = []
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
+    with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
         with _Behind(file) as behind:
             for group, final in groups:
                 chunk = joined_chunks([*rest, *group])
@@ -143,8 +142,6 @@ def _write_blocks(
                 rest = [chunk.slice(rows, len(chunk))] if rows < len(chunk) else []
                 written(rows)
         os.fsync(file)
-    finally:
-        os.close(file)
     return leaves
 
 

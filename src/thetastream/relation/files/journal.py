@@ -29,7 +29,7 @@ import hashlib
 import os
 import struct
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -160,7 +160,7 @@ class Journal:
         _, version, fact_bytes, image_bytes, checksum = header
         images_at = at + _HEADER.size + fact_bytes
         stop = images_at + image_bytes
-        if stop > size or self._checksum_of(at + _HEADER.size, stop) != checksum:
+        if stop > size or _checksum(self._pieces(at + _HEADER.size, stop)) != checksum:
             return None
         facts = np.empty(fact_bytes // 8, np.int64)
         self.read_image(at + _HEADER.size, facts.data.cast("B"))
@@ -174,11 +174,9 @@ class Journal:
             return None
         return tuple(fields)
 
-    def _checksum_of(self, start: int, stop: int) -> int:
-        digest = hashlib.blake2b(digest_size=8)
+    def _pieces(self, start: int, stop: int) -> Iterator[bytes]:
         for at in range(start, stop, _PIECE):
-            digest.update(os.pread(self._reader, min(_PIECE, stop - at), at))
-        return int.from_bytes(digest.digest(), "little")
+            yield os.pread(self._reader, min(_PIECE, stop - at), at)
 
     def _refuse_damage(self, at: int, sequence: int, size: int) -> None:
         """Raise if a complete header follows: this record was acknowledged then."""
@@ -264,7 +262,7 @@ class Journal:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _checksum(parts: Sequence[bytes | memoryview]) -> int:
+def _checksum(parts: Iterable[bytes | memoryview]) -> int:
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:
         digest.update(part)

@@ -3,7 +3,8 @@
 A ``State`` is immutable: schema, facts, fences, and an *overlay* of blocks that updates have
 written to the journal but not yet to the block file. A ``Snapshot`` is a state with a device to
 read from. While one is open, the shared lock READERS keeps writers from changing blocks in place;
-later snapshots see newer versions and generations.
+later snapshots see newer versions and generations. Snapshots of one generation share its device,
+and the last of them closes it, so a snapshot remains readable after the relation has been replaced.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import RelationError, StateError
-from thetastream.relation.disk.device import Device
+from thetastream.relation.disk.clock import SimulatedClock
+from thetastream.relation.disk.device import BlockFile, Device, Simulated, costs_of
 from thetastream.relation.files.fences import Facts, Fences, read_index
 from thetastream.relation.files.folder import AGAIN, Current, Folder
 from thetastream.relation.files.journal import Journal
 from thetastream.relation.files.overlay import Overlay
 from thetastream.relation.image.layout import LeafLayout
+
+DeviceFactory = Callable[[Path, int], Device]
+"""Opens a block file, given its path and the size of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +109,37 @@ class Snapshot:
 
     def __exit__(self, *failure: object) -> None:
         self.close()
+
+
+class Opened:
+    """The block file of a generation, shared by its snapshots."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.users = device, 1
+
+    def leave(self) -> None:
+        """Drop one user; the last one closes the device."""
+        self.users -= 1
+        if not self.users:
+            self.device.close()
+
+
+def device_factory(
+    device: str | DeviceFactory | None, clock: SimulatedClock | None, direct: bool
+) -> tuple[SimulatedClock | None, DeviceFactory]:
+    """A function that opens block files, and the clock that is charged for their costs."""
+
+    def real(path: Path, block_bytes: int) -> Device:
+        return BlockFile(path, block_bytes, direct=direct)
+
+    if device is None:
+        return clock, real
+    if callable(device):
+        return clock, device
+    profile = costs_of(device)
+    simulated = SimulatedClock(profile) if clock is None else clock
+
+    def accounted(path: Path, block_bytes: int) -> Device:
+        return Simulated(real(path, block_bytes), simulated, costs_of(device, block_bytes))
+
+    return simulated, accounted

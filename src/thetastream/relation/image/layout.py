@@ -23,8 +23,8 @@ from thetastream._jit.arrays import Array, Bytes, Mask
 from thetastream._jit.compiling import prepare
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import to_keys
-from thetastream.errors import RelationError, SchemaError, suggest
-from thetastream.relation.image.directory import ColumnPlace, Directory
+from thetastream.errors import SchemaError, suggest
+from thetastream.relation.image.directory import Directory
 from thetastream.relation.image.gathering import Gather, writable
 from thetastream.relation.image.kernels import blocks as kernels
 from thetastream.relation.image.packing import Packed, Packing
@@ -60,27 +60,15 @@ class LeafLayout:
 
     def _check(self) -> None:
         names = self.schema.names
-        if len(set(names)) < len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise SchemaError(
-                f"a relation needs distinct column names; repeated: {', '.join(twice)}"
-            )
-        if len(self.key) not in (1, 2) or len(set(self.key)) < len(self.key):
-            raise SchemaError(
-                "expected the name of the key column, or two names of columns with the lower and "
-                f"the upper end of intervals; got {self.key!r}"
-            )
+        assert len(set(names)) == len(names), "a relation needs distinct column names"
+        assert 1 <= len(self.key) == len(set(self.key)) <= 2, "one key column, or lo and hi"
+        assert self.block_bytes >= 2 * _GRAIN and self.block_bytes % _GRAIN == 0
         for name in self.key:
             if name not in names:
                 raise SchemaError(
                     f"there is no column {name!r} for the key; the schema has {', '.join(names)}."
                     f"{suggest(name, names)}"
                 )
-        if self.block_bytes < 2 * _GRAIN or self.block_bytes % _GRAIN:
-            raise RelationError(
-                f"expected block_bytes to be a multiple of {_GRAIN}, at least {2 * _GRAIN}; got "
-                f"{self.block_bytes}"
-            )
 
     def _domain(self, name: str) -> Domain:
         kind = self.schema.field(name).type
@@ -111,10 +99,8 @@ class LeafLayout:
     def _check_rows(
         self, batch: pa.RecordBatch, keys: Array, his: Array | None, fill: float
     ) -> None:
-        if batch.schema.names != self.schema.names or batch.schema.types != self.schema.types:
-            raise SchemaError(
-                f"expected rows with the columns {_shown(self.schema)}; got {_shown(batch.schema)}"
-            )
+        assert batch.schema.names == self.schema.names
+        assert batch.schema.types == self.schema.types
         assert 0 < fill <= 1
         assert len(keys) == batch.num_rows
         assert (his is None) == (self.high_domain is None)
@@ -164,16 +150,7 @@ class LeafLayout:
     ) -> list[pa.Array]:
         """Columns of row ``slots[i]`` of the image that begins at byte ``bases[i]``, for all i."""
         gather = Gather(self._directory, buffer, bases, slots)
-        return [gather.column(self._column(name)) for name in names]
-
-    def _column(self, name: str) -> ColumnPlace:
-        column = self._directory.columns.get(name)
-        if column is None:
-            raise SchemaError(
-                f"the relation has no column {name!r}; it has {', '.join(self.schema.names)}."
-                f"{suggest(name, self.schema.names)}"
-            )
-        return column
+        return [gather.column(self._directory.columns[name]) for name in names]
 
     def verify(self, buffer: Bytes, bases: Array, blocks: Array) -> int:
         """The position in ``bases`` of the first image with a wrong checksum or number, or -1."""
@@ -189,10 +166,6 @@ class LeafLayout:
         images.view(np.int64)[(bases >> 3) + kernels.BLOCK] = blocks
         sizes = self.spans_of(images, bases) * self.block_bytes
         kernels.seal(images.view(np.uint64), np.ascontiguousarray(bases), sizes)
-
-
-def _shown(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)
 
 
 def _keys(batch: pa.RecordBatch, name: str, domain: Domain) -> tuple[Array, Mask | None]:

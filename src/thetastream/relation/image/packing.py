@@ -154,7 +154,7 @@ class Packing:
         if self.directory.nested:
             return self._cut_nested(limit)
         starts = np.empty(self.rows + 1, np.int64)
-        leaves = kernels.cut_leaves(self.rows, *self._sizes(limit), starts)
+        leaves = kernels.cut_leaves(0, self.rows, *self._sizes(limit), starts)
         return starts[: leaves + 1].copy(), []
 
     def _sizes(self, limit: int) -> tuple[int, Array, Array, Array, Bytes, int, Bytes]:
@@ -176,8 +176,10 @@ class Packing:
         def fits(rows: int) -> bool:
             size = pa.ipc.get_record_batch_size(self.nested.slice(first, rows))
             room = self._sizes(limit - (size + 7) // 8 * 8)
-            return bool(kernels.cut_leaf(first, first + rows, *room) == first + rows)
+            kernels.cut_leaves(first, first + rows, *room, ends)
+            return bool(ends[1] == first + rows)
 
+        ends = np.empty(2, np.int64)  # of one leaf
         most = self.rows - first
         good, bad, step = 1, most + 1, max(guess // 8, 1)
         near = min(guess, most)

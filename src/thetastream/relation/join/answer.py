@@ -93,7 +93,6 @@ class Answers:
                 self._ranged,
                 questions,
                 at,
-                questions.size,
                 boxes.lows,
                 boxes.highs,
                 boxes.least,

@@ -130,7 +130,7 @@ class BlockCache:
         Every hit counts as a use of its slot. ``questions`` is overwritten.
         """
         slots, missing = np.empty_like(questions), np.empty_like(questions)
-        hits = split_by_cache(questions, questions.size, self.slots, self.uses, slots, missing)
+        hits = split_by_cache(questions, self.slots, self.uses, slots, missing)
         misses = questions.size - hits
         self._counters.hits += hits
         self._counters.misses += misses

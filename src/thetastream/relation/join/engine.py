@@ -41,7 +41,7 @@ Steps = Generator[pa.RecordBatch | None, None, None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options of a join."""
+    """The options of a join, and what it is measured with."""
 
     policy: Policy
     plan: Planner
@@ -50,6 +50,9 @@ class Settings:
     thresholds: Mapping[str, int]
     """The thresholds that the user has fixed."""
     batch_rows: int
+    costs: Costs
+    clock: Clock
+    counters: RelationCounters
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,8 @@ class RelationEngine:
         matching: Matching,
         memory: Memory,
         settings: Settings,
-        costs: Costs,
-        clock: Clock,
-        counters: RelationCounters,
     ) -> None:
+        costs, clock, counters = settings.costs, settings.clock, settings.counters
         self._relation = relation
         self.matching = matching
         self.memory = memory

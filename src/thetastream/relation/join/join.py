@@ -99,9 +99,10 @@ class RelationJoin:
         self._schema: pa.Schema | None = None
         self._first = relation.snapshot()
         try:
-            self._costs = at_start(self._first.device, relation.blocks) if costs is None else costs
-            limit = read_deadline(deadline, self._costs)
-            self._settings = Settings(policy, planner, limit, thresholds, batch_rows)
+            costs = at_start(self._first.device, relation.blocks) if costs is None else costs
+            limit = read_deadline(deadline, costs)
+            measured = (costs, self._clock, self._counters)
+            self._settings = Settings(policy, planner, limit, thresholds, batch_rows, *measured)
             if schema is not None:
                 self._bind(schema)
         except BaseException:
@@ -113,14 +114,7 @@ class RelationJoin:
         layout = self._first.layout
         matching = Matching(self._on, schema, layout, self._how, self._suffix, self._names)
         self._engine = RelationEngine(
-            self._relation,
-            self._first,
-            matching,
-            self._memory,
-            self._settings,
-            self._costs,
-            self._clock,
-            self._counters,
+            self._relation, self._first, matching, self._memory, self._settings
         )
         self._schema = schema
         return self._engine

@@ -43,7 +43,7 @@ def join_phase(
     questions.sort()
     keeping = cache.plan_phase(questions)
     stream = waiting.stream()
-    inverted = _Inverted(questions, reading.leaves)
+    inverted = _Inverted(questions, reading.work.leaves)
     count = 0
     try:
         for leaves in inverted.parts():
@@ -119,28 +119,21 @@ class _Inverted:
         return np.concatenate([part, self._questions[int(self._starts[-1]) :]])
 
 
+@dataclass(frozen=True, slots=True)
 class Reading:
     """Reads leaves by a plan, group by group, into buffers of the workspace."""
 
-    def __init__(
-        self, plan: Planner, costs: Costs, work: Workspace, clock: Clock, counters: RelationCounters
-    ) -> None:
-        self._plan = plan
-        self._costs = costs
-        self._work = work
-        self._clock = clock
-        self._counters = counters
-
-    @property
-    def leaves(self) -> int:
-        """Leaves planned at a time."""
-        return self._work.leaves
+    plan: Planner
+    costs: Costs
+    work: Workspace
+    clock: Clock
+    counters: RelationCounters
 
     def groups(
         self, index: LeafIndex, leaves: Array, max_scan: int
     ) -> Generator[Images, None, None]:
         """Plan and read leaves, ascending; RelationError if one is damaged."""
-        counters, fences = self._counters, index.fences
+        counters, fences = self.counters, index.fences
         with counters.timed("plan"):
             blocks = fences.blocks_of(leaves)
             spans = None if fences.spans is None else fences.spans[leaves]
@@ -149,11 +142,11 @@ class Reading:
                 order = np.argsort(blocks)
                 blocks = blocks[order]
                 spans = None if spans is None else spans[order]
-            plan = self._plan(blocks, spans, self._costs.seek, self._costs.transfer, max_scan)
+            plan = self.plan(blocks, spans, self.costs.seek, self.costs.transfer, max_scan)
         counters.seeks += len(plan)
         counters.blocks_read += plan.blocks_read
         counters.blocks_wasted += plan.wasted
-        work, layout, io = self._work, index.snapshot.layout, counters.timed("io")
+        work, layout, io = self.work, index.snapshot.layout, counters.timed("io")
         with BlockReader(index.snapshot, plan, work.read_blocks, buffers=work.buffers) as reader:
             while True:
                 with io:
@@ -166,5 +159,5 @@ class Reading:
                     raise damaged(int(blocks[wanted][wrong]))
                 which = np.arange(group.first, group.stop) if order is None else order[wanted]
                 single = np.ones(which.size, np.bool_) if spans is None else spans[wanted] == 1
-                self._clock.charge(blocks=which.size)
+                self.clock.charge(blocks=which.size)
                 yield Images(which, group.buffer, group.offsets, single)

@@ -203,14 +203,11 @@ class Matching:
                 nodes += [bound.term.left, bound.term.right]
         return nodes
 
-    def checked_columns(self, side: Side) -> list[str]:
-        """Columns of a side needed to check candidates."""
-        return list(dict.fromkeys(name for node in self._nodes for name in node.columns(side)))
-
     def held_columns(self) -> list[str]:
-        """Columns of the stream needed while a row waits."""
+        """Columns of the stream needed while a row waits: for the answer, and to check pairs."""
         output = [name for side, name in self.origin if side is Side.LEFT]
-        return list(dict.fromkeys([*output, *self.checked_columns(Side.LEFT)]))
+        checked = [name for node in self._nodes for name in node.columns(Side.LEFT)]
+        return list(dict.fromkeys(output + checked))
 
     def check(self, left: Take, right: Take, count: int) -> Mask:
         """Which candidate pairs match; ``left`` and ``right`` return columns of the pairs."""

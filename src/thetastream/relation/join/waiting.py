@@ -16,7 +16,7 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array
-from thetastream.data.rows import ChunkView, ColumnView, FixedView, RowsView, gatherable, is_fixed
+from thetastream.data.rows import Ring, Rows, is_fixed
 from thetastream.relation.disk.device import aligned, release
 from thetastream.relation.join.answer import StreamRows
 from thetastream.relation.join.matching import Matching, RelationBoxes
@@ -26,131 +26,25 @@ from thetastream.side import Side
 _LEAST = 1 << 12
 
 
-class _Values:
-    """A growing array that is emptied as a whole."""
+class _Held(Ring):
+    """Rows that are dropped as a whole. Memory that was never written is only address space."""
 
-    __slots__ = ("_memory", "_room", "count", "dtype")
+    __slots__ = ()
 
-    def __init__(self, dtype: np.dtype[np.generic]) -> None:
-        self.dtype = dtype
-        self._memory = np.empty(0, np.uint8)
-        self._room: NDArray[np.generic] = self._memory.view(dtype)
-        self.count = 0
-
-    def append(self, values: NDArray[np.generic]) -> None:
-        end = self.count + values.size
-        if end > self._room.size:
-            self._grow(end)
-        self._room[self.count : end] = values
-        self.count = end
-
-    def _grow(self, needed: int) -> None:
-        # Memory that was never written is only address space.
-        size = max(_LEAST, 2 * needed)
-        memory = aligned(size * self.dtype.itemsize)
-        room = memory.view(self.dtype)
-        room[: self.count] = self._room[: self.count]
-        self._memory, self._room = memory, room
-
-    @property
-    def values(self) -> NDArray[np.generic]:
-        return self._room[: self.count]
+    def _allocated(self, needed: int) -> NDArray[np.generic]:
+        dtype = self._buffer.dtype
+        return aligned(max(_LEAST, 2 * needed) * dtype.itemsize).view(dtype)
 
     @property
     def nbytes(self) -> int:
-        return self.count * self.dtype.itemsize
+        """Bytes of the rows."""
+        return self.values.nbytes
 
     def clear(self) -> None:
+        """Drop all rows and release their memory, but keep the address space."""
         if self.nbytes:
-            release(self._memory, 0, self._memory.size)
-        self.count = 0
-
-
-class _FixedColumn:
-    """Values of a fixed number of bytes; validity is stored from the first NULL on."""
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind, width = kind, kind.bit_width // 8
-        self._values = _Values(np.dtype(f"u{width}" if is_fixed(kind) else (np.void, width)))
-        self._valid: _Values | None = None
-
-    def append(self, array: pa.Array) -> None:
-        before, first = self._values.count, array.offset
-        data = np.frombuffer(array.buffers()[1] or b"", self._values.dtype)
-        self._values.append(data[first : first + len(array)])
-        if self._valid is None and array.null_count:
-            self._valid = _Values(np.dtype(np.bool_))
-            self._valid.append(np.ones(before, np.bool_))
-        if self._valid is not None:
-            self._valid.append(np.asarray(array.is_valid().to_numpy(zero_copy_only=False)))
-
-    def words(self) -> Array:
-        """Values of 8 bytes as numbers."""
-        return self._values.values.view(np.int64)
-
-    def view(self) -> ColumnView:
-        values, valid = self._values.values, None if self._valid is None else self._valid.values
-        if is_fixed(self._kind):
-            return FixedView(self._kind, values, valid, 0)  # type: ignore[arg-type]
-        return _WideView(self._kind, values, valid)
-
-    @property
-    def nbytes(self) -> int:
-        return self._values.nbytes + (0 if self._valid is None else self._valid.nbytes)
-
-    def clear(self) -> None:
-        self._values.clear()
-        if self._valid is not None:
-            self._valid.clear()
-        self._valid = None
-
-
-@dataclass(frozen=True, slots=True)
-class _WideView:
-    """Gathers values of other widths than 1, 2, 4 and 8 bytes, such as decimals."""
-
-    kind: pa.DataType
-    values: NDArray[np.generic]
-    valid: NDArray[np.generic] | None
-
-    def take(self, ids: Array) -> pa.Array:
-        bitmap = None
-        if self.valid is not None:
-            valid = self.valid[ids].astype(np.bool_)
-            bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
-        taken = pa.py_buffer(self.values[ids].view(np.uint8))
-        return pa.Array.from_buffers(self.kind, len(ids), [bitmap, taken])
-
-
-class _ChunkColumn:
-    """Arrow chunks, for all other types."""
-
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
-        self._chunks: list[pa.Array] = []
-        self._starts = [0]
-        self.nbytes = 0
-
-    def append(self, array: pa.Array) -> None:
-        self._chunks.append(gatherable(array))
-        self._starts.append(self._starts[-1] + len(array))
-        self.nbytes += array.nbytes
-        if len(self._chunks) == 32:  # gathering from few chunks is faster
-            self._chunks = [pa.concat_arrays(self._chunks)]
-            self._starts = [0, self._starts[-1]]
-
-    def words(self) -> Array:
-        raise AssertionError("values of 8 bytes only")
-
-    def view(self) -> ColumnView:
-        if not self._chunks:
-            return ChunkView(self._kind, [gatherable(pa.nulls(0, self._kind))], [0])
-        return ChunkView(self._kind, tuple(self._chunks), tuple(self._starts[:-1]))
-
-    def clear(self) -> None:
-        self._chunks = []
-        self._starts = [0]
-        self.nbytes = 0
+            release(self._buffer.view(np.uint8), 0, self._buffer.nbytes)
+        super().clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +60,12 @@ class StreamBuffer:
 
     def __init__(self, matching: Matching, memory: Memory) -> None:
         self._memory = memory
-        schema = matching.stream
-        self._columns: dict[str, _FixedColumn | _ChunkColumn] = {}
-        for name in matching.held_columns():
-            kind = schema.field(name).type
-            column = _FixedColumn if _has_fixed_width(kind) else _ChunkColumn
-            self._columns[name] = column(kind)
-        self.names = list(self._columns)
+        self.names = matching.held_columns()
         """Stored columns."""
-        word = np.dtype(np.int64)
-        self._bounds = {name: _Values(word) for name in ("lows", "highs", "least", "most")}
-        self._questions = _Values(word)
-        self._matched = _Values(np.dtype(np.bool_))
+        self._payload = Rows(matching.stream, self.names, ring=_Held, flat=_has_fixed_width)
+        self._bounds = {name: _Held(np.int64) for name in ("lows", "highs", "least", "most")}
+        self._questions = _Held(np.int64)
+        self._matched = _Held(np.bool_)
         self._tracks = matching.how.tracks(Side.LEFT)
         self._key = matching.key_column  # its values are the lower bounds, and not stored twice
         self._point = True
@@ -197,8 +85,7 @@ class StreamBuffer:
     ) -> None:
         """Add rows: their boxes and open questions, whether they matched, when they arrived."""
         self._pieces = boxes.pieces
-        for name, column in self._columns.items():
-            column.append(batch.column(name))
+        self._payload.append(batch, matched.size)
         if self._key is None:
             self._add_bounds(boxes)
         if self._tracks:
@@ -221,7 +108,7 @@ class StreamBuffer:
     @property
     def questions(self) -> Array:
         """The inverted index; may be sorted in place."""
-        return self._questions.values  # type: ignore[return-value]
+        return self._questions.values
 
     def forget_answered(self, unanswered: Array) -> None:
         """Keep only the questions that were not answered."""
@@ -232,10 +119,10 @@ class StreamBuffer:
     def _boxes(self) -> RelationBoxes:
         lows, highs, least, most = (column.values for column in self._bounds.values())
         if self._key is not None:
-            lows = self._columns[self._key].words()
+            lows = self._payload.raw(self._key).view(np.int64)
         if self._point:
             highs = lows
-        return RelationBoxes(lows, highs, least, most, self._pieces)  # type: ignore[arg-type]
+        return RelationBoxes(lows, highs, least, most, self._pieces)
 
     @property
     def oldest(self) -> float:
@@ -245,12 +132,11 @@ class StreamBuffer:
     @property
     def leaves_at_most(self) -> int:
         """Upper bound on the number of leaves asked for."""
-        return self._questions.count
+        return self._questions.size
 
     def stream(self) -> StreamRows:
         """A view of all rows, from which the answer is built."""
-        views = {name: column.view() for name, column in self._columns.items()}
-        return StreamRows(RowsView(views), self._boxes(), self._matched.values)  # type: ignore[arg-type]
+        return StreamRows(self._payload.view(), self._boxes(), self._matched.values)
 
     @property
     def nbytes(self) -> int:
@@ -258,8 +144,8 @@ class StreamBuffer:
         return sum(part.nbytes for part in self._parts)
 
     @property
-    def _parts(self) -> list[_FixedColumn | _ChunkColumn | _Values]:
-        return [*self._columns.values(), *self._bounds.values(), self._questions, self._matched]
+    def _parts(self) -> list[Rows | _Held]:
+        return [self._payload, *self._bounds.values(), self._questions, self._matched]
 
     @property
     def is_full(self) -> bool:

@@ -39,7 +39,6 @@ class Workspace:
         """Bytes per row of an online phase."""
         self.fixed_bytes = answer_bytes + self.questions * _PER_QUESTION + self.leaves * _PER_LEAF
         """Bytes that do not depend on the thresholds."""
-        self.lanes = lanes
         self.buffers = Buffers()
         self.read_blocks = 1
         """Blocks read and joined as a group."""

@@ -43,8 +43,8 @@ class CostModel:
     def __init__(
         self, seek: float, transfer: float, *, margin: float = 0.2, fade: float = 0.1
     ) -> None:
-        if not (seek >= 0.0 and transfer >= 0.0 and margin >= 0.0 and 0.0 < fade <= 1.0):
-            raise AssertionError("costs and margin are not negative, 0 < fade ≤ 1")
+        good = seek >= 0.0 and transfer >= 0.0 and margin >= 0.0 and 0.0 < fade <= 1.0
+        assert good, "costs and margin are not negative, 0 < fade ≤ 1"
         self.seek = seek
         self.transfer = transfer
         self._margin = 1.0 + margin

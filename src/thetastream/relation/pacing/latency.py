@@ -50,8 +50,7 @@ class Latencies:
 
         Uses the nearest rank: of four rows, the 0.5 quantile is about the second shortest.
         """
-        if not 0.0 <= q <= 1.0:
-            raise AssertionError(f"a quantile is between 0 and 1, not {q}")
+        assert 0.0 <= q <= 1.0, f"a quantile is between 0 and 1, not {q}"
         if self.count == 0:
             return None
         rank = max(1, ceil(q * self.count))

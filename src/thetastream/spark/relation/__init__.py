@@ -1,5 +1,4 @@
 """``relation_join`` on Spark.
 
-``operator`` is the call, ``worker`` one join per worker process, ``types`` and ``report`` convert
-and report.
+``operator`` is the call, ``worker`` one join per worker process, ``report`` adds up what tasks did.
 """

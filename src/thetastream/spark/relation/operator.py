@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
@@ -32,13 +30,11 @@ from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
 from thetastream.spark.relation.report import OBSERVED
-from thetastream.spark.relation.types import spark_type
 from thetastream.spark.relation.worker import REPORT, RelationSpec, RelationTask
-from thetastream.spark.theta.operator import answer_columns, computed_column, escaped
-from thetastream.spark.types import arrow_schema, check_names
+from thetastream.spark.theta.operator import answer_columns, numbered, observed, selected
+from thetastream.spark.types import arrow_schema, check_names, spark_type
 
 _MODES = (How.INNER, How.LEFT, How.SEMI, How.ANTI)
-_numbers = count(1)
 _Answer = Sequence[tuple[str, Side, str]]
 
 
@@ -131,21 +127,14 @@ class _LeftSplitter(Splitter):
 
 def _shown(stream: DataFrame, parts: Split, answer: _Answer, text: str) -> DataFrame:
     """The columns that travel: those of the stream that the answer and the condition read."""
-    try:
-        predicate = Predicate.parse(parts.on)
-    except PredicateError as error:
-        raise PredicateError(error.message, text) from None  # the text that the user wrote
-    computed = parts.computed[Side.LEFT]
-    read = set(predicate.columns(Side.LEFT)) - set(computed)
+    read = set(parts.predicate(text).columns(Side.LEFT)) - set(parts.computed[Side.LEFT])
     for name in sorted(read.difference(stream.columns)):
         raise SchemaError(
             f"the condition reads l.{name}, but the left side has the columns "
             f"{', '.join(stream.columns)}.{suggest(name, stream.columns)}"
         )
     read |= {column for _, side, column in answer if side is Side.LEFT}
-    plain = [F.col(f"`{escaped(name)}`") for name in stream.columns if name in read]
-    extra = [computed_column(stream, name, sql, Side.LEFT, text) for name, sql in computed.items()]
-    return stream.select(*plain, *extra)
+    return selected(stream, read, (Side.LEFT,), parts, text)
 
 
 def _types(answer: _Answer, stream: DataFrame, relation: pa.Schema) -> list[tuple[str, DataType]]:
@@ -179,11 +168,8 @@ def _try(spec: RelationSpec, relation: Relation, text: str) -> None:
 
 
 def _mapped(shown: DataFrame, spec: RelationSpec, types: list[tuple[str, DataType]]) -> DataFrame:
-    numbered = shown.toDF(*(f"c{at}" for at in range(len(shown.columns))))  # names may hold dots
     fields = [StructField(name, kind) for name, kind in types]
-    if not spec.reports:
-        return numbered.mapInArrow(RelationTask(spec), StructType(fields))
-    fields.append(StructField(REPORT, StringType()))
-    joined = numbered.mapInArrow(RelationTask(spec), StructType(fields))
-    observed = joined.observe(f"{OBSERVED}-{next(_numbers)}", F.collect_list(REPORT).alias("tasks"))
-    return observed.where(F.col(REPORT).isNull()).drop(REPORT)
+    if spec.reports:
+        fields.append(StructField(REPORT, StringType()))
+    joined = numbered(shown).mapInArrow(RelationTask(spec), StructType(fields))
+    return observed(joined, OBSERVED, "tasks") if spec.reports else joined

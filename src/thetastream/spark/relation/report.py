@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.metrics import Items
-from thetastream.spark.metrics import observed_texts
+from thetastream.spark.metrics import observed_reports
 
 OBSERVED = "relation_join"
 
@@ -59,10 +59,9 @@ def relation_metrics(query: StreamingQuery) -> list[RelationJoinMetrics]:
     >>> metrics.hits, metrics.blocksRead, metrics.versions                     # doctest: +SKIP
     """
     return [
-        _added(name, texts, json.loads(progress.json))
+        _added(*each)
         for progress in query.recentProgress
-        for name, row in progress.observedMetrics.items()
-        if name.startswith(f"{OBSERVED}-") and (texts := observed_texts(row, "tasks"))
+        for each in observed_reports(progress, OBSERVED, "tasks")
     ]
 
 

@@ -16,15 +16,16 @@ from __future__ import annotations
 import json
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from thetastream.errors import RelationError
-from thetastream.spark.blobs import conformed
+from thetastream.spark.blobs import conformed, parcels
 from thetastream.spark.payload import read_payload
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ COUNTED = (
 """Counters: a report says how much they grew in this task."""
 GAUGES = ("cached_blocks", "memory_bytes", "peak_bytes", "budget_bytes", "version")
 """Gauges: a report says what they are now."""
+# A join within a small budget returns a hundred rows at a time, and a batch costs Spark more than
+# its rows do. So rows are passed on in parcels of about this size, beside the budget.
 _PARCEL_ROWS = 8192
 _PARCEL_BYTES = 1 << 20
 _LIMIT = 4  # joins kept in a process, each with a budget of its own
@@ -94,36 +97,33 @@ class RelationTask:
         spec: RelationSpec = read_payload(
             self._payload, "thetastream.relation.join.join", "thetastream.relation.store"
         )
-        warm: _WarmJoin | None = None
-        parcel = _Parcel()
+        arriving = (batch for batch in batches if batch.num_rows)
+        first = next(arriving, None)
+        if first is None:
+            return
+        warm = _take(self._payload, spec)
         try:
-            for batch in batches:
-                if not batch.num_rows:
-                    continue
-                if warm is None:
-                    warm = _take(self._payload, spec)
-                for rows in warm.join.push(conformed(batch, spec.stream)):
-                    if parcel.add(rows):
-                        yield _handed(parcel.take(), spec)
-            if warm is None:
-                return
-            for rows in warm.join.flush():
-                if parcel.add(rows):
-                    yield _handed(parcel.take(), spec)
-            if parcel.rows:
-                yield _handed(parcel.take(), spec)
+            answer = _answer(warm.join, chain([first], arriving), spec)
+            for rows in parcels(answer, _PARCEL_ROWS, _PARCEL_BYTES):
+                yield _handed(rows, spec)
             if spec.reports:
                 yield _report_row(warm.report(), spec)
         except GeneratorExit:
-            if warm is not None:
-                warm.join.reset()
-                _keep(self._payload, warm)
+            warm.join.reset()
+            _keep(self._payload, warm)
             raise
         except BaseException:
-            if warm is not None:
-                warm.close()
+            warm.close()
             raise
         _keep(self._payload, warm)
+
+
+def _answer(
+    join: RelationJoin, batches: Iterable[pa.RecordBatch], spec: RelationSpec
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from join.push(conformed(batch, spec.stream))
+    yield from join.flush()
 
 
 # --- What stays in the process ------------------------------------------------------------------
@@ -197,10 +197,8 @@ def _take(payload: bytes, spec: RelationSpec) -> _WarmJoin:
     return _WarmJoin(spec)
 
 
-def _keep(payload: bytes, warm: _WarmJoin | None) -> None:
+def _keep(payload: bytes, warm: _WarmJoin) -> None:
     """Keep a join for the next task; drop the least recently used one."""
-    if warm is None:
-        return
     if payload in _WARM:
         _WARM.pop(payload).close()
     _WARM[payload] = warm
@@ -211,36 +209,9 @@ def _keep(payload: bytes, warm: _WarmJoin | None) -> None:
 # --- Rows ---------------------------------------------------------------------------------------
 
 
-class _Parcel:
-    """Gathers rows of the answer into a few larger batches for Spark.
-
-    A join within a small budget returns a hundred rows at a time, and a batch costs Spark more than
-    its rows do. A parcel holds at most ``_PARCEL_BYTES`` and one batch, beside the budget.
-    """
-
-    def __init__(self) -> None:
-        self._batches: list[pa.RecordBatch] = []
-        self._bytes = self.rows = 0
-
-    def add(self, batch: pa.RecordBatch) -> bool:
-        """Add rows; return whether the parcel is full."""
-        self._batches.append(batch)
-        self.rows += batch.num_rows
-        self._bytes += batch.nbytes
-        return self.rows >= _PARCEL_ROWS or self._bytes >= _PARCEL_BYTES
-
-    def take(self) -> pa.RecordBatch:
-        """Take all rows out, as one batch."""
-        from thetastream.data.batch import joined
-
-        batches, self._batches = self._batches, []
-        self._bytes = self.rows = 0
-        return joined(batches)
-
-
 def _handed(rows: pa.RecordBatch, spec: RelationSpec) -> pa.RecordBatch:
     """Rows of the answer as Spark expects them, with an empty column for the report."""
-    from thetastream.spark.relation.types import handed
+    from thetastream.spark.types import handed
 
     columns = [
         handed(field.name, rows.column(name), field.type)

@@ -153,7 +153,7 @@ class OpenPartition:
         for side in spec.streams:
             self._drop_expired(store, side)
             self._compact(store, side, spec.stored(side))
-        if self._tracked:
+        if any(self.partition.tracked.values()):
             self._put(store, _FLAGS, self._packed_flags())
         if spec.ranked:
             self._save_ranks(store)
@@ -237,10 +237,6 @@ class OpenPartition:
         return read_blob(buffer)
 
     # --- Flags and ranks ------------------------------------------------------------------------
-
-    @property
-    def _tracked(self) -> bool:
-        return any(self.partition.tracked.values())
 
     def _packed_flags(self) -> bytes:
         """Bits of all rows of all runs, stream by stream, role by role, run by run."""
@@ -392,9 +388,6 @@ def _restore_ranks(store: StateStore, opened: OpenPartition, spec: JoinSpec, whe
         if blob:
             waiting[side] = read_blob(pa.py_buffer(blob)).select(spec.stored(side))
     opened.partition.restore_ranks(census, waiting)
-
-
-# --- Blobs --------------------------------------------------------------------------------------
 
 
 def _size_class(run: RunBlob) -> int:

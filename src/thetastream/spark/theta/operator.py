@@ -11,7 +11,7 @@ take the same path without the state: each partition is joined at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from typing import Any, cast
 
@@ -19,26 +19,10 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import (
-    DataType,
-    DecimalType,
-    DoubleType,
-    FractionalType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
-from thetastream.aggregate import (
-    Aggregate,
-    Summary,
-    check_aggregates,
-    of_right,
-    read_aggregates,
-)
+from thetastream.aggregate import Aggregate, Summary, check_aggregates, of_right, read_aggregates
 from thetastream.boxes.binding import check_columns
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
@@ -204,7 +188,9 @@ def _check_aggregated(
             "would drop it as late. Write the result to a sink, and read it as a new stream"
         )
     check_aggregates(aggregates, known_types(right.schema), "the right side")
-    check_names(StructType([StructField(a.name, LongType()) for a in aggregates]), "aggregated")
+    check_names(
+        T.StructType([T.StructField(a.name, T.LongType()) for a in aggregates]), "aggregated"
+    )
 
 
 def answer_columns(
@@ -232,10 +218,7 @@ def _shown(
     text: str,
 ) -> dict[Side, DataFrame]:
     """Per side, the columns that travel: what the answer and the join read, nothing else."""
-    try:
-        predicate = Predicate.parse(parts.on)
-    except PredicateError as error:
-        raise PredicateError(error.message, text) from None  # the text that the user wrote
+    predicate = parts.predicate(text)
     shown: dict[Side, DataFrame] = {}
     for side, frame in frames.items():
         roles = tuple(Side) if self_join else (side,)
@@ -249,22 +232,24 @@ def _shown(
             read = {column for _, s, column in answer if s in roles}
         read |= {name for role in roles for name in predicate.columns(role)}
         read |= {name for role in roles for name in window.columns(role).values()}
-        plain = [F.col(f"`{escaped(name)}`") for name in frame.columns if name in read]
-        extra = [
-            computed_column(frame, name, sql, role, text)
-            for role in roles
-            for name, sql in parts.computed[role].items()
-        ]
-        shown[side] = frame.select(*plain, *extra)
+        shown[side] = selected(frame, read, roles, parts, text)
     return shown
 
 
-def escaped(name: str) -> str:
-    """A column's name as it stands between backticks."""
-    return name.replace("`", "``")
+def selected(
+    frame: DataFrame, read: Collection[str], roles: Sequence[Side], parts: Split, text: str
+) -> DataFrame:
+    """The columns that are read, and the expressions that Spark computes for these roles."""
+    names = [name.replace("`", "``") for name in frame.columns if name in read]
+    extra = [
+        _computed(frame, name, sql, role, text)
+        for role in roles
+        for name, sql in parts.computed[role].items()
+    ]
+    return frame.select(*(F.col(f"`{name}`") for name in names), *extra)
 
 
-def computed_column(frame: DataFrame, name: str, sql: str, side: Side, text: str) -> Any:
+def _computed(frame: DataFrame, name: str, sql: str, side: Side, text: str) -> Any:
     """A side expression as a column; PredicateError with Spark's reason if it is refused.
 
     It is tried as a condition, where Spark refuses what is not a function of one row: aggregates,
@@ -319,7 +304,7 @@ def _check_event_time(
     for side in Side:
         column = window.columns(side)["time"]
         kind = frames[side].schema[column].dataType
-        if not isinstance(kind, TimestampType):
+        if not isinstance(kind, T.TimestampType):
             raise SchemaError(
                 f"event_time needs timestamps; {side.alias}.{column} is {kind.simpleString()}"
             )
@@ -330,7 +315,7 @@ def _keys(spark: SparkSession, partitions: int | None) -> tuple[int, ...]:
     return placed_keys(spark, read_count("partitions", number))
 
 
-def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[str, DataType]]:
+def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[str, T.DataType]]:
     aggregates = {one.name: one for one in spec.aggregates}
     types = [
         (name, _summary_type(aggregates[name], shown[side]))
@@ -339,40 +324,50 @@ def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[st
         for name, side, column in spec.answer
     ]
     if spec.event_time is not None:
-        types.append((spec.event_time, TimestampType()))
+        types.append((spec.event_time, T.TimestampType()))
     return types
 
 
-def _summary_type(aggregate: Aggregate, frame: DataFrame) -> DataType:
+def _summary_type(aggregate: Aggregate, frame: DataFrame) -> T.DataType:
     """The type of an aggregate; that of its column for min and max."""
     if aggregate.function is Summary.COUNT:
-        return LongType()
+        return T.LongType()
     if aggregate.function is Summary.MEAN:
-        return DoubleType()
+        return T.DoubleType()
     assert aggregate.column is not None
     kind = frame.schema[aggregate.column].dataType
     if aggregate.function is not Summary.SUM:
         return kind
-    if isinstance(kind, DecimalType):
-        return DecimalType(38, kind.scale)
-    return DoubleType() if isinstance(kind, FractionalType) else LongType()
+    if isinstance(kind, T.DecimalType):
+        return T.DecimalType(38, kind.scale)
+    return T.DoubleType() if isinstance(kind, T.FractionalType) else T.LongType()
 
 
 # --- The pipelines ------------------------------------------------------------------------------
 
 
+def numbered(frame: DataFrame) -> DataFrame:
+    """The columns under other names, since theirs may hold dots."""
+    return frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
+
+
+def observed(joined: DataFrame, name: str, reports: str) -> DataFrame:
+    """The rows of the answer; the others are reports, which Spark collects under a name."""
+    found = joined.observe(f"{name}-{next(_numbers)}", F.collect_list(METRICS).alias(reports))
+    return found.where(F.col(METRICS).isNull()).drop(METRICS)
+
+
 def _packed(payload: bytes, side: Side, frame: DataFrame) -> DataFrame:
-    numbered = frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))  # names may hold dots
-    return numbered.mapInArrow(PackTask(payload, side.value), from_arrow_schema(PACKED))
+    return numbered(frame).mapInArrow(PackTask(payload, side.value), from_arrow_schema(PACKED))
 
 
 def _static(
-    spec: JoinSpec, shown: dict[Side, DataFrame], types: list[tuple[str, DataType]]
+    spec: JoinSpec, shown: dict[Side, DataFrame], types: list[tuple[str, T.DataType]]
 ) -> DataFrame:
     payload = pickled(spec)
     packed = [_packed(payload, side, shown[side]) for side in spec.streams]
     united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
-    schema = StructType([StructField(name, kind) for name, kind in types])
+    schema = T.StructType([T.StructField(name, kind) for name, kind in types])
     return united.groupBy("partition").applyInArrow(join_task(payload), schema)
 
 
@@ -380,7 +375,7 @@ def _streaming(
     spec: JoinSpec,
     frames: dict[Side, DataFrame],
     shown: dict[Side, DataFrame],
-    types: list[tuple[str, DataType]],
+    types: list[tuple[str, T.DataType]],
 ) -> DataFrame:
     payload = pickled(spec)
     clock = cast("EventTime", spec.window) if spec.window.timed else None
@@ -392,18 +387,15 @@ def _streaming(
         # Without a time, a blob is never late for Spark: the join drops late rows itself.
         packed.append(frame.drop("time"))
     united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
-    fields = [StructField(name, kind) for name, kind in [*types, (METRICS, StringType())]]
+    fields = [T.StructField(name, kind) for name, kind in [*types, (METRICS, T.StringType())]]
     joined = united.groupBy("partition").transformWithStateInPandas(
         JoinProcessor(payload, timed=clock is not None),
-        StructType(fields),
+        T.StructType(fields),
         "Append",
         "None" if clock is None else "EventTime",
         eventTimeColumnName=spec.event_time or "",
     )
-    observed = joined.observe(
-        f"{OBSERVED}-{next(_numbers)}", F.collect_list(METRICS).alias("partitions")
-    )
-    return observed.where(F.col(METRICS).isNull()).drop(METRICS)
+    return observed(joined, OBSERVED, "partitions")
 
 
 def _has_watermark(frame: DataFrame, window: EventTime, side: Side) -> bool:

@@ -24,7 +24,6 @@ from thetastream._jit.compiling import prepare
 from thetastream.boxes import kernels as box_kernels
 from thetastream.boxes.arrival import order_domain, read_ranks
 from thetastream.data import kernels as data_kernels
-from thetastream.data.batch import joined
 from thetastream.engine.partition import kernels
 from thetastream.engine.partition.deliveries import Deliveries
 from thetastream.engine.partition.partition import COPY, RANK
@@ -32,7 +31,7 @@ from thetastream.errors import DataError
 from thetastream.plan import kernels as plan_kernels
 from thetastream.schema import KeyKind
 from thetastream.side import Side
-from thetastream.spark.blobs import conformed, pieces, write_blob
+from thetastream.spark.blobs import conformed, parcels, pieces, write_blob
 from thetastream.spark.theta.spec import JoinSpec
 
 AT = "__at"
@@ -68,30 +67,17 @@ class Packer:
 
     def pack(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
         """Packed rows, chunk by chunk."""
-        for number, chunk in enumerate(self._chunks(batches)):
+        rows = (conformed(batch, self._schema) for batch in batches if batch.num_rows)
+        for number, chunk in enumerate(parcels(rows, CHUNK_ROWS, CHUNK_BYTES)):
             yield from self._packed(chunk, (task << 20) + number)
-
-    def _chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        chunk: list[pa.RecordBatch] = []
-        rows = size = 0
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            chunk.append(conformed(batch, self._schema))
-            rows += batch.num_rows
-            size += batch.nbytes
-            if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
-                yield joined(chunk)
-                chunk, rows, size = [], 0, 0
-        if chunk:
-            yield joined(chunk)
 
     def _packed(self, chunk: pa.RecordBatch, sender: int) -> Iterator[pa.RecordBatch]:
         spec = self._spec
         sent, time = self._sent(chunk)
         ranks = self._ranks(chunk)
         rows, edges = sent.rows, sent.edges
-        moved = chunk if _is_identity(rows, chunk.num_rows) else chunk.take(pa.array(rows))
+        in_order = rows.size == chunk.num_rows and bool(np.all(rows[1:] == rows[:-1] + 1))
+        moved = chunk if in_order else chunk.take(pa.array(rows))
         extra = {}
         assert (sent.copies is not None) == (self._side in spec.routing.copied)
         if sent.copies is not None:
@@ -179,7 +165,3 @@ def frontier(spec: JoinSpec, watermark: int) -> int | None:
     if domain.kind is KeyKind.INTEGER:
         return first
     return -(-first * 1_000_000 // domain.tick)
-
-
-def _is_identity(rows: Array, count: int) -> bool:
-    return rows.size == count and bool(np.all(rows[1:] == rows[:-1] + 1))

@@ -6,7 +6,6 @@ batches, save what changed, and report.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,19 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thetastream._jit.arrays import Array
 from thetastream.data.batch import joined
-from thetastream.engine.partition.partition import POSITION, Partition, Ranks
+from thetastream.engine.partition.partition import POSITION, Partition
 from thetastream.metrics import Metrics
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob
+from thetastream.spark.state import state
 from thetastream.spark.state.cache import Alive, default_root, remove_forgotten
-from thetastream.spark.state.state import (
-    Meta,
-    OpenPartition,
-    StateStore,
-    check_fingerprint,
-    open_partition,
-)
+from thetastream.spark.state.state import Meta, OpenPartition, StateStore
 from thetastream.spark.theta.packing import AT, RANKS, ROWS, frontier, in_milliseconds
 from thetastream.spark.theta.spec import JoinSpec
 
@@ -102,13 +97,13 @@ class Step:
         text = self.store.read_meta()
         if text is None:
             remove_forgotten(default_root())
-            return open_partition(self.store, self.spec, None, self.where)[0], "new", 0
+            return state.open_partition(self.store, self.spec, None, self.where)[0], "new", 0
         meta = Meta.of(text, self.where)
-        check_fingerprint(meta, self.spec, self.where)
+        state.check_fingerprint(meta, self.spec, self.where)
         alive = ALIVE.take(meta.lineage, self._version(meta))
         if alive is not None:
             return alive, "hit", 0
-        opened, fetched = open_partition(self.store, self.spec, meta, self.where)
+        opened, fetched = state.open_partition(self.store, self.spec, meta, self.where)
         return opened, "rebuild" if fetched else "attach", fetched
 
     def _version(self, meta: Meta) -> str:
@@ -157,10 +152,6 @@ class Step:
             "seconds": round(perf_counter() - self.started, 6),
         }
 
-    def report_text(self) -> str:
-        """The report as JSON."""
-        return json.dumps(self.report)
-
 
 def arranged(
     spec: JoinSpec, partition: Partition, packets: list[Packet]
@@ -168,13 +159,12 @@ def arranged(
     """The rows that arrived, per side, with the internal columns that the engine reads."""
     positions: dict[Side, dict[int, Any]] = {}
     if spec.ranked:
-        senders: dict[Side, Ranks] = {}
+        ranks: dict[Side, dict[int, Array]] = {}
         for packet in packets:
             if packet.kind == RANKS:
-                ranks = senders.setdefault(packet.side, Ranks([], []))
-                ranks.senders.append(packet.sender)
-                ranks.ranks.append(np.frombuffer(packet.blob, np.int64))
-        positions = partition.note_ranks(senders)
+                fresh = np.frombuffer(packet.blob, np.int64)
+                ranks.setdefault(packet.side, {})[packet.sender] = fresh
+        positions = partition.note_ranks(ranks)
     tables: dict[Side, list[pa.RecordBatch]] = {}
     for packet in packets:
         if packet.kind != ROWS:

@@ -6,6 +6,7 @@ condition.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -122,10 +123,7 @@ class JoinProcessor(StatefulProcessor):
         known = {}
         if spec.event_time is not None:
             known[spec.event_time] = _moment(watermark + 1)
-        yield report_frame(spec.output, step.report_text(), known)
-
-    def close(self) -> None:
-        """Nothing to close: live partitions are a cache of this process."""
+        yield report_frame(spec.output, json.dumps(step.report), known)
 
 
 def _moment(milliseconds: int) -> datetime:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetastream.engine.partition.kernels.routes import (
-    count_homes,
     count_targets,
     list_homes,
     list_targets,
@@ -73,8 +72,7 @@ def test_a_mark_twice_is_one_place(count: int, asked: list[tuple[int, bool]]) ->
 @given(st.integers(1, 130), st.lists(st.integers(0, 200), max_size=20))
 def test_rows_that_stay_at_home_are_listed_in_order(count: int, asked: list[int]) -> None:
     homes = np.array([home % count for home in asked], np.int64)
-    counts, rows = np.zeros(count, np.int64), np.empty(homes.size, np.int64)
-    count_homes(homes, counts)
+    counts, rows = np.bincount(homes, minlength=count), np.empty(homes.size, np.int64)
     edges = np.concatenate([[0], np.cumsum(counts)])
     list_homes(homes, edges[:-1].copy(), rows)
     for home in range(count):

@@ -23,7 +23,6 @@ from thetastream.relation.image.kernels.blocks import (
     copy_bytes,
     copy_offsets,
     copy_strings,
-    cut_leaf,
     cut_leaves,
     find_strings,
     find_wrong,
@@ -87,14 +86,16 @@ def test_leaves_are_filled_one_after_the_other(
     seen = np.full(len(nulls), 7, np.uint8)
     sizes = (np.int64(head), distinct, counts, offsets, flags, np.int64(limit), seen)
     starts = np.empty(rows + 1, np.int64)
-    leaves = cut_leaves(np.int64(rows), *sizes, starts)
+    leaves = cut_leaves(np.int64(0), np.int64(rows), *sizes, starts)
     expected = [0]
     while expected[-1] < rows:
         first = end = expected[-1]
         while end < rows and leaf_bytes(head, widths, lengths, nulls, first, end + 1) <= limit:
             end += 1
-        assert cut_leaf(np.int64(first), np.int64(rows), *sizes) == end
         expected.append(max(end, first + 1))
+        one = np.empty(2, np.int64)
+        assert cut_leaves(np.int64(first), np.int64(rows), *sizes, one) == 1
+        assert one.tolist() == expected[-2:]
     assert starts[: leaves + 1].tolist() == expected
     check_places(starts[: leaves + 1], widths, lengths, nulls, offsets, flags, head)
 

@@ -72,13 +72,6 @@ def list_targets(words: Words, home: Array, places: Array, rows: Array, copies: 
                 target += 1
 
 
-@kernel("void(i8[::1], i8[::1])")
-def count_homes(homes: Array, counts: Array) -> None:
-    """How many rows go to each partition, if every row goes to its home alone."""
-    for i in range(homes.size):
-        counts[homes[i]] += 1
-
-
 @kernel("void(i8[::1], i8[::1], i8[::1])")
 def list_homes(homes: Array, places: Array, rows: Array) -> None:
     """Rows by home; ``places`` holds the next free place of each partition and is moved on."""

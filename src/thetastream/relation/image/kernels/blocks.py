@@ -43,65 +43,11 @@ def whole(size: Any) -> Any:
 
 # --- Where leaves end ----------------------------------------------------------------------------
 
-_SIZES = "i8, i8[::1], i8[::1], i8[:, ::1], u1[:, ::1], i8, u1[::1]"
 
-
-@inlined
-def _reach(
-    first: int,
-    stop: int,
-    head: int,
-    widths: Array,
-    counts: Array,
-    offsets: Array,
-    nulls: Bytes,
-    limit: int,
-    seen: Bytes,
-) -> int:
-    """The row after the last one of a leaf that begins with row ``first``; ``first``: none fits.
-
-    ``counts[j]`` columns have ``widths[j]`` bytes per row; ``offsets`` has a line per column of
-    strings, ``nulls`` one per column with NULLs, which needs bits only in leaves with a NULL.
-    """
-    bitmaps = 0
-    for k in range(seen.size):
-        seen[k] = 0
-    for row in range(first, stop):
-        rows = row + 1 - first
-        size = head
-        for j in range(widths.size):
-            size += counts[j] * whole(widths[j] * rows)
-        for v in range(offsets.shape[0]):
-            size += whole(4 * rows + 4) + whole(offsets[v, row + 1] - offsets[v, first])
-        for k in range(nulls.shape[0]):
-            if nulls[k, row] > seen[k]:
-                seen[k] = 1
-                bitmaps += 1
-        size += bitmaps * whole((rows + 7) >> 3)
-        if size > limit:
-            return row
-    return stop
-
-
-@kernel(f"i8(i8, i8, {_SIZES})")
-def cut_leaf(
-    first: int,
-    stop: int,
-    head: int,
-    widths: Array,
-    counts: Array,
-    offsets: Array,
-    nulls: Bytes,
-    limit: int,
-    seen: Bytes,
-) -> int:
-    """Where a leaf that begins with row ``first`` ends, at ``stop`` at the latest."""
-    return _reach(first, stop, head, widths, counts, offsets, nulls, limit, seen)
-
-
-@kernel(f"i8(i8, {_SIZES}, i8[::1])")
+@kernel("i8(i8, i8, i8, i8[::1], i8[::1], i8[:, ::1], u1[:, ::1], i8, u1[::1], i8[::1])")
 def cut_leaves(
-    rows: int,
+    first: int,
+    stop: int,
     head: int,
     widths: Array,
     counts: Array,
@@ -111,17 +57,38 @@ def cut_leaves(
     seen: Bytes,
     starts: Array,
 ) -> int:
-    """Fill leaves in order, each with as many rows as fit, or one; return the number of leaves.
+    """Fill leaves with rows ``[first, stop)``, each with as many as fit, or one.
 
-    ``starts`` receives the first row of every leaf, and the number of rows at the end.
+    Ends after the last row, or when ``starts`` is full. Returns the number of leaves; ``starts``
+    receives the first row of each, and the row after the last one. ``counts[j]`` columns have
+    ``widths[j]`` bytes per row; ``offsets`` has a line per column of strings, ``nulls`` one per
+    column with NULLs, which needs bits only in leaves with a NULL.
     """
-    leaves, first = 0, 0
-    while first < rows:
-        starts[leaves] = first
+    leaves = 0
+    starts[0] = first
+    while starts[leaves] < stop and leaves + 1 < starts.size:
+        begin = starts[leaves]
+        bitmaps = 0
+        for k in range(seen.size):
+            seen[k] = 0
+        end = stop
+        for row in range(begin, stop):
+            rows = row + 1 - begin
+            size = head
+            for j in range(widths.size):
+                size += counts[j] * whole(widths[j] * rows)
+            for v in range(offsets.shape[0]):
+                size += whole(4 * rows + 4) + whole(offsets[v, row + 1] - offsets[v, begin])
+            for k in range(nulls.shape[0]):
+                if nulls[k, row] > seen[k]:
+                    seen[k] = 1
+                    bitmaps += 1
+            size += bitmaps * whole((rows + 7) >> 3)
+            if size > limit:
+                end = max(row, begin + 1)
+                break
         leaves += 1
-        end = _reach(first, rows, head, widths, counts, offsets, nulls, limit, seen)
-        first = max(end, first + 1)
-    starts[leaves] = rows
+        starts[leaves] = end
     return leaves
 
 

@@ -75,9 +75,9 @@ def ask(
     return count
 
 
-@kernel(*(f"i8(i8[::1], i8, {slots}[::1], i8[::1], i8[::1], i8[::1])" for slots in ("i2", "i4")))
+@kernel(*(f"i8(i8[::1], {slots}[::1], i8[::1], i8[::1], i8[::1])" for slots in ("i2", "i4")))
 def split_by_cache(
-    questions: Array, count: int, slots: Slots, uses: Array, places: Array, missing: Array
+    questions: Array, slots: Slots, uses: Array, places: Array, missing: Array
 ) -> int:
     """Split questions into hits, with their slots in ``places``, and ``missing``.
 
@@ -86,7 +86,7 @@ def split_by_cache(
     """
     hits = 0
     missed = 0
-    for i in range(count):
+    for i in range(questions.size):
         question = questions[i]
         slot = slots[question >> 32]
         if slot >= 0:
@@ -143,7 +143,7 @@ def tally_uses(questions: Array, tally: Array) -> int:
 
 
 @kernel(
-    "i8(i8[::1], i8, i8, i8[::1], i8[::1], i8, i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], "
+    "i8(i8[::1], i8, i8, i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8, i8[::1], "
     "i8[::1], i8[::1], i8[::1])"
 )
 def join_images(
@@ -152,7 +152,6 @@ def join_images(
     ranged: int,
     questions: Array,
     bases: Array,
-    count: int,
     lows: Array,
     highs: Array,
     least: Array,
@@ -173,7 +172,7 @@ def join_images(
     """
     pairs = 0
     limit = boxes.size
-    while cursor[0] < count:
+    while cursor[0] < questions.size:
         at = cursor[0]
         base = bases[at]
         box = questions[at] & _HALF

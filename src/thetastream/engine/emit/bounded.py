@@ -1,4 +1,8 @@
-"""``output="count"``: how many matches each fresh row has."""
+"""Output whose size does not depend on the number of matches: no pair is written.
+
+``output="count"`` is how many matches each fresh row has; ``output="ranges"`` is where the matches
+lie, found at once: more matches do not cost more.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from thetastream.boxes.fresh import Fresh
 from thetastream.engine.emit import base
 from thetastream.engine.emit.base import Emitter, fresh_numbers
 from thetastream.engine.parts.batches import Flow, OutputPart, counted
+from thetastream.engine.parts.records import Records
 from thetastream.engine.probe import Probe, collect
 from thetastream.side import Side
 
@@ -38,3 +43,16 @@ class Counts(Emitter):
                 yield from counted(side, numbers, counts, self._size)
 
         return [Flow(flow)]
+
+
+class RangeRecords(Emitter):
+    """Records ⟨start, end⟩ into the sorted arrays of an index."""
+
+    def answer(self, rows: Fresh, probe: Probe | None) -> list[OutputPart]:
+        if probe is None:
+            return []
+        owners, ranges, negated = probe.ranges()
+        rows_in = owners + probe.first
+        records = Records.of(probe.side, rows_in, ranges, negated=negated, size=self._size)
+        self._counters.matches += records.matches
+        return [records]
