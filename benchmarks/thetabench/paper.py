@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from thetabench.race import Course, Say, race
 from thetabench.score import Goal, Judge, Score, judged
 from thetastream.errors import RegistryError, suggest
 
-_PARTS = "abcdef"
+_PART = re.compile(r"(?<=\d)[a-f]$")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Paper:
 
     def _parts(self, name: str) -> list[str]:
         """The figures that a name stands for: one, or all parts of one."""
-        own = [f for f in self.figures if f == name or (f[-1] in _PARTS and f[:-1] == name)]
+        own = [one for one in self.figures if one == name or _PART.sub("", one) == name]
         if not own:
             why = f" ({self.absent[name]})" if name in self.absent else ""
             raise RegistryError(
