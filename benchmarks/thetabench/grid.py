@@ -7,7 +7,7 @@ have the same pushes, one side at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,9 +76,23 @@ def cell_label(workload: str, window: int, batch: int) -> str:
     return f"{workload} window {window:,} batch {batch:,}"
 
 
-def contestants(names: Sequence[str], batch: int) -> tuple[Contestant, ...]:
-    """The contestants of a cell."""
-    return tuple(Contestant(name, name, batch) for name in names)
+def grid_cells(
+    workload: str,
+    windows: Sequence[int],
+    batches: Sequence[int],
+    names: Callable[[int], Sequence[str]],
+) -> list[GridCell]:
+    """Cells of all windows and batch sizes; ``names`` are the contestants at a window."""
+    return [
+        GridCell(
+            workload,
+            tuple(Contestant(name, name, batch) for name in names(window)),
+            window=window,
+            batch=batch,
+        )
+        for window in windows
+        for batch in batches
+    ]
 
 
 def pushed(

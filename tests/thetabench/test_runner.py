@@ -12,10 +12,10 @@ import pytest
 from thetabench.digest import Digest, VerificationError, digest, verify
 from thetabench.feed import Feed
 from thetabench.figure import Asked, Sizes
-from thetabench.foundation.course import FoundationCell, FoundationCourse, skipped
+from thetabench.foundation.course import FoundationCourse, skipped
 from thetabench.foundation.paper import PAPER
 from thetabench.foundation.worker import measure
-from thetabench.grid import contestants
+from thetabench.grid import GridCell, grid_cells
 from thetabench.line import Line
 from thetabench.papers import paper
 from thetabench.peers import PEERS
@@ -28,18 +28,17 @@ from thetastream.side import Side
 from .bench_nested import feed
 
 
-def cell(workload: str, window: int, batch: int, rows: int, *names: str) -> FoundationCell:
-    return FoundationCell(
-        workload, contestants(names, batch), window=window, batch=batch, rows=rows
-    )
+def cell(workload: str, window: int, batch: int, *names: str) -> GridCell:
+    (one,) = grid_cells(workload, [window], [batch], lambda window: names)
+    return one
 
 
 def run_cell(
-    one: FoundationCell, seconds: float = 0.01, repeat: int = 1, limit: float = 60.0
+    one: GridCell, seconds: float = 0.01, repeat: int = 1, limit: float = 60.0
 ) -> tuple[list[Line], list[str]]:
     """The lines of a cell, and every step."""
     steps: list[str] = []
-    value = replace(PAPER, course=partial(FoundationCourse, limit=limit))
+    value = replace(PAPER, course=partial(FoundationCourse, least=64, limit=limit))
     sizes = Sizes(seconds=seconds, asked=Asked(repeat=repeat))
     (lines,) = value.run([one], sizes, steps.append)
     return lines, steps
@@ -88,7 +87,7 @@ def test_every_change_of_an_answer_changes_its_digest(change: str) -> None:
 
 def test_a_cell_gives_one_line_per_contestant_even_if_it_was_not_run() -> None:
     names = ("numpy", "btrees", "duckdb-bucket")
-    results, steps = run_cell(cell("W2", 256, 64, 512, *names), seconds=0.05, repeat=2)
+    results, steps = run_cell(cell("W2", 256, 64, *names), seconds=0.05, repeat=2)
     found = {result.contestant: result for result in results}
     assert tuple(found) == names
     assert found["duckdb-bucket"].status == "not run"
@@ -110,10 +109,10 @@ def test_a_cell_gives_one_line_per_contestant_even_if_it_was_not_run() -> None:
 
 
 def test_a_contestant_whose_process_fails_or_hangs_gets_a_reason() -> None:
-    (result,), _ = run_cell(cell("W1", 64, 16, 64, "thetastream:tactic=no-such-tactic"))
+    (result,), _ = run_cell(cell("W1", 64, 16, "thetastream:tactic=no-such-tactic"))
     assert result.status == "failed"
     assert result.reason
-    (result,), _ = run_cell(cell("W1", 64, 16, 64, "numpy"), limit=0.01)
+    (result,), _ = run_cell(cell("W1", 64, 16, "numpy"), limit=0.01)
     assert (result.status, result.reason) == ("not run", "stopped after 0 s")
 
 

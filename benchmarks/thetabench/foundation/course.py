@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -29,6 +28,8 @@ from thetabench.race import Course, Say, Trial, Values
 from thetabench.reference import reference
 from thetastream.datasets.workloads import WORKLOADS
 
+ROWS = 1 << 22
+"""Timed rows that a cell has at least, those of both sides together."""
 LIMIT = 240.0
 """Seconds after which a contestant's process is stopped, start and prefill included."""
 _SLOWEST_PUSH = 10.0
@@ -36,46 +37,45 @@ _SLOWEST_PUSH = 10.0
 Report = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class FoundationCell(GridCell):
-    """A cell whose input is of a known length."""
-
-    rows: int = 0
-    """Rows after the window is full; per side, or in total for a self-join."""
-
-
-class FoundationCourse(Course[FoundationCell, Contestant]):
+class FoundationCourse(Course[GridCell, Contestant]):
     """The feed of the present cell, in memory and in a folder that the processes read."""
 
-    def __init__(self, sizes: Sizes, experiment: str = "foundation", limit: float = LIMIT) -> None:
+    def __init__(
+        self,
+        sizes: Sizes,
+        experiment: str = "foundation",
+        least: int = ROWS,
+        limit: float = LIMIT,
+    ) -> None:
         super().__init__(sizes)
         self._experiment = experiment
+        self._least = least
         self.turns = sizes.asked.repeat
         self._limit = max(limit, 10 * sizes.seconds)
         self._folder = TemporaryDirectory(prefix="thetastream-bench-")
 
-    def prepare(self, cell: FoundationCell) -> None:
+    def prepare(self, cell: GridCell) -> None:
         self.close()
-        rows = cell.window + cell.rows
+        rows = cell.window + timed_rows(cell, self._least)
         workload = WORKLOADS[cell.figure](cell.window, rows, seed=self.sizes.seed)
         self._feed = Feed.of(workload, cell.batch)
         self._folder = TemporaryDirectory(prefix="thetastream-bench-")
         self._feed.save(Path(self._folder.name))
 
-    def enter(self, cell: FoundationCell, who: Contestant, say: Say) -> Process:
+    def enter(self, cell: GridCell, who: Contestant, say: Say) -> Process:
         """Raise for contestants that have no form, or would take too long."""
         if reason := skipped(who.label, self._feed.query, cell.batch):
             raise Unavailable(reason)
         return Process(who, cell, Path(self._folder.name), self._limit)
 
-    def about(self, cell: FoundationCell, who: Contestant) -> Values:
+    def about(self, cell: GridCell, who: Contestant) -> Values:
         return {
             "experiment": self._experiment,
             "window": cell.window,
             "predicate": self._feed.query.predicate,
         }
 
-    def check(self, cell: FoundationCell, trials: Any) -> None:
+    def check(self, cell: GridCell, trials: Any) -> None:
         reports = [(trial.name, report) for trial in trials for report in trial.reports]
         most = max((len(report["digests"]) for _, report in reports), default=0)
         truth = reference(self._feed, most)
@@ -89,7 +89,7 @@ class FoundationCourse(Course[FoundationCell, Contestant]):
 class Process(Trial[Contestant]):
     """A contestant that works in a process of its own, a new one each turn."""
 
-    def __init__(self, who: Contestant, cell: FoundationCell, folder: Path, limit: float) -> None:
+    def __init__(self, who: Contestant, cell: GridCell, folder: Path, limit: float) -> None:
         super().__init__(who, cell.label)
         self.name = f"{who.label} in {cell.label}"
         self.reports: list[Report] = []
@@ -122,6 +122,13 @@ class Process(Trial[Contestant]):
     def _rate(self, report: Report) -> float:
         times = report["seconds"][report["untimed"] :]
         return float(self._batch * len(times) / sum(times))
+
+
+def timed_rows(cell: GridCell, least: int) -> int:
+    """Enough rows of a side to replace the whole window, and ``least`` of both sides."""
+    sides = 1 if cell.figure == "W3" else 2
+    rows = max(cell.window, least // sides, 8 * cell.batch)
+    return -(-rows // cell.batch) * cell.batch
 
 
 def skipped(spec: str, query: Query, batch: int) -> str:

@@ -37,7 +37,8 @@ def draw_map(panel: Any, lines: Lines) -> None:
             va="center",
             fontsize=5.5,
         )
-    panel.imshow(ratios, aspect="auto", cmap="OrRd", vmin=1.0, vmax=_WORST)
+    colours = {"cmap": "OrRd", "vmin": 1.0, "vmax": _WORST}
+    panel.imshow(ratios, aspect="auto", zorder=1, **colours)  # above the lines of the grid
     panel.set_yticks(range(len(workloads)), workloads)
     labels = [f"{power_text(window)}\n{power_text(batch)}" for window, batch in sizes]
     panel.set_xticks(range(len(sizes)), labels)

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import thetastream as ts
 from thetabench.figure import Figure, Sizes
-from thetabench.grid import AXIS, GridCell, columns
-from thetabench.grid import contestants as entrants
+from thetabench.grid import AXIS, GridCell, columns, grid_cells
 from thetabench.paper import Paper
 from thetabench.planner.choice import note, scores, table, told
 from thetabench.planner.course import SCANNED, PlannerCourse
@@ -57,24 +56,20 @@ def _cells(
         whole = not asked.windows and not asked.batches
         wide, deep = (windows, batches) if whole else (WINDOWS, BATCHES)
         tried = list(dict.fromkeys([AUTO, *asked.contestants])) if asked.contestants else None
-        found = [
-            GridCell(
-                workload.name,
-                entrants(tried or contestants(workload.terms, window), batch),
-                window=window,
-                batch=batch,
-            )
-            for window in asked.windows or wide
-            for batch in asked.batches or deep
-            if batch <= window // _SPLIT
-        ]
-        if not found:
+        grid = grid_cells(
+            workload.name,
+            asked.windows or wide,
+            asked.batches or deep,
+            lambda window: tried or contestants(workload.terms, window),
+        )
+        grid = [cell for cell in grid if cell.batch <= cell.window // _SPLIT]
+        if not grid:
             raise DataError(
                 f"there is no cell with windows {list(asked.windows)} and batches "
                 f"{list(asked.batches)}: a window has {_SPLIT} batches at least. Use larger "
                 "windows or smaller batches."
             )
-        return found
+        return grid
 
     return cells
 
