@@ -32,7 +32,15 @@ class MissingPackage(ThetastreamError, ImportError):
 
 
 class Unavailable(ThetastreamError):
-    """A contestant cannot be run here, for the reason given."""
+    """A contestant cannot be run here, for the reason given; ``status`` is that of its line."""
+
+    status = "not run"
+
+
+class Failed(Unavailable):
+    """A contestant ended in an error."""
+
+    status = "failed"
 
 
 class Contestant(Protocol):
@@ -46,12 +54,12 @@ class Contestant(Protocol):
 
     @classmethod
     def supports(cls, query: Query) -> bool:
-        """Say whether the contestant has a form for this query at all."""
+        """Whether the contestant has a form for this query at all."""
         ...
 
     @classmethod
     def push_seconds(cls, query: Query, batch: int) -> float:
-        """Give a rough time of one push, to skip hopeless cells; 0 when none is hopeless."""
+        """A rough time of one push, to skip hopeless cells; 0 when none is hopeless."""
         ...
 
     def prefill(self, left: pa.Table, right: pa.Table | None) -> None:

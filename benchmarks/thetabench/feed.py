@@ -68,24 +68,24 @@ class Feed:
         return rows // self.batch * len(self.sides)
 
     def table(self, side: Side) -> pa.Table:
-        """Give all rows of a side; in a self-join both sides are the left one."""
+        """All rows of a side; in a self-join both sides are the left one."""
         return self.left if side is Side.LEFT or self.right is None else self.right
 
     def prefill(self) -> tuple[pa.Table, pa.Table | None]:
-        """Give the rows that fill the window."""
+        """The rows that fill the window."""
         right = None if self.right is None else self.right.slice(0, self.filled)
         return self.left.slice(0, self.filled), right
 
     def start(self, push: int) -> int:
-        """Give the id of the first row of a push."""
+        """The id of the first row of a push."""
         return self.filled + push // len(self.sides) * self.batch
 
     def side(self, push: int) -> Side:
-        """Give the side of a push."""
+        """The side of a push."""
         return self.sides[push % len(self.sides)]
 
     def rows(self, push: int) -> pa.RecordBatch:
-        """Give the rows of a push, without a copy."""
+        """The rows of a push, without a copy."""
         piece = self.table(self.side(push)).slice(self.start(push), self.batch)
         return piece.to_batches()[0]
 

@@ -7,21 +7,30 @@ shows measures (columns of the result file) over an axis, beside what the paper 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from thetabench.line import Line
-from thetastream.errors import RegistryError, suggest
 
 _LEAST = 8  # windows have 2⁸ rows at least
 _LEAST_ROWS = 1 << _LEAST
-_PARTS = "abcdef"
 SECONDS = 1.5
 
 Lines = Sequence[Line]
 Parameters = tuple[tuple[str, Any], ...]
 """Settings of a structure, as a value that can be a key."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for of a grid of windows and batch sizes; empty for all of it."""
+
+    windows: Sequence[int] = ()
+    batches: Sequence[int] = ()
+    contestants: Sequence[str] = ()
+    repeat: int = 1
+    """Repetitions, where each contestant has a process of its own."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class Sizes:
     seconds: float = SECONDS
     """Timed seconds per contestant and cell, at least."""
     seed: int = 0
+    asked: Asked = Asked()
 
     @classmethod
     def of(cls, scale: float, seconds: float | None, full: float = SECONDS) -> Sizes:
@@ -76,7 +86,7 @@ class Contestant:
         >>> Contestant("", "pim-tree", 1, (("merge_ratio", 0.25), ("depth", 2))).settings
         'merge_ratio=0.25, depth=2'
         """
-        return settings(self.parameters)
+        return ", ".join(f"{name}={value}" for name, value in self.parameters)
 
 
 K = TypeVar("K", bound=Contestant)
@@ -115,6 +125,8 @@ class Figure(Generic[C]):
     """Whether places are powers of two, and drawn as such."""
     stacked: bool = False
     """Whether the measures add up to something."""
+    split: str = ""
+    """A column whose values are drawn in a panel each."""
     claim: str = ""
     """What the paper shows; "" for a figure that is not in the paper."""
     holds: bool | Callable[[Lines], bool] | None = None
@@ -137,26 +149,6 @@ class Figure(Generic[C]):
         return f"*Here:* does not hold here, because {because}"
 
 
-def chosen(
-    figures: Mapping[str, Figure[C]], names: Sequence[str], absent: Mapping[str, str]
-) -> list[Figure[C]]:
-    """The experiments asked for, or all; a number alone asks for all parts of that figure.
-
-    ``absent`` are figures of the paper that are not measured, and why.
-    """
-    picked: set[str] = set()
-    for name in names or figures:
-        own = [f for f in figures if f == name or (f[-1] in _PARTS and f[:-1] == name)]
-        if not own:
-            why = f" ({absent[name]})" if name in absent else ""
-            raise RegistryError(
-                f"figure must be one of {', '.join(figures)}; got {name!r}{why}."
-                f"{suggest(name, figures)}"
-            )
-        picked.update(own)
-    return [figure for figure in figures.values() if figure.name in picked]
-
-
 def sized(sizes: Sizes, *counts: int) -> list[int]:
     """Numbers of rows, scaled; none occurs twice.
 
@@ -164,15 +156,6 @@ def sized(sizes: Sizes, *counts: int) -> list[int]:
     ([1000, 10000], [256])
     """
     return list(dict.fromkeys(max(_LEAST_ROWS, round(count * sizes.scale)) for count in counts))
-
-
-def settings(parameters: Parameters) -> str:
-    """Parameters as text.
-
-    >>> settings((("buffer", 64), ("workers", 2)))
-    'buffer=64, workers=2'
-    """
-    return ", ".join(f"{name}={value}" for name, value in parameters)
 
 
 def power(number: float) -> str:

@@ -115,8 +115,11 @@ class Columns:
     def __init__(self, text: str, renamed: Mapping[str, str] | None = None) -> None:
         rows = [row.split(maxsplit=2) for row in text.strip().splitlines()]
         self.kinds: dict[str, type] = {row[0]: _KINDS[row[1]] for row in rows}
-        self.meanings = {row[0]: row[2] if len(row) > 2 else "" for row in rows}
         self._renamed = dict(renamed or {})
+
+    def called(self, name: str) -> str:
+        """What a column is called in the file."""
+        return self._renamed.get(name, name)
 
     def line(self, **values: Any) -> Line:
         """A line with these values; declared columns without a value are 0, "" or False."""
@@ -132,7 +135,7 @@ class Columns:
         names = [*_SHARED, *self.kinds, *_ORIGIN]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([self._renamed.get(name, name) for name in names])
+        writer.writerow(map(self.called, names))
         writer.writerows([_text(getattr(line, name)) for name in names] for line in lines)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.getvalue(), encoding="utf-8")
@@ -147,13 +150,13 @@ class Columns:
         kinds = {**_SHARED, **self.kinds, **_ORIGIN}
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
-            known = {name: self._renamed.get(name, name) for name in kinds}
-            known = {n: there for n, there in known.items() if there in (reader.fieldnames or ())}
+            there = reader.fieldnames or ()
+            known = {name: self.called(name) for name in kinds if self.called(name) in there}
             missing = [name for name in ("figure", "contestant", "status") if name not in known]
             if missing:
                 raise DataError(f"{path} is not {what}; columns {missing} are missing.")
             return [
-                self.line(**{own: _value(kinds[own], row[there]) for own, there in known.items()})
+                self.line(**{own: _value(kinds[own], row[name]) for own, name in known.items()})
                 for row in reader
             ]
 

@@ -18,7 +18,7 @@ from thetastream.plan.machine import Machine
 
 
 def versions(packages: Iterable[str]) -> str:
-    """Give ``name version; …`` of the packages that are installed."""
+    """The versions of packages, as ``name version; …``."""
     found = []
     for package in packages:
         try:

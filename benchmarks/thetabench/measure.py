@@ -16,7 +16,7 @@ class Measure:
     """Significant digits."""
 
     def text(self, value: float) -> str:
-        """Give a value; a dash for nothing.
+        """A value as text; a dash for nothing.
 
         >>> speed = Measure("million tuples per second", 1e-6)
         >>> speed.text(1_234_567.0), speed.text(0.0)

@@ -13,7 +13,12 @@ from thetastream.errors import RegistryError, suggest
 if TYPE_CHECKING:
     from thetabench.paper import Paper
 
+QUICK = "quick"
 PAPERS: dict[str, str] = {
+    "foundation": "W1, W2 and W3 at all window and batch sizes, all contestants (about 25 minutes)",
+    QUICK: "a smoke run of the same: small windows, most contestants (under 20 s)",
+    "planner": "auto beside every tactic (about 25 minutes; --quick, --workload, --window, "
+    "--batch)",
     "pim": "the figures of the PIM-Tree paper (about 20 minutes; --figure for some)",
     "panjoin": "the figures of the PanJoin paper (at most 20 minutes; --figure for some)",
     "spo": "the figures of the SPO-Join paper (at most 15 minutes; --figure for some)",
@@ -23,11 +28,12 @@ PAPERS: dict[str, str] = {
 """What each paper's benchmark measures, by name; its value is ``thetabench.NAME.paper.PAPER``."""
 
 
-def paper(name: str) -> Paper:
-    """A paper by name."""
+def paper(name: str, *, quick: bool = False) -> Paper:
+    """A paper by name; ``quick``: small, if it can be had so."""
     if name not in PAPERS:
         raise RegistryError(
-            f"paper must be one of {', '.join(PAPERS)}; got {name!r}.{suggest(name, PAPERS)}"
+            f"experiment must be one of {', '.join(PAPERS)}; got {name!r}.{suggest(name, PAPERS)}"
         )
-    value: Paper = import_module(f"thetabench.{name}.paper").PAPER
-    return value
+    home = "foundation" if name == QUICK else name
+    value: Paper = import_module(f"thetabench.{home}.paper").PAPER
+    return value.quick if value.quick and (quick or name == QUICK) else value

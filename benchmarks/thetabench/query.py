@@ -44,11 +44,12 @@ class Op(Enum):
     GE = ">="
 
     def flip(self) -> Op:
-        """Give the comparison with its two sides exchanged."""
+        """The comparison with its two sides exchanged."""
         return _FLIPPED.get(self, self)
 
 
 _FLIPPED = {Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.GE, Op.GE: Op.LE}
+_COMPARE = {Op.LT: np.less, Op.LE: np.less_equal, Op.GT: np.greater, Op.GE: np.greater_equal}
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class Term:
     """Half the width of a band, edges included; unused by other operators."""
 
     def seen_from(self, side: Side) -> Term:
-        """Give the term with fresh rows of ``side`` as its first operand."""
+        """The term with fresh rows of ``side`` as its first operand."""
         return self if side is Side.LEFT else replace(self, op=self.op.flip())
 
     def bounds(self, fresh: Values) -> tuple[Values, Values]:
-        """Give the closed interval of stored keys that each fresh key asks for.
+        """The closed interval of stored keys that each fresh key asks for.
 
         >>> Term("x", Op.BAND, 2).bounds(np.array([5]))
         (array([3]), array([7]))
@@ -83,17 +84,9 @@ class Term:
 
     def holds(self, fresh: Any, stored: Values) -> NDArray[np.bool_]:
         """Say which pairs match; ``fresh`` is one value or one per stored value."""
-        match self.op:
-            case Op.BAND:
-                return np.asarray(np.abs(fresh - stored) <= self.width)
-            case Op.LT:
-                return np.asarray(fresh < stored)
-            case Op.LE:
-                return np.asarray(fresh <= stored)
-            case Op.GT:
-                return np.asarray(fresh > stored)
-            case Op.GE:
-                return np.asarray(fresh >= stored)
+        if self.op is Op.BAND:
+            return np.asarray(np.abs(fresh - stored) <= self.width)
+        return np.asarray(_COMPARE[self.op](fresh, stored))
 
     def sql(self, fresh: str, stored: str, *, filter_only: bool = False) -> str:
         """Write the term for a SQL peer. A band becomes two range conditions, never ``abs()``.
@@ -150,7 +143,7 @@ class Query:
         return tuple(dict.fromkeys(term.column for term in self.terms))
 
     def terms_for(self, side: Side) -> tuple[Term, ...]:
-        """Give the terms with fresh rows of ``side`` as the first operand."""
+        """The terms with fresh rows of ``side`` as the first operand."""
         return tuple(term.seen_from(side) for term in self.terms)
 
 

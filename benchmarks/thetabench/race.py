@@ -1,9 +1,9 @@
 """The race: contestants of a cell take turns over the same input, and every answer is checked.
 
-Each contestant has a :class:`Trial`, which times it. All trials of a cell advance by turns, a third
-of the time each, so that a slow moment of the machine hits all of them. When the time is over their
-answers are compared with the reference, and only then become lines: a wrong answer ends the run.
-Contestants that cannot be had have a line with the reason.
+Each contestant has a :class:`Trial`, which times it. All trials of a cell advance by turns, mostly
+a third of the time each, so that a slow moment of the machine hits all of them. When the time is
+over their answers are compared with the reference, and only then become lines: a wrong answer ends
+the run. Contestants that cannot be had, or that give up, have a line with the reason.
 
 What the cells of a run share (input, filled structures, right answers) is a :class:`Course`, one
 per paper. It lets contestants enter and checks answers that are best checked together.
@@ -11,17 +11,15 @@ per paper. It lets contestants enter and checks answers that are best checked to
 
 from __future__ import annotations
 
-import gc
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from thetabench.arrays import Array
 from thetabench.contestant import Unavailable
 from thetabench.digest import Digest, pair_digest
 from thetabench.figure import Cell, Contestant, Sizes
-from thetabench.line import Columns, Line
 from thetabench.machine import provenance
 
 TURNS = 3
@@ -117,14 +115,27 @@ class Trial(Generic[K]):
 
 
 class Course(ABC, Generic[C, K]):
-    """What the cells of one run have in common."""
+    """What the cells of one run have in common.
+
+    A contestant that cannot be had, or that gives up in a turn, raises ``Unavailable`` with the
+    reason.
+    """
+
+    turns = TURNS
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
 
+    def prepare(self, cell: C) -> None:
+        """Make what the contestants of a cell share."""
+
     @abstractmethod
-    def enter(self, cell: C, who: K, say: Say) -> Trial[K]:
-        """A contestant, ready for its first turn; raises ``Unavailable`` with the reason."""
+    def enter(self, cell: C, who: K, say: Say) -> Trial[K] | None:
+        """A contestant, ready for its first turn; None if it has no part in this cell."""
+
+    def order(self, trials: Sequence[Trial[K]], turn: int) -> Sequence[Trial[K]]:
+        """Who goes when in a turn, the first of which is 1: as they have entered."""
+        return trials
 
     def about(self, cell: C, who: K) -> Values:
         """Columns that are known before anything is measured."""
@@ -140,44 +151,24 @@ class Course(ABC, Generic[C, K]):
             trial.finish()
 
     def close(self) -> None:
-        """Give back what the run has taken."""
-
-
-def run(
-    start: Callable[[], Course[Any, Any]],
-    columns: Columns,
-    axes: Mapping[str, str],
-    cells: Sequence[Cell[Any]],
-    sizes: Sizes,
-    say: Say,
-) -> Iterator[list[Line]]:
-    """Yield the lines of one cell after the other."""
-    say("compiling")
-    course = start()
-    try:
-        for cell in cells:
-            say(cell.label)
-            yield [
-                columns.line(**{**values, "axis": axes[values["figure"]]})
-                for values in race(course, cell, sizes, say)
-            ]
-            gc.collect()
-    finally:
-        course.close()
+        """Release what the run has taken."""
 
 
 def race(
     course: Course[Any, Any], cell: Cell[Any], sizes: Sizes, say: Say = lambda step: None
 ) -> Iterator[Values]:
     """Let the contestants of a cell enter, take turns and be checked; then yield their columns."""
+    course.prepare(cell)
     entered = [_entered(course, cell, who, say) for who in cell.contestants]
-    trials = [trial for trial in entered if isinstance(trial, Trial)]
-    for turn in range(1, TURNS + 1):
-        for trial in trials:
-            say(f"{trial.name}: turn {turn} of {TURNS}")
-            trial.turn(turn, sizes.seconds * cell.weight)
+    for turn in range(1, course.turns + 1):
+        for trial in course.order(_trials(entered), turn):
+            say(f"{trial.name}: turn {turn} of {course.turns}")
+            try:
+                trial.turn(turn, sizes.seconds * cell.weight)
+            except Unavailable as error:
+                entered[entered.index(trial)] = error.with_traceback(None)
     say(f"{cell.label}: checking answers")
-    course.check(cell, trials)
+    course.check(cell, _trials(entered))
     for who, one in zip(cell.contestants, entered, strict=True):
         about = {
             "figure": cell.figure,
@@ -189,15 +180,19 @@ def race(
         }
         if isinstance(one, Trial):
             yield from ({**about, **values} for values in one.lines())
-        else:
-            yield {**about, "status": "not run", "reason": str(one)}
+        elif one is not None:
+            yield {**about, "status": one.status, "reason": str(one)}
+
+
+def _trials(entered: Sequence[object]) -> list[Trial[Any]]:
+    return [one for one in entered if isinstance(one, Trial)]
 
 
 def _entered(
     course: Course[Any, Any], cell: Cell[Any], who: Contestant, say: Say
-) -> Trial[Any] | Unavailable:
+) -> Trial[Any] | Unavailable | None:
     say(f"{cell.label}: filling {who.label}")
     try:
         return course.enter(cell, who, say)
     except Unavailable as error:
-        return error
+        return error.with_traceback(None)  # which would keep a large structure

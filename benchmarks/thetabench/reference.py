@@ -6,7 +6,7 @@ the window are tested on these candidates. A pair belongs to the push of its lat
 
 - A band is such a slice.
 - Two bands: rows are sorted by *cell* of the second key, then by the first key.
-- ``l.a < r.a AND l.b > r.b``: with ``e = b - a`` the second condition gives
+- ``l.a < r.a AND l.b > r.b``: with ``e = b - a`` the second condition becomes
   ``r.a < l.a + e_l - e_r``, so ``r.a`` lies between ``l.a`` and ``l.a + e_l - min(e_r)``. For
   correlated keys that is a narrow slice.
 
@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from thetabench.arrays import Array
 from thetabench.digest import Digest, digest_by_group
 from thetabench.feed import Feed
 from thetabench.query import Op, Query, Term, Values
@@ -28,11 +28,9 @@ from thetastream.side import Side
 _CANDIDATES = 1 << 22
 _STRETCH = 1 << 16
 
-Ids = NDArray[np.int64]
-
 
 def reference(feed: Feed, pushes: int) -> list[Digest]:
-    """Give the digest of the right answer of each of the first pushes.
+    """The digest of the right answer of each of the first pushes.
 
     Cost: one sort of about two windows per window's worth of fresh rows, and about twice the
     matches as candidates.
@@ -51,7 +49,7 @@ def reference(feed: Feed, pushes: int) -> list[Digest]:
     return [Digest(int(n), int(s)) for n, s in zip(counts, sums, strict=True)]
 
 
-def matches(feed: Feed, side: Side, first: int, last: int) -> Iterator[tuple[Ids, Ids, Ids]]:
+def matches(feed: Feed, side: Side, first: int, last: int) -> Iterator[tuple[Array, Array, Array]]:
     """Yield left ids, right ids and push numbers of matches of one side's fresh rows."""
     query, turn = feed.query, len(feed.sides)
     pushes = np.array([p for p in range(first, last) if feed.side(p) is side], dtype=np.int64)
@@ -77,8 +75,8 @@ def matches(feed: Feed, side: Side, first: int, last: int) -> Iterator[tuple[Ids
             yield pair[1], pair[0], push_of[rows]
 
 
-def _rows_before(feed: Feed, side: Side, ids: Ids, push_of: Ids) -> Ids:
-    """Give how many rows of the other side arrived before each fresh row."""
+def _rows_before(feed: Feed, side: Side, ids: Array, push_of: Array) -> Array:
+    """How many rows of the other side arrived before each fresh row."""
     if feed.query.self_join:
         return ids
     turns = push_of // 2 + (1 if side is Side.RIGHT else 0)  # a left push comes first
@@ -92,7 +90,7 @@ def _columns(feed: Feed, side: Side, begin: int, end: int) -> dict[str, Values]:
 
 def candidates(
     query: Query, terms: tuple[Term, ...], fresh: dict[str, Values], stored: dict[str, Values]
-) -> Iterator[tuple[Ids, Ids]]:
+) -> Iterator[tuple[Array, Array]]:
     """Yield positions of fresh and stored rows whose boxes may meet, in bounded pieces."""
     first = terms[0].column
     lows, highs = terms[0].bounds(fresh[first])
@@ -150,7 +148,7 @@ def _narrowed(
     return fresh[a.column] + mine - theirs.max(initial=-np.inf) - slack, highs
 
 
-def expanded(begin: Ids, end: Ids) -> Iterator[tuple[Ids, Ids]]:
+def expanded(begin: Array, end: Array) -> Iterator[tuple[Array, Array]]:
     """Turn slices into pairs of a row and a place, a bounded number at a time."""
     sizes = end - begin
     total = np.cumsum(sizes)

@@ -2,7 +2,8 @@
 
 Every figure has two marks in the page, and the scores have. Between them stands what the paper
 claims, what was measured, the plot when there is one, and whether the claim holds here. A figure
-without results keeps what it has.
+without results keeps what it has. The figures of a grid have no tables, but one that is derived of
+all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from thetabench.papers import paper as paper_of
 from thetastream.errors import DataError
 
 SCORES = "scores"
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 
 def marks(paper: str, name: str) -> tuple[str, str]:
@@ -51,10 +51,11 @@ def filled(paper: Paper, page: str, lines: Lines, pictures: dict[str, str]) -> s
     """The page with the tables between their marks; ``pictures`` are links by figure."""
     if not lines:
         raise DataError("there are no results to make tables of.")
-    page = insert(page, _scored(paper, lines), *marks(paper.name, SCORES))
+    if paper.goals:
+        page = insert(page, _scored(paper, lines), *marks(paper.name, SCORES))
     for figure in paper.figures.values():
         own = [line for line in lines if line.figure == figure.name]
-        if own:
+        if own and not paper.grid:
             picture = pictures.get(figure.name)
             parts = [
                 f"*Paper:* {figure.claim}" if figure.claim else "",
@@ -65,19 +66,20 @@ def filled(paper: Paper, page: str, lines: Lines, pictures: dict[str, str]) -> s
             text = "\n\n".join(filter(None, parts))
             page = insert(page, text, *marks(paper.name, figure.name))
     for name, made in paper.derived.items():
-        if text := made(lines):
-            page = insert(page, text, *marks(paper.name, name))
+        begin, end = marks(paper.name, name)
+        if begin in page and (text := made(lines)):
+            page = insert(page, text, begin, end)
     return page
 
 
-def insert(page: str, table: str, begin: str = BEGIN, end: str = END) -> str:
+def insert(page: str, table: str, begin: str, end: str) -> str:
     r"""The page with the table between its marks.
 
-    >>> print(insert("a\n<!-- bench:begin -->\nold\n<!-- bench:end -->\nb", "new"))
+    >>> print(insert("a\n<i>\nold\n</i>\nb", "new", "<i>", "</i>"))
     a
-    <!-- bench:begin -->
+    <i>
     new
-    <!-- bench:end -->
+    </i>
     b
     """
     before, opened, rest = page.partition(begin)
@@ -103,21 +105,21 @@ def _across(paper: Paper, figure: Figure[Any], lines: Lines) -> str:
     places = {line.place: tick(figure, line) for line in lines}
     values = {(line.place, line.contestant): measure.text(getattr(line, column)) for line in lines}
     rows = [
-        _row([places[place], *(values.get((place, label), "") for label in labels)])
+        row([places[place], *(values.get((place, label), "") for label in labels)])
         for place in sorted(places)
     ]
-    head = [_row([figure.axis, *labels]), _row(["--:"] * (1 + len(labels)))]
+    head = [row([figure.axis, *labels]), row(["--:"] * (1 + len(labels)))]
     return "\n".join([f"{measure.title[0].upper()}{measure.title[1:]}:", "", *head, *rows])
 
 
 def _down(paper: Paper, figure: Figure[Any], lines: Lines) -> str:
     shown = {column: paper.measures[column] for column in figure.measures}
     head = [
-        _row([figure.axis, "", *(measure.title for measure in shown.values())]),
-        _row(["--:", "---", *["--:"] * len(shown)]),
+        row([figure.axis, "", *(measure.title for measure in shown.values())]),
+        row(["--:", "---", *["--:"] * len(shown)]),
     ]
     rows = [
-        _row([tick(figure, line), line.contestant,
+        row([tick(figure, line), line.contestant,
               *(measure.text(getattr(line, column)) for column, measure in shown.items())])
         for line in lines
     ]  # fmt: skip
@@ -126,33 +128,38 @@ def _down(paper: Paper, figure: Figure[Any], lines: Lines) -> str:
 
 def _scored(paper: Paper, lines: Lines) -> str:
     """What must be reached beside what was; misses are said in words."""
-    rows = [_row(["measure", "measured", "must", "aim", "", ""]), "|---|--:|--:|--:|---|---|"]
+    rows = [row(["measure", "measured", "must", "aim", "", ""]), "|---|--:|--:|--:|---|---|"]
     for score in paper.scores(lines):
         limits = [score.text(score.must), score.text(score.aim)]
         rows.append(
-            _row([score.measure, score.text(score.value), *limits, score.verdict, score.remark])
+            row([score.measure, score.text(score.value), *limits, score.verdict, score.remark])
         )
     last = lines[-1]
     note = (
-        f"Answers verified. Machine: {last.cpu}, {last.cores} cores, "
+        f"{paper.note(lines)}Answers verified. Machine: {last.cpu}, {last.cores} cores, "
         f"{last.memory_bytes / 2**30:.0f} GiB, {last.system}, Python {last.python}, "
         f"{last.versions}; {last.date}."
     )
     return "\n".join([*rows, "", note])
 
 
-def _row(values: Sequence[str]) -> str:
+def row(values: Sequence[str]) -> str:
+    """A row of a table."""
     return "| " + " | ".join(values) + " |"
 
 
 def main(
     name: Annotated[str, typer.Argument(help="A paper, as in `thetastream bench --list`.")],
     file: Annotated[Path | None, typer.Argument(help="A result file.")] = None,
-    page: Annotated[Path | None, typer.Option(help="The page to write the tables into.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="A page for its tables, instead of its own.")
+    ] = None,
 ) -> None:
     """Write the tables of a result file into a page, between their marks."""
-    file = file or Path(f"benchmarks/results/{name}.csv")
-    typer.echo(write_page(paper_of(name), file, page or Path(f"docs/{name}-benchmarks.md")))
+    paper, file = paper_of(name), file or Path(f"benchmarks/results/{name}.csv")
+    pages = paper.pages or (f"docs/{name}-benchmarks.md",)
+    for one in [page] if page else map(Path, pages):
+        typer.echo(write_page(paper, file, one))
 
 
 if __name__ == "__main__":

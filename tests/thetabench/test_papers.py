@@ -22,6 +22,9 @@ from .bench_command import check_examples
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks/results"
 NAMES = {
+    "foundation": "W1 W2 W3",
+    "planner": "band-2 band-300 correlated anti-correlated independent two-bands few-keys "
+    "many-keys overlap point zipf drift equality",
     "pim": "8a 8b 8c 8d 9a 9b 9c 9d 10a 10b 10c 10d 11a 11b 11c 12a 12b 12c 13a 13b 13c 14 peers "
     "merge cost",
     "panjoin": "4 10a 10b 10c 10d 10e 10f 11a 11b 11c 11d 11e 11f leaves 12a 12b 12c 12d 12e 12f "
@@ -34,8 +37,8 @@ NAMES = {
 }
 """Every figure that was ever measured, by paper: none may get lost."""
 MEASURED = {
-    **dict.fromkeys(("foundation", "planner", "spark"), "contestant"),
     **dict.fromkeys(NAMES, "figure"),
+    **dict.fromkeys(("foundation", "planner", "spark"), "workload"),
 }
 
 
@@ -46,8 +49,10 @@ def test_no_figure_is_lost(name: str) -> None:
     lines = value.read(RESULTS / f"{name}.csv")
     assert {own.figure for own in lines} == set(value.figures)
     assert all(own.verified or not own.ran or not own.seconds for own in lines)
-    page = (ROOT / f"docs/{name}-benchmarks.md").read_text(encoding="utf-8")
-    for place in (SCORES, *value.figures, *value.derived):
+    pages = value.pages or [f"docs/{name}-benchmarks.md"]
+    page = "".join((ROOT / own).read_text(encoding="utf-8") for own in pages)
+    places = () if value.grid else value.figures
+    for place in (*([SCORES] if value.goals else ()), *places, *value.derived):
         begin, end = marks(name, place)
         assert page.count(begin) == page.count(end) == 1, place
         assert page.index(begin) < page.index(end)
@@ -71,7 +76,9 @@ def test_the_registry_is_cheap_and_suggests() -> None:
         paper("panjon")
     code = "import sys, thetabench.papers; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert set(PAPERS) == set(NAMES)
+    assert set(PAPERS) == {*NAMES, "quick"}
+    assert paper("quick") is paper("foundation", quick=True)
+    assert paper("pim", quick=True) is paper("pim")
 
 
 def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:

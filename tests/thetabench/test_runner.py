@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from thetabench.digest import Digest, VerificationError, digest, verify
-from thetabench.experiment import EXPERIMENTS, Cell, Experiment, experiment
 from thetabench.feed import Feed
+from thetabench.figure import Asked, Sizes
+from thetabench.foundation.course import FoundationCourse, skipped
+from thetabench.foundation.paper import PAPER
+from thetabench.foundation.worker import measure
+from thetabench.grid import GridCell, grid_cells
+from thetabench.line import Line
+from thetabench.papers import paper
 from thetabench.peers import PEERS
 from thetabench.peers.numpy_scan import NumpyScan
 from thetabench.query import Query
 from thetabench.reference import reference
-from thetabench.runner import run_cell
-from thetabench.worker import measure
 from thetastream.errors import DataError, PredicateError, RegistryError
 from thetastream.side import Side
 
 from .bench_nested import feed
 
-SMALL = Experiment("small", "", (), ("numpy", "btrees", "duckdb-bucket"), seconds=0.05)
+
+def cell(workload: str, window: int, batch: int, *names: str) -> GridCell:
+    (one,) = grid_cells(workload, [window], [batch], lambda window: names)
+    return one
+
+
+def run_cell(
+    one: GridCell, seconds: float = 0.01, repeat: int = 1, limit: float = 60.0
+) -> tuple[list[Line], list[str]]:
+    """The lines of a cell, and every step."""
+    steps: list[str] = []
+    value = replace(PAPER, course=partial(FoundationCourse, least=64, limit=limit))
+    sizes = Sizes(seconds=seconds, asked=Asked(repeat=repeat))
+    (lines,) = value.run([one], sizes, steps.append)
+    return lines, steps
 
 
 class Liar(NumpyScan):
@@ -66,11 +86,10 @@ def test_every_change_of_an_answer_changes_its_digest(change: str) -> None:
 
 
 def test_a_cell_gives_one_line_per_contestant_even_if_it_was_not_run() -> None:
-    steps: list[str] = []
-    cell = Cell("W2", window=256, batch=64, rows=512)
-    results = run_cell(SMALL, cell, repetitions=2, progress=steps.append)
+    names = ("numpy", "btrees", "duckdb-bucket")
+    results, steps = run_cell(cell("W2", 256, 64, *names), seconds=0.05, repeat=2)
     found = {result.contestant: result for result in results}
-    assert list(found) == list(SMALL.contestants)
+    assert tuple(found) == names
     assert found["duckdb-bucket"].status == "not run"
     assert found["duckdb-bucket"].reason == "no form for this predicate"
     for name in ("numpy", "btrees"):
@@ -79,7 +98,7 @@ def test_a_cell_gives_one_line_per_contestant_even_if_it_was_not_run() -> None:
         assert result.verified
         assert result.repetitions == 2
         assert result.tuples_per_s_low <= result.tuples_per_s <= result.tuples_per_s_high
-        assert result.rows == result.pushes * 64
+        assert result.tuples == result.pushes * 64
         assert result.p50_s <= result.p99_s <= result.max_s
         assert result.matches > 0
         assert result.rss_bytes > 0
@@ -90,37 +109,36 @@ def test_a_cell_gives_one_line_per_contestant_even_if_it_was_not_run() -> None:
 
 
 def test_a_contestant_whose_process_fails_or_hangs_gets_a_reason() -> None:
-    cell = Cell("W1", window=64, batch=16, rows=64)
-    failing = Experiment("small", "", (), ("thetastream:tactic=no-such-tactic",), seconds=0.01)
-    (result,) = run_cell(failing, cell)
+    (result,), _ = run_cell(cell("W1", 64, 16, "thetastream:tactic=no-such-tactic"))
     assert result.status == "failed"
     assert result.reason
-    hanging = Experiment("small", "", (), ("numpy",), seconds=0.01, limit=0.01)
-    (result,) = run_cell(hanging, cell)
+    (result,), _ = run_cell(cell("W1", 64, 16, "numpy"), limit=0.01)
     assert (result.status, result.reason) == ("not run", "stopped after 0 s")
 
 
 def test_hopeless_cells_are_skipped_with_a_reason() -> None:
     query = Query.parse("abs(l.x - r.x) <= 1", 1 << 23)
-    cell = Cell("W1", 1 << 23, 1 << 15, 1 << 23)
-    assert "one push would take" in str(cell.skip("numpy", query))
-    assert cell.skip("thetastream", query) is None
+    assert "one push would take" in skipped("numpy", query, 1 << 15)
+    assert not skipped("thetastream", query, 1 << 15)
 
 
-def test_experiments_are_narrowed_and_extended() -> None:
-    foundation = experiment("foundation")
-    assert len(foundation.cells) == 9 + 6 + 6
-    one = foundation.narrowed(workloads=["W1"], windows=[1 << 20], batches=[1 << 13])
-    assert one.cells == tuple(
-        c for c in foundation.cells if (c.workload, c.window, c.batch) == ("W1", 1 << 20, 1 << 13)
-    )
-    other = EXPERIMENTS["quick"].narrowed(workloads=["W3"], windows=[100], contestants=["numpy"])
-    assert [(c.workload, c.window) for c in other.cells] == [("W3", 100)]
-    assert other.contestants == ("numpy",)
+def test_grids_are_narrowed_and_extended() -> None:
+    everything = PAPER.cells([], Sizes())
+    assert len(everything) == 9 + 6 + 6
+    asked = Asked(windows=[1 << 20], batches=[1 << 13])
+    assert PAPER.cells(["W1"], Sizes(asked=asked)) == [
+        c for c in everything if (c.figure, c.window, c.batch) == ("W1", 1 << 20, 1 << 13)
+    ]
+    small = Sizes(asked=Asked(windows=[100], contestants=["numpy"]))
+    (other,) = paper("quick").cells(["W3"], small)
+    assert (other.figure, other.window, other.batch) == ("W3", 100, 1 << 9)
+    assert [who.label for who in other.contestants] == ["numpy"]
     with pytest.raises(RegistryError, match="workload must be one of"):
-        foundation.narrowed(workloads=["W9"])
+        PAPER.cells(["W9"], Sizes())
+    with pytest.raises(RegistryError, match="Did you mean 'numpy'"):
+        PAPER.cells([], Sizes(asked=Asked(contestants=["numpi"])))
     with pytest.raises(RegistryError, match="Did you mean 'quick'"):
-        experiment("quik")
+        paper("quik")
 
 
 def test_a_feed_survives_its_folder(tmp_path: Path) -> None:

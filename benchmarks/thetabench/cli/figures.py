@@ -1,8 +1,8 @@
-"""What ``thetastream bench`` does for the figures of a paper, whichever paper it is."""
+"""What ``thetastream bench`` does for a paper, or for an experiment of our own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from thetabench.figure import Sizes
     from thetabench.line import Line
     from thetabench.paper import Paper
 
@@ -25,71 +26,84 @@ def names(figures: Sequence[str]) -> list[str]:
 
 
 def bench_figures(
-    name: str,
-    *,
-    figures: Sequence[str],
-    scale: float,
-    seconds: float | None,
-    output: Path,
-    plots: bool,
+    paper: Paper, figures: Sequence[str], sizes: Sizes, output: Path, *, plots: bool
 ) -> None:
-    """Measure, write the result file, show the scores; a wrong answer ends it with exit code 1."""
+    """Measure, write the result file, show the scores.
+
+    A wrong answer ends it with exit code 1. What failed has a line, and exit code 1 at the end.
+    """
     from rich.console import Console
 
     from thetabench.cli.progress import counted
     from thetabench.cli.scores import score_table
     from thetabench.digest import VerificationError
-    from thetabench.figure import Sizes
-    from thetabench.papers import paper as paper_of
 
-    console, paper = Console(), paper_of(name)
-    sizes = Sizes.of(scale, seconds, paper.seconds)
+    console = Console()
     cells = paper.cells(names(figures), sizes)
-    stem = name if scale == 1 else f"{name}-scale-{scale:g}"
+    stem = paper.name if sizes.scale == 1 else f"{paper.name}-scale-{sizes.scale:g}"
     path = output / f"{stem}.csv"
     old = paper.read(path) if path.exists() else []
     new: list[Line] = []
     try:
         for lines in counted(console, len(cells), lambda say: paper.run(cells, sizes, say)):
-            for line in lines:
-                console.print(_text(paper, line), highlight=False, soft_wrap=True)
+            for text in _texts(paper, lines):
+                console.print(text, highlight=False, soft_wrap=True)
             new += lines
             paper.write(path, paper.together(old, new))  # so that a run that is ended keeps it
     except VerificationError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    for made in paper.derived.values():
-        if text := made(new):
-            console.print(text, highlight=False, soft_wrap=True)
-    console.print(score_table("what must be reached", paper.scores(new)))
+    if not paper.grid:
+        for made in paper.derived.values():
+            if text := made(new):
+                console.print(text, highlight=False, soft_wrap=True)
+    if paper.goals:
+        console.print(score_table("what must be reached", paper.scores(new)))
     console.print(f"results in {path}", highlight=False, soft_wrap=True)
     if plots:
         from thetabench.plots import plot
 
-        for file in plot(paper, new, output, stem):
+        shown = paper.together(old, new) if paper.grid else new
+        for file in plot(paper, shown, output, stem):
             console.print(f"plot in {file}", highlight=False, soft_wrap=True)
-    warn_if_busy(sum(paper.busy(line) for line in new), len(new))
+    _warn(new)
 
 
-def warn_if_busy(busy: int, lines: int) -> None:
-    """Say that measurements had to share the processor, if some had."""
+def _warn(lines: Sequence[Line]) -> None:
+    """Say what had to share the processor, and what failed."""
+    busy = sum(line.busy for line in lines)
     if busy:
         typer.echo(
-            f"warning: the machine was busy with other work during {busy} of {lines} "
+            f"warning: the machine was busy with other work during {busy} of {len(lines)} "
             "measurements; their ratios are not reliable",
             err=True,
         )
+    failed = [line for line in lines if line.status == "failed"]
+    for line in failed:
+        typer.echo(f"error: {line.contestant} failed: {line.reason}", err=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 def list_papers(console: Console) -> None:
-    """Say which papers there are, and which figures each has."""
+    """Say which experiments there are, and which figures or workloads each has."""
     from thetabench.papers import PAPERS
     from thetabench.papers import paper as paper_of
 
     for name, about in PAPERS.items():
         console.print(f"[bold]{name}[/]  {about}", highlight=False)
-        for figure in paper_of(name).figures.values():
-            console.print(f"  --figure {figure.name:10}{figure.about}", highlight=False)
+        paper = paper_of(name)
+        for figure in paper.figures.values():
+            text = f"  --{paper.called} {figure.name:16}{figure.about}"
+            console.print(text, highlight=False, soft_wrap=True)
+
+
+def _texts(paper: Paper, lines: Sequence[Line]) -> Iterator[str]:
+    """A cell in one line, or in one per contestant."""
+    if paper.told:
+        yield paper.told(lines)
+    else:
+        yield from (_text(paper, line) for line in lines)
 
 
 def _text(paper: Paper, line: Line) -> str:

@@ -1,8 +1,7 @@
-"""One contestant in a process of its own: ``python -m thetabench.worker FOLDER SPEC``.
+"""One contestant in a process of its own, with its own memory peak and its own thread settings.
 
-The process gives the contestant its own memory peak and its own thread settings. It reads the
-feed from the folder, and prints one JSON object: the seconds and the digest of every push, phases,
-memory, versions.
+``python -m thetabench.foundation.worker FOLDER SPEC SECONDS`` reads the feed from the folder, and
+prints one JSON object: the seconds and the digest of every push, phases, memory, versions.
 
 A small copy of the contestant runs first, so that imports and compilation are over when the clock
 starts. The first pushes are not timed (at most four, as long as they take less than a quarter of
@@ -17,10 +16,9 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pyarrow as pa
-import typer
 
 from thetabench.contestant import Contestant, MissingPackage, parse_spec
 from thetabench.digest import Digest, digest
@@ -95,18 +93,14 @@ def _rehearse(feed: Feed, spec: str) -> None:
         contestant.push(small.side(push), small.rows(push))
 
 
-def main(
-    folder: Annotated[Path, typer.Argument(help="Folder of a saved feed.")],
-    spec: Annotated[str, typer.Argument(help="Contestant: name or name:option=value,…")],
-    seconds: Annotated[float, typer.Option(help="How long to push.")] = 3.0,
-) -> None:
-    """Measure one contestant; the result is JSON on standard output."""
+def main(folder: str, spec: str, seconds: str) -> None:
+    """Measure one contestant over a saved feed; the result is JSON on standard output."""
     try:
-        report = measure(Feed.load(folder), spec, seconds)
+        report = measure(Feed.load(Path(folder)), spec, float(seconds))
     except MissingPackage as missing:
         report = {"reason": str(missing)}
     json.dump(report, sys.stdout)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""``thetastream bench foundation``: thetastream beside its peers, each in a process of its own."""
