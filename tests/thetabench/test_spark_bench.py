@@ -6,6 +6,7 @@ contestant would read, so the feed is tested too. The slow tests start Spark.
 
 from __future__ import annotations
 
+import csv
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,21 +20,24 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from thetabench.digest import Digest
+from thetabench.line import Line
 from thetabench.score import Score
 from thetabench.spark import plan
 from thetabench.spark import run as runs
 from thetabench.spark.feed import FILES, Feed, Shape, link
+from thetabench.spark.goals import scores
 from thetabench.spark.launch import Place, launch
+from thetabench.spark.lines import COLUMNS, read
 from thetabench.spark.plan import HOME, Measurement, Sizes, measurements
 from thetabench.spark.plots import plot
 from thetabench.spark.reference import echoes, reference, xxhash64
-from thetabench.spark.result import SparkResult, read, write
-from thetabench.spark.score import scores
-from thetabench.spark.table import main, markdown
+from thetabench.spark.table import BEGIN, END, main, markdown
+from thetabench.tables import insert
 from thetastream.cli import app
 from thetastream.errors import DataError
 from thetastream.side import Side
 
+ROOT = Path(__file__).resolve().parents[2]
 TINY = Sizes(
     window=60,
     batches=(40, 80),
@@ -155,7 +159,7 @@ def fails(found: Measurement, feed: Feed, sizes: Sizes, place: Place) -> dict[st
     return stand_in(found, feed, sizes, place)
 
 
-def run(only: list[str], launch: Any = stand_in, sizes: Sizes = TINY) -> list[SparkResult]:
+def run(only: list[str], launch: Any = stand_in, sizes: Sizes = TINY) -> list[Line]:
     return list(runs.run(measurements(sizes, only), sizes, launch=launch))
 
 
@@ -230,10 +234,10 @@ def test_an_honest_run_is_verified_and_complete() -> None:
         assert result.matches > 0
         assert result.cores >= 1
         assert "pyspark" in result.versions
-        assert result.rows == result.pushes * result.batch
-        assert result.total_rows >= result.rows
-    home = next(result for result in results if result.part == "join")
-    assert (home.pushes, home.rows, home.total_rows) == (4, 160, 120 + 40 + 160)
+        assert result.tuples == result.pushes * result.batch
+        assert result.total_rows >= result.tuples
+    home = next(result for result in results if result.figure == "join")
+    assert (home.pushes, home.tuples, home.total_rows) == (4, 160, 120 + 40 + 160)
     assert home.tuples_per_s == pytest.approx(40 / 0.1), "the slow first micro-batch is left out"
     assert home.first_s == 1.0
     assert home.total_s == pytest.approx(1.0 + 5 * 0.1 + 0.05)
@@ -303,7 +307,7 @@ def test_rows_of_a_micro_batch_without_data_are_wrong() -> None:
 def test_a_process_that_fails_or_hangs_has_a_reason(tmp_path: Path) -> None:
     one = replace(measurements(TINY, ["join"])[0], contestant="no-such-contestant")
     feed = Feed.of(one.shape)
-    place = Place(tmp_path, tmp_path / "checkpoint", tmp_path / "runs")
+    place = Place(tmp_path, tmp_path / "runs")
     report = launch(one, feed, TINY, place)
     assert "contestant must be one of theta_join" in report["reason"]
     assert "no-such-contestant" in report["reason"]
@@ -345,12 +349,12 @@ def test_a_failure_has_a_line_and_no_score() -> None:
 
 def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
     results = run(["join", "restart"])
-    write(tmp_path / "new" / "spark.csv", results)
+    COLUMNS.write(tmp_path / "new" / "spark.csv", results)
     again = read(tmp_path / "new" / "spark.csv")
-    write(tmp_path / "again.csv", again)
+    COLUMNS.write(tmp_path / "again.csv", again)
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "new/spark.csv").read_text()
-    assert [(r.contestant, r.checksum, r.rows, r.verified) for r in again] == [
-        (r.contestant, r.checksum, r.rows, r.verified) for r in results
+    assert [(r.contestant, r.checksum, r.tuples, r.verified) for r in again] == [
+        (r.contestant, r.checksum, r.tuples, r.verified) for r in results
     ]
     assert again[0].tuples_per_s == pytest.approx(results[0].tuples_per_s)
     with pytest.raises(DataError, match="Run `thetastream bench spark` first"):
@@ -360,6 +364,18 @@ def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
         read(tmp_path / "other.csv")
 
 
+def test_every_column_of_the_committed_file_is_read() -> None:
+    path = ROOT / "benchmarks/results/spark.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    named = {"part": "figure", "rows": "tuples"}
+    for line, row in zip(read(path), rows, strict=True):
+        for name, text in row.items():
+            value = getattr(line, named.get(name, name))
+            shown = {True: "yes", False: "no"}[value] if name == "verified" else value
+            assert str(shown) == text or float(shown) == float(text), name
+
+
 def test_plots_are_drawn_again_from_the_file(tmp_path: Path) -> None:
     results = run([])
     first = plot(results, tmp_path / "one")
@@ -367,10 +383,10 @@ def test_plots_are_drawn_again_from_the_file(tmp_path: Path) -> None:
         *("spark-contestants.png", "spark-contestants.svg"),
         *("spark-scaling.png", "spark-scaling.svg"),
     ]
-    write(tmp_path / "spark.csv", results)
+    COLUMNS.write(tmp_path / "spark.csv", results)
     again = plot(read(tmp_path / "spark.csv"), tmp_path / "two")
     assert (tmp_path / "one/spark-scaling.svg").read_text() == again[3].read_text()
-    assert plot([r for r in results if r.part == "w2"], tmp_path / "three") == []
+    assert plot([r for r in results if r.figure == "w2"], tmp_path / "three") == []
 
 
 def command(monkeypatch: pytest.MonkeyPatch, launch: Any, *arguments: str) -> Result:
@@ -389,7 +405,7 @@ def test_the_command_writes_results_scores_and_plots(
     assert "aim reached" in done.output
     results = read(tmp_path / "spark-quick.csv")
     assert [r.status for r in results].count("failed") == 0
-    assert {r.pushes * r.batch for r in results if r.part == "join"} == {80}
+    assert {r.pushes * r.batch for r in results if r.figure == "join"} == {80}
     assert (tmp_path / "spark-quick-scaling.png").exists()
 
 
@@ -444,21 +460,33 @@ def test_a_join_on_another_predicate_is_caught() -> None:
 
 def test_the_table_of_a_page_shows_speeds_and_misses(tmp_path: Path) -> None:
     both = [
-        SparkResult("spark", part, "W1", "l.x = r.x", 50, 500, 2, name, "ok", tuples_per_s=speed)
+        COLUMNS.line(
+            figure=part,
+            contestant=name,
+            batch=500,
+            tuples_per_s=speed,
+            packed_bytes=1.0,
+            written_bytes=2.0,
+        )
         for part, name, speed in (
             ("join", "theta_join", 60.0),
             ("bucketed", "bucketed-memory", 10.0),
             ("empty", "empty", 80.0),
         )
     ]
-    both = [replace(result, packed_bytes=1.0, written_bytes=2.0) for result in both]
     table = markdown(both)
     assert "| bucketed-memory | 500 | 10 |" in table
     assert "| 6 × | 10 × | 25 × | MISSED |" in table
     assert "| 0.75 | 0.6 | 0.9 | reached |" in table
     page, file = tmp_path / "page.md", tmp_path / "spark.csv"
     page.write_text("a\n<!-- spark:begin -->\nold\n<!-- spark:end -->\nb")
-    write(file, both)
+    COLUMNS.write(file, both)
     main(file, page)
     assert table in page.read_text()
     assert "old" not in page.read_text()
+
+
+def test_the_table_of_the_page_is_made_and_not_typed() -> None:
+    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    table = markdown(read(ROOT / "benchmarks/results/spark.csv"))
+    assert insert(page, table, BEGIN, END) == page

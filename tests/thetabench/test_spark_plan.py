@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from thetabench.spark import plan
+from thetabench.spark.goals import scores
+from thetabench.spark.lines import COLUMNS
 from thetabench.spark.plan import HOME, QUICK, measurements
-from thetabench.spark.result import SparkResult
-from thetabench.spark.score import scores
 from thetastream.errors import RegistryError
 
 TACTIC = "theta_join:tactic=ordered"
@@ -69,7 +69,7 @@ def test_contestants_can_be_chosen_with_a_tactic() -> None:
 
 def test_a_join_with_a_tactic_is_scored_like_the_join() -> None:
     results = [
-        SparkResult("spark", "w2", "W2", "", 50, 100, 2, name, "ok", tuples_per_s=speed)
+        COLUMNS.line(figure="w2", contestant=name, batch=100, tuples_per_s=speed)
         for name, speed in ((TACTIC, 60.0), (plan.REJOIN, 2.0), (plan.BLOCKS, 15.0))
     ]
     plain, blocks = scores(results)

@@ -40,13 +40,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thetabench.spark.job import Job, counted, observed
 from thetastream.engine.partition.partition import COPY
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
 from thetastream.spark.blobs import read_blob
 from thetastream.spark.frames import METRICS, as_frame
 from thetastream.spark.session import placed_keys
-from thetastream.spark.theta.operator import theta_join
+from thetastream.spark.theta.operator import answer_columns, theta_join
 from thetastream.spark.theta.packing import PACKED
 from thetastream.spark.theta.spec import JoinSpec
 from thetastream.spark.theta.worker import PackTask, pickled
@@ -59,40 +60,42 @@ _ROWS = 65_536
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a contestant has to do."""
+class StreamJob(Job):
+    """A join of two streams; options of ``theta_join`` follow its name."""
 
-    on: str
-    """The predicate."""
+    source: str
+    """Folder with the folders ``left`` and ``right``."""
+    files: int
+    """Files per side and micro-batch."""
     width: int
-    """Its band, 0 when it has none."""
+    """Band of the condition, 0 when it has none."""
     window: int
     """Largest distance of the event times of a pair."""
     partitions: int
+    checkpoint: str
     state_path: str | None = None
     """Where runs go, if not to the state store."""
     tactic: str = "auto"
     """Tactic of ``theta_join``."""
 
 
-def theta(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:
+def theta(left: DataFrame, right: DataFrame, job: StreamJob) -> DataFrame:
     """Thetastream."""
-    window = TimeWindow(task.window, time="t")
     return theta_join(
         left,
         right,
-        task.on,
-        window=window,
-        tactic=task.tactic,
-        partitions=task.partitions,
-        state_path=task.state_path,
+        job.on,
+        window=TimeWindow(job.window, time="t"),
+        tactic=job.tactic,
+        partitions=job.partitions,
+        state_path=job.state_path,
     )
 
 
-def bucketed(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:
+def bucketed(left: DataFrame, right: DataFrame, job: StreamJob) -> DataFrame:
     """Join on hand-made buckets, with Spark's stream-stream join."""
-    size = BUCKET_BANDS * task.width
-    near, far = f"floor((x - {task.width}) / {size})", f"floor((x + {task.width}) / {size})"
+    size = BUCKET_BANDS * job.width
+    near, far = f"floor((x - {job.width}) / {size})", f"floor((x + {job.width}) / {size})"
     ones = left.select(
         F.expr("timestamp_millis(t)").alias("ts"),
         "x",
@@ -103,11 +106,11 @@ def bucketed(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:
         F.col("x").alias("x_right"),
         F.explode(F.expr(f"sequence({near}, {far})")).alias("bucket_right"),
     ).withWatermark("ts_right", "0 seconds")
-    window = f"INTERVAL {task.window} MILLISECONDS"
+    window = f"INTERVAL {job.window} MILLISECONDS"
     pairs = ones.join(
         others,
         F.expr(
-            f"bucket = bucket_right AND abs(x - x_right) <= {task.width} "
+            f"bucket = bucket_right AND abs(x - x_right) <= {job.width} "
             f"AND ts_right >= ts - {window} AND ts_right <= ts + {window}"
         ),
     )
@@ -116,54 +119,44 @@ def bucketed(left: DataFrame, right: DataFrame, task: Task) -> DataFrame:
     )
 
 
-def echo(left: DataFrame, right: DataFrame, task: Task, *, copies: int) -> DataFrame:
+def echo(left: DataFrame, right: DataFrame, job: StreamJob, *, copies: int) -> DataFrame:
     """Pack, shuffle, unpack; every row comes back ``copies`` times.
 
     With one copy it comes as it is, ``t`` and keys; with two it is given the width of a pair.
     """
-    spark = left.sparkSession
-    spec = _spec(spark, left, right, task)
-    payload = pickled(spec)
+    payload = pickled(_spec(left.sparkSession, left, right, job))
     packed = []
     for side, frame in ((Side.LEFT, left), (Side.RIGHT, right)):
         blobs = frame.mapInArrow(PackTask(payload, side.value), from_arrow_schema(PACKED))
         packed.append(blobs.withWatermark("time", "1 milliseconds").drop("time"))
-    fields = list(left.schema.fields)
-    names = [field.name for field in fields]
-    schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
-    if copies > 1:
-        twins = [f"`{field.name}_right` {field.dataType.simpleString()}" for field in fields]
-        schema = ", ".join([schema, *twins])
-    return (
-        packed[0]
-        .unionByName(packed[1])
-        .groupBy("partition")
-        .transformWithStateInPandas(Echo(tuple(names), copies), schema, "Append", "EventTime")
+    schema = ", ".join(
+        f"`{field.name}{suffix}` {field.dataType.simpleString()}"
+        for suffix in ("", "_right")[:copies]
+        for field in left.schema.fields
     )
+    grouped = packed[0].unionByName(packed[1]).groupBy("partition")
+    echoing = Echo(tuple(left.columns), copies)
+    return grouped.transformWithStateInPandas(echoing, schema, "Append", "EventTime")
 
 
-def _spec(spark: SparkSession, left: DataFrame, right: DataFrame, task: Task) -> JoinSpec:
+def _spec(spark: SparkSession, left: DataFrame, right: DataFrame, job: StreamJob) -> JoinSpec:
     """The spec that ``theta_join`` makes of the same call."""
-    answer = [(name, Side.LEFT, name) for name in left.columns]
-    answer += [(f"{name}_right", Side.RIGHT, name) for name in right.columns]
+    frames = {Side.LEFT: left, Side.RIGHT: right}
     return JoinSpec(
-        on=task.on,
-        window=TimeWindow(task.window, time="t"),
+        on=job.on,
+        window=TimeWindow(job.window, time="t"),
         how=How.INNER,
         self_join=False,
         tactic=Tactic("auto"),
         suffix="_right",
-        schemas={
-            side: arrow_schema(frame.schema, side.value)
-            for side, frame in ((Side.LEFT, left), (Side.RIGHT, right))
-        },
-        answer=tuple(answer),
-        keys=placed_keys(spark, task.partitions),
+        schemas={side: arrow_schema(frame.schema, side.value) for side, frame in frames.items()},
+        answer=answer_columns(left.columns, right.columns, How.INNER, "_right", None),
+        keys=placed_keys(spark, job.partitions),
         scheme="auto",
         cell_width=None,
         batch_rows=_ROWS,
         event_time=None,
-        original=task.on,
+        original=job.on,
     )
 
 
@@ -207,9 +200,8 @@ class Rejoin:
     pairs are found by blocks or by comparing them all.
     """
 
-    def __init__(self, task: Task, checksum: str, *, blocks: bool = False) -> None:
-        self._task = task
-        self._checksum = checksum
+    def __init__(self, job: StreamJob, *, blocks: bool = False) -> None:
+        self._job = job
         self._pairs = self._by_blocks if blocks else self._compared
         self._kept: list[tuple[int, DataFrame]] = []
         self.answers: list[tuple[int, int]] = []
@@ -218,17 +210,17 @@ class Rejoin:
         """Join a micro-batch; ``side`` tells of which stream a row is."""
         fresh = batch.persist()
         tops = fresh.groupBy("side").agg(F.max("t").alias("top")).collect()
-        stored = reduce(DataFrame.unionByName, (rows for _, rows in self._kept), fresh)
+        kept = [rows for _, rows in self._kept]
+        stored = reduce(DataFrame.unionByName, kept, fresh)
         answer = self._pairs(_of(Side.LEFT, fresh), _of(Side.RIGHT, stored), Side.LEFT)
-        if self._kept:
-            old = reduce(DataFrame.unionByName, (rows for _, rows in self._kept))
+        if kept:
+            old = reduce(DataFrame.unionByName, kept)
             more = self._pairs(_of(Side.LEFT, old), _of(Side.RIGHT, fresh), Side.RIGHT)
             answer = answer.unionByName(more)
         seen = Observation()
-        answer.observe(
-            seen, F.count(F.lit(1)).alias("count"), F.expr(self._checksum).alias("sum")
-        ).write.format("noop").mode("overwrite").save()
-        self.answers.append((int(seen.get["count"]), int(seen.get["sum"] or 0)))
+        told = answer.observe(seen, *counted(self._job.checksum))
+        told.write.format("noop").mode("overwrite").save()
+        self.answers.append(observed(seen.get))
         self._keep(fresh, [row["top"] for row in tops])
 
     def _compared(self, left: DataFrame, right: DataFrame, fresh: Side) -> DataFrame:
@@ -249,8 +241,8 @@ class Rejoin:
 
     @property
     def _exact(self) -> str:
-        window = self._task.window
-        return f"({self._task.on}) AND r.t BETWEEN l.t - {window} AND l.t + {window}"
+        window = self._job.window
+        return f"({self._job.on}) AND r.t BETWEEN l.t - {window} AND l.t + {window}"
 
     def _joined(self, left: DataFrame, right: DataFrame, on: str) -> DataFrame:
         names = [name for name in left.columns if name != "block"]
@@ -265,7 +257,7 @@ class Rejoin:
     def _keep(self, fresh: DataFrame, tops: list[int]) -> None:
         """Keep what a later row can meet; times rise from one micro-batch to the next."""
         self._kept.append((max(tops), fresh))
-        while self._kept[0][0] <= min(tops) - self._task.window:
+        while self._kept[0][0] <= min(tops) - self._job.window:
             self._kept.pop(0)[1].unpersist()
 
 

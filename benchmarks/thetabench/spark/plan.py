@@ -13,7 +13,7 @@ Names of parts (``--only``):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from thetabench.spark.feed import Shape
@@ -22,8 +22,11 @@ from thetastream.errors import RegistryError, suggest
 HOME = "theta_join"
 FILES = "theta_join-files"
 PARTS = ("join", "bucketed", "empty", "w2", "restart", "windows", "partitions")
+COMPARED = ("join", "bucketed", "empty")
+"""Parts whose contestants answer the same W1, side by side."""
 STORES = ("bucketed-memory", "bucketed-rocksdb")
 EMPTY = ("empty", "empty-double")
+"""They return every row once, or twice."""
 REJOIN = "foreachBatch"
 BLOCKS = "foreachBatch-blocks"
 LOST, KEPT = "restart, run files lost", "restart, run files kept"
@@ -56,7 +59,7 @@ class Sizes:
     seed: int = 0
 
     def with_rows(self, rows: int) -> Sizes:
-        """Give the sizes with another number of timed rows; slow contestants do at most as many."""
+        """The sizes with another number of timed rows; slow contestants do at most as many."""
         return replace(
             self,
             rows=rows,
@@ -131,7 +134,7 @@ class Measurement:
 
     @property
     def label(self) -> str:
-        """Give a short name for progress lines and messages."""
+        """A short name for progress lines and messages."""
         return (
             f"{self.contestant}: {self.workload}, window {self.window:,}, "
             f"micro-batches of {self.batch:,}, {self.partitions} partitions"
@@ -141,101 +144,81 @@ class Measurement:
 def measurements(
     sizes: Sizes, only: Sequence[str] = (), contestants: Sequence[str] = ()
 ) -> list[Measurement]:
-    """Give what is measured; ratios need ``theta_join``, so it comes with ``bucketed``, ``empty``.
+    """What is measured; ratios need ``theta_join``, so it comes with ``bucketed`` and ``empty``.
 
     ``contestants``, if there are any: only these. Options may follow the name of one, as in
     ``theta_join:tactic=ordered``.
 
-    >>> [found.contestant for found in measurements(QUICK, ["w2"])][:3]
+    >>> [one.contestant for one in measurements(QUICK, ["w2"])][:3]
     ['theta_join', 'foreachBatch', 'foreachBatch-blocks']
     """
-    for name in only:
-        if name not in PARTS:
-            raise RegistryError(
-                f"a part of the Spark benchmark must be one of {', '.join(PARTS)}; got {name!r}."
-                f"{suggest(name, PARTS)}"
-            )
+    _check("a part of the Spark benchmark", only, PARTS)
     wanted = set(only or PARTS)
     if wanted & {"bucketed", "empty"}:
         wanted.add("join")
-    made = [*_streams(sizes), *_w2(sizes), *_restart(sizes), *_series(sizes)]
-    found = [replace(one, seed=sizes.seed) for one in made if one.part in wanted]
-    return _chosen(found, contestants) if contestants else found
+    every = [*_streams(sizes), *_w2(sizes), *_restart(sizes), *_series(sizes)]
+    made = [replace(one, seed=sizes.seed) for one in every if one.part in wanted]
+    if not contestants:
+        return made
+    names = {spec: spec.partition(":")[0] for spec in contestants}
+    _check("a contestant here", names.values(), dict.fromkeys(one.contestant for one in made))
+    return [
+        replace(one, contestant=spec)
+        for one in made
+        for spec in contestants
+        if names[spec] == one.contestant
+    ]
 
 
-def _chosen(found: Sequence[Measurement], contestants: Sequence[str]) -> list[Measurement]:
-    """Measurements of the wanted contestants, with their options."""
-    names = list(dict.fromkeys(one.contestant for one in found))
-    for wanted in contestants:
-        name = wanted.partition(":")[0]
-        if name not in names:
+def _check(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
             raise RegistryError(
-                f"a contestant here must be one of {', '.join(names)}; got {name!r}."
-                f"{suggest(name, names)}"
+                f"{what} must be one of {', '.join(known)}; got {name!r}.{suggest(name, known)}"
             )
-    return [
-        replace(one, contestant=wanted)
-        for one in found
-        for wanted in contestants
-        if wanted.partition(":")[0] == one.contestant
-    ]
 
 
-def _streams(sizes: Sizes) -> list[Measurement]:
+def _streams(sizes: Sizes) -> Iterator[Measurement]:
     """W1: the join, the empty joiner, the hand-bucketed joins."""
-    found = []
     for place, batch in enumerate(sizes.batches):
-        fast = _count(sizes.rows, batch)
-        home = Measurement("join", HOME, "W1", sizes.window, batch, fast, 2, sizes.cores)
-        found += [home, replace(home, contestant=FILES)]
-        found += [replace(home, part="empty", contestant=name) for name in EMPTY]
+        timed = _count(sizes.rows, batch)
+        home = Measurement("join", HOME, "W1", sizes.window, batch, timed, 2, sizes.cores)
+        yield from (replace(home, contestant=name) for name in (HOME, FILES))
+        yield from (replace(home, part="empty", contestant=name) for name in EMPTY)
         slow = replace(home, part="bucketed", timed=_count(sizes.slow_rows, batch), untimed=1)
-        for name in STORES:
-            why = f"slow: measured at {sizes.batches[0]:,} only" if place else ""
-            skipped = why if name == "bucketed-rocksdb" else ""
-            found.append(replace(slow, contestant=name, skipped=skipped))
-    return found
+        why = f"slow: measured at {sizes.batches[0]:,} only" if place else ""
+        memory, rocksdb = (replace(slow, contestant=name) for name in STORES)
+        yield from (memory, replace(rocksdb, skipped=why))
 
 
-def _w2(sizes: Sizes) -> list[Measurement]:
+def _w2(sizes: Sizes) -> Iterator[Measurement]:
     """Two inequalities. Micro-batches are short, so Spark's own code takes many to be compiled."""
-    found = []
     for batch in sizes.w2_batches:
-        fast = _count(sizes.w2_rows, batch)
-        warm = 2 + fast // 2
-        home = Measurement("w2", HOME, "W2", sizes.w2_window, batch, fast, warm, sizes.cores)
+        timed = _count(sizes.w2_rows, batch)
+        warm = 2 + timed // 2
+        home = Measurement("w2", HOME, "W2", sizes.w2_window, batch, timed, warm, sizes.cores)
         slow = min(2, _count(sizes.w2_slow_rows, batch))
-        found += [
-            home,
-            replace(home, contestant=REJOIN, timed=slow, untimed=1),
-            replace(home, contestant=BLOCKS),
-        ]
-    return found
+        yield home
+        yield replace(home, contestant=REJOIN, timed=slow, untimed=1)
+        yield replace(home, contestant=BLOCKS)
 
 
-def _restart(sizes: Sizes) -> list[Measurement]:
+def _restart(sizes: Sizes) -> Iterator[Measurement]:
     """Enough micro-batches to fill the window; then, in a new process, two more."""
-    batch = sizes.batches[0]
-    filled = -(-2 * sizes.window // batch)
-    return [
-        Measurement("restart", name, "W1", sizes.window, batch, 2, filled + 2, sizes.cores, False)
-        for name in (LOST, KEPT)
-    ]
+    window, batch = sizes.window, sizes.batches[0]
+    filled = -(-2 * window // batch)
+    for name in (LOST, KEPT):
+        yield Measurement("restart", name, "W1", window, batch, 2, filled + 2, sizes.cores, False)
 
 
-def _series(sizes: Sizes) -> list[Measurement]:
+def _series(sizes: Sizes) -> Iterator[Measurement]:
     """Points beside those of ``join``: other windows, other numbers of partitions."""
     batch = sizes.batches[0]
     timed = max(2, _count(sizes.rows, batch) // 2)
-    windows = [
-        Measurement("windows", HOME, "W1", window, batch, timed, 2, sizes.cores)
-        for window in sizes.windows
-    ]
-    partitions = [
-        Measurement("partitions", HOME, "W1", sizes.window, batch, timed, 2, number)
-        for number in sizes.partitions
-    ]
-    return windows + partitions
+    home = Measurement("windows", HOME, "W1", sizes.window, batch, timed, 2, sizes.cores)
+    yield from (replace(home, window=window) for window in sizes.windows)
+    for number in sizes.partitions:
+        yield replace(home, part="partitions", partitions=number)
 
 
 def _count(rows: int, batch: int) -> int:

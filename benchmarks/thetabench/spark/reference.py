@@ -1,10 +1,9 @@
-"""The right answers: found offline by sorting, and told as a count and a checksum per micro-batch.
+"""The right answers: found offline by sorting, as a count and a checksum per micro-batch.
 
 A pair joins when its keys match and its event times are at most a window apart; it belongs to the
-micro-batch of its later row. Left rows are taken in stretches of about a window; the right rows
-that can meet a stretch are sorted by the first key, every left row asks for a slice of them, and
-the exact conditions are tested on these candidates. ``l.a < r.a AND l.b > r.b`` gets a narrow slice
-from ``r.a < l.a + (l.b - l.a) - (r.b - r.a)``.
+micro-batch of its later row. Left rows are taken in stretches of about a window; candidates among
+the right rows that can meet a stretch are those of :mod:`thetabench.reference`, and the exact
+conditions are tested on them.
 
 The checksum is the sum of ``shiftright(xxhash64(left, right), 24)``, which Spark computes too. The
 hash follows the public XXH64 algorithm for 8 bytes, chained over the columns from seed 42, as Spark
@@ -20,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetabench.digest import Digest
-from thetabench.query import Op, Query, Values
-from thetabench.reference import expanded
+from thetabench.query import Query, Values
+from thetabench.reference import candidates
 from thetabench.spark.feed import Feed
 from thetastream.side import Side
 
-CHECKSUM = "sum(shiftright(xxhash64({left}, {right}), 24))"
-"""The checksum of an answer in Spark SQL."""
+CHECKSUM = "sum(shiftright(xxhash64(t, {right}), 24))"
+"""The checksum of an answer in Spark SQL, over ``t`` and another column."""
 
 Ids = NDArray[np.int64]
 _STRETCH = 1 << 16
@@ -43,7 +42,7 @@ _ONE, _TWO, _THREE, _FOUR, _FIVE = (
 
 
 def reference(feed: Feed, batches: int) -> list[Digest]:
-    """Give the digest of the right answer of each of the first micro-batches."""
+    """The digest of the right answer of each of the first micro-batches."""
     edges = np.array(feed.shape.edges[: batches + 1])
     rows = int(edges[-1])
     tables = {
@@ -63,21 +62,20 @@ def reference(feed: Feed, batches: int) -> list[Digest]:
 
 
 def echoes(feed: Feed, batches: int, copies: int) -> list[Digest]:
-    """Give the digests of an answer that holds every row ``copies`` times: ``t`` and a key."""
-    column = feed.query.columns[0]
-    found = []
-    for start, end in zip(feed.shape.edges[:batches], feed.shape.edges[1:], strict=False):
-        total = Digest(0, 0)
-        for table in feed.tables.values():
-            rows = table.slice(start, end - start)
-            codes = _codes(rows.column("t").to_numpy(), rows.column(column).to_numpy())
-            total = _plus(total, Digest(copies * len(codes), copies * int(codes.sum())))
-        found.append(total)
-    return found
+    """The digests of an answer that holds every row ``copies`` times: ``t`` and a key."""
+    edges = feed.shape.edges[: batches + 1]
+    codes = np.zeros(edges[-1], np.int64)
+    for table in feed.tables.values():
+        times, keys = (table.column(name).to_numpy() for name in ("t", feed.query.columns[0]))
+        codes += _codes(times, keys)[: edges[-1]]
+    sums = np.add.reduceat(codes, edges[:-1])
+    return [
+        Digest(copies * feed.rows(batch), copies * int(total)) for batch, total in enumerate(sums)
+    ]
 
 
 def xxhash64(*columns: NDArray[Any]) -> NDArray[np.uint64]:
-    """Give Spark's ``xxhash64`` of columns of int64.
+    """Spark's ``xxhash64`` of columns of int64.
 
     >>> xxhash64(np.array([1]), np.array([2])).astype(np.int64)
     array([-8198029865082835910])
@@ -102,10 +100,6 @@ def _codes(left: Ids, right: Ids) -> Ids:
     return np.asarray(xxhash64(left, right).astype(np.int64) >> 24)
 
 
-def _plus(one: Digest, other: Digest) -> Digest:
-    return Digest(one.matches + other.matches, one.checksum + other.checksum)
-
-
 def _pairs(
     query: Query, tables: dict[Side, dict[str, Values]], start: int, end: int
 ) -> Iterator[tuple[Ids, Ids]]:
@@ -113,27 +107,8 @@ def _pairs(
     begin, stop = max(start - query.window, 0), end + query.window
     fresh = {name: values[start:end] for name, values in tables[Side.LEFT].items()}
     stored = {name: values[begin:stop] for name, values in tables[Side.RIGHT].items()}
-    first = query.terms[0]
-    order = np.argsort(stored[first.column], kind="stable")
-    ranked = stored[first.column][order]
-    lows, highs = _bounds(query, fresh, stored)
-    low = np.searchsorted(ranked, lows, side="left")
-    high = np.maximum(np.searchsorted(ranked, highs, side="right"), low)
-    for rows, places in expanded(low, high):
-        found = order[places]
+    for rows, found in candidates(query, query.terms, fresh, stored):
         keep = np.ones(len(rows), np.bool_)
         for term in query.terms:
             keep &= term.holds(fresh[term.column][rows], stored[term.column][found])
         yield rows[keep] + start, found[keep] + begin
-
-
-def _bounds(
-    query: Query, fresh: dict[str, Values], stored: dict[str, Values]
-) -> tuple[Values, Values]:
-    lows, highs = query.terms[0].bounds(fresh[query.terms[0].column])
-    if [term.op for term in query.terms] == [Op.LT, Op.GT]:
-        a, b = query.columns
-        theirs = (stored[b] - stored[a]).min(initial=np.inf)
-        slack = 1e-9 * (1 + np.abs(fresh[a]) + np.abs(fresh[b]))
-        highs = np.minimum(highs, fresh[b] - theirs + slack)
-    return lows, highs

@@ -5,40 +5,40 @@ python -m thetabench.spark.table benchmarks/results/spark.csv --page docs/benchm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from thetabench.spark.result import SparkResult, read
-from thetabench.spark.score import scores
+from thetabench.figure import Lines
+from thetabench.spark.goals import scores
+from thetabench.spark.lines import read
+from thetabench.spark.plan import COMPARED
 from thetabench.tables import insert
 from thetastream.errors import DataError
 
 BEGIN, END = "<!-- spark:begin -->", "<!-- spark:end -->"
 
 
-def markdown(results: Sequence[SparkResult]) -> str:
+def markdown(lines: Lines) -> str:
     """Speeds, then the measures beside their limits; misses are said in words."""
-    speeds = ["| W1, window 500,000 rows per side | micro-batch | rows/s |", "|---|--:|--:|"]
-    speeds += [
-        f"| {r.contestant} | {r.batch:,} | {r.tuples_per_s:,.0f} |"
-        for r in results
-        if r.ran and r.part in ("join", "empty", "bucketed")
+    rows = ["| W1, window 500,000 rows per side | micro-batch | rows/s |", "|---|--:|--:|"]
+    rows += [
+        f"| {line.contestant} | {line.batch:,} | {line.tuples_per_s:,.0f} |"
+        for line in lines
+        if line.ran and line.figure in COMPARED
     ]
-    lines = ["| measure | measured | must | aim | |", "|---|--:|--:|--:|---|"]
-    for score in scores(results):
-        limits = [score.text(score.must), score.text(score.aim)]
-        cells = [score.measure, score.text(score.value), *limits, score.verdict]
-        lines.append("| " + " | ".join(cells) + " |")
-    first = results[0]
+    rows += ["", "| measure | measured | must | aim | |", "|---|--:|--:|--:|---|"]
+    for score in scores(lines):
+        values = [score.text(value) for value in (score.value, score.must, score.aim)]
+        rows.append(f"| {' | '.join([score.measure, *values, score.verdict])} |")
+    first = lines[0]
     note = (
         f"`local[2]`, noop sink, answers verified. Machine: {first.cpu}, {first.cores} cores, "
         f"{first.memory_bytes / 2**30:.0f} GiB, Python {first.python}, {first.versions}; "
         f"{first.date}."
     )
-    return "\n".join([*speeds, "", *lines, "", note])
+    return "\n".join([*rows, "", note])
 
 
 def main(
