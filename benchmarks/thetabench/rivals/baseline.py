@@ -13,9 +13,10 @@ rest as it was, and then the snapshot is changed; so every row sees one state of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -48,11 +49,13 @@ _INPUT_SHARE = 32  # of the budget, one part is for rows that arrived
 _PARTS = ("budget", "index", "work", "arrived", "waiting", "cached", "peak")
 
 
-class Baseline(RelationJoin, ABC):
+class Baseline(RelationJoin):
     """A join of a stream with a relation, without deadlines; ``options`` are ``RelationJoin``'s.
 
     The costs of the device are those it claims, unless they are given.
     """
+
+    _make_engine: Callable[..., BaselineEngine]
 
     def __init__(
         self,
@@ -66,10 +69,6 @@ class Baseline(RelationJoin, ABC):
         with relation.snapshot() as snapshot:
             claimed = Costs(snapshot.device.seek, snapshot.device.transfer)
         super().__init__(relation, on, memory, None, how, **{"costs": claimed, **options})
-
-    @abstractmethod
-    def _make_engine(self, *parts: Any) -> BaselineEngine:
-        """The engine, of the parts that it is made of."""
 
     def _bind(self, schema: pa.Schema) -> Any:
         check_gatherable(schema, "left")
@@ -100,38 +99,32 @@ class Baseline(RelationJoin, ABC):
         return Explanation.of(facts)
 
 
+@dataclass(eq=False)
 class BaselineEngine(ABC):
     """What ``RelationJoin`` drives. A subclass holds rows and the relation as it likes."""
 
-    has_enough = has_failed = False
-    due: float | None = None
-    cache: Any = SimpleNamespace(count=0)
-    """Nothing is cached, unless a subclass does."""
-    buffer: NDArray[np.uint8]
-    """What :meth:`read` reads into."""
+    relation: Relation
+    snapshot: Snapshot
+    matching: Matching
+    memory: Memory
+    settings: Settings
+    costs: Costs
+    clock: Clock
+    counters: RelationCounters
 
-    def __init__(
-        self,
-        relation: Relation,
-        snapshot: Snapshot,
-        matching: Matching,
-        memory: Memory,
-        settings: Settings,
-        costs: Costs,
-        clock: Clock,
-        counters: RelationCounters,
-    ) -> None:
-        self._relation = relation
-        self.snapshot = snapshot
-        self.matching = matching
-        self.memory = memory
-        self.batch_rows = settings.batch_rows
-        self.costs = costs
-        self.clock = clock
-        self.counters = counters
-        self.arrivals = Arrivals(memory)
-        self.answers = Answers(matching, counters, clock, memory.budget, settings.batch_rows)
-        self.input_bytes = memory.budget // _INPUT_SHARE
+    has_enough: ClassVar[bool] = False
+    has_failed: ClassVar[bool] = False
+    due: ClassVar[float | None] = None
+
+    def __post_init__(self) -> None:
+        budget, batch_rows = self.memory.budget, self.settings.batch_rows
+        self.arrivals = Arrivals(self.memory)
+        self.answers = Answers(self.matching, self.counters, self.clock, budget, batch_rows)
+        self.cache: Any = SimpleNamespace(count=0)
+        """Nothing is cached, unless a subclass does."""
+        self.buffer: NDArray[np.uint8] = np.empty(0, np.uint8)
+        """What :meth:`read` reads into."""
+        self.input_bytes = budget // _INPUT_SHARE
         self.row_bytes = 0.0
         """Bytes of the columns of a row that are held; known from the first rows on."""
         self.is_started = False
@@ -216,7 +209,7 @@ class BaselineEngine(ABC):
         if not self.is_started:
             return None
         if self.is_outdated and not self.held_rows:
-            before, self.snapshot = self.snapshot, self._relation.snapshot()
+            before, self.snapshot = self.snapshot, self.relation.snapshot()
             before.close()
             self.attach()
         return self.next_phase(forced)
@@ -224,7 +217,7 @@ class BaselineEngine(ABC):
     @property
     def is_outdated(self) -> bool:
         """Whether rows must not be taken from the input before those held are done."""
-        return self._relation.has_changed_since(self.snapshot)
+        return self.relation.has_changed_since(self.snapshot)
 
     def clear(self) -> None:
         """Drop all rows and the rest of their answer."""

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,27 +111,12 @@ class _Ready:
         return int(self.arrived.batch.num_rows) - self.at
 
 
-class MeshJoin(Baseline):
-    """Join a stream with a relation by reading the relation in a circle; see the module.
-
-    The parameters are those of ``RelationJoin``; there are no deadlines. ``flush`` goes on until
-    all rows have met the whole relation.
-    """
-
-    def _make_engine(self, *parts: Any) -> BaselineEngine:
-        return MeshEngine(*parts)
-
-    @property
-    def shape(self) -> Shape | None:
-        """The parameters that were chosen; None before the first row."""
-        engine: Any = self._engine
-        return engine.shape if engine is not None and engine.is_started else None
-
-
 class MeshEngine(BaselineEngine):
     """Steps over the relation, and the rows that meet it."""
 
-    _ready: _Ready | None = None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._ready: _Ready | None = None
 
     def attach(self) -> None:
         fences, memory, answers = self.snapshot.fences, self.memory, self.answers
@@ -258,3 +242,13 @@ class MeshEngine(BaselineEngine):
             f"{shape.blocks:,} blocks and takes {held.room:,} rows of {self._row:.0f} bytes each, "
             f"which promises most of all numbers of blocks: {shape.rate:,.0f} rows per second"
         )
+
+
+class MeshJoin(Baseline):
+    """Join a stream with a relation by reading the relation in a circle; see the module.
+
+    The parameters are those of ``RelationJoin``; there are no deadlines. ``flush`` goes on until
+    all rows have met the whole relation.
+    """
+
+    _make_engine = MeshEngine

@@ -16,6 +16,8 @@ which one is forgotten, is exactly as if rows were taken one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,43 +42,20 @@ _PER_LEAF = 4
 _READ_BLOCKS = 64  # that a batch fetches at once, at most
 
 
-class IndexNestedLoop(Baseline):
-    """Join a stream with a relation by index nested loops; see the module.
-
-    ``batch_rows`` bounds the batches, and so does the memory: a sixteenth of it is for them. The
-    other parameters are those of ``RelationJoin``. Nothing waits between two phases, so rows of a
-    phase whose read fails are gone: this is for comparisons.
-    """
-
-    def __init__(self, *given: Any, batched: bool = False, **options: Any) -> None:
-        self._batched = batched
-        super().__init__(*given, **options)
-
-    def _make_engine(self, *parts: Any) -> BaselineEngine:
-        return NestedEngine(*parts, batched=self._batched)
-
-    @property
-    def pool_blocks(self) -> int:
-        """Blocks that the buffer pool takes; 0 before the first row."""
-        engine: Any = self._engine
-        return engine.cache.capacity if engine is not None and engine.is_started else 0
-
-
+@dataclass(eq=False)
 class NestedEngine(BaselineEngine):
     """Look-ups, and the buffer pool that leaves go through."""
 
-    def __init__(self, *parts: Any, batched: bool) -> None:
-        super().__init__(*parts)
-        self._batched = batched
+    batched: bool
 
     def attach(self) -> None:
         memory, block = self.memory, self.snapshot.layout.block_bytes
         index = self._index = LeafIndex(self.snapshot, self.matching.ranged)
         share = memory.budget // 16
-        self._rows = max(1, min(self.batch_rows, share // 2 // _ROW_BYTES))
+        self._rows = max(1, min(self.settings.batch_rows, share // 2 // _ROW_BYTES))
         self._most = max(64, min(65_536, share // 2 // _QUESTION_BYTES))
         memory.index = index.nbytes + _PER_LEAF * index.leaves
-        reads = min(_READ_BLOCKS, memory.budget // 32 // block) if self._batched else 1
+        reads = min(_READ_BLOCKS, memory.budget // 32 // block) if self.batched else 1
         self._reads = max(1, reads)
         widest = int(index.fences.all_spans.max(initial=1))
         self.buffer = aligned(max(self._reads, widest) * block)
@@ -96,7 +75,7 @@ class NestedEngine(BaselineEngine):
     # --- Phases ---------------------------------------------------------------------------------
 
     def next_phase(self, forced: bool) -> Phase | None:
-        least = self._rows if self._batched and not forced else 1
+        least = self._rows if self.batched and not forced else 1
         return self._looked_up() if self.arrivals.rows >= least else None
 
     def _looked_up(self) -> Phase:
@@ -105,14 +84,14 @@ class NestedEngine(BaselineEngine):
         batch = arrived.batch
         self.clock.charge(rows=batch.num_rows)
         stream = StreamRows(BatchView(batch), boxes, np.zeros(batch.num_rows, np.bool_))
-        asking = argsorted(boxes.lows)[0] if self._batched else np.arange(boxes.lows.size)
+        asking = argsorted(boxes.lows)[0] if self.batched else np.arange(boxes.lows.size)
         first, stop = self._index.fences.ranges(boxes.lows[asking], boxes.highs[asking])
         total, begin, before = np.cumsum(stop - first), 0, 0
         while begin < asking.size:  # as many boxes as have no more questions than there is room
             end = max(begin + 1, int(np.searchsorted(total, before + self._most, side="right")))
             part, begin, before = slice(begin, end), end, int(total[end - 1])
             questions = self._index.questions(boxes, asking[part], first[part], stop[part])
-            if self._batched:
+            if self.batched:
                 questions.sort()
             yield from self._answered(stream, self.answers.undecided(stream, questions))
         yield from self.answers.alone(stream, np.arange(batch.num_rows))
@@ -133,7 +112,7 @@ class NestedEngine(BaselineEngine):
             fetched += leaves.size
             if self._fetch(leaves) > 1:  # no slot can hold it
                 same = int(np.searchsorted(questions[at:] >> 32 != leaves[0], True))
-                same = same if self._batched else 1
+                same = same if self.batched else 1
                 yield from self._joined(stream, questions, places, joined, at)
                 yield from self.answers.pairs(
                     stream, questions[at : at + same], np.zeros(same, np.int64), self.buffer
@@ -183,7 +162,7 @@ class NestedEngine(BaselineEngine):
 
     @property
     def summary(self) -> str:
-        way = "per batch, in the order of the leaves" if self._batched else "per row"
+        way = "per batch, in the order of the leaves" if self.batched else "per row"
         return (
             f"index nested loops, {way}: {self._rows:,} rows are looked up at once, and at most "
             f"{self._reads:,} blocks fetched by one read, into a pool of {self.cache.capacity:,}"
@@ -220,3 +199,16 @@ class _Pool:
             slot = admit(leaf, free, self.slots, self._leaves, self._newer, self._older)
             self.count += free >= 0
             self.arena[slot * size : (slot + 1) * size] = images[at * size : (at + 1) * size]
+
+
+class IndexNestedLoop(Baseline):
+    """Join a stream with a relation by index nested loops; see the module.
+
+    ``batch_rows`` bounds the batches, and so does the memory: a sixteenth of it is for them. The
+    other parameters are those of ``RelationJoin``. Nothing waits between two phases, so rows of a
+    phase whose read fails are gone: this is for comparisons.
+    """
+
+    def __init__(self, *given: Any, batched: bool = False, **options: Any) -> None:
+        self._make_engine = partial(NestedEngine, batched=batched)
+        super().__init__(*given, **options)
