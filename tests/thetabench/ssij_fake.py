@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,14 @@ import pyarrow as pa
 
 from thetabench.ssij.contestant import Contestant, Device
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock
+from thetastream.relation.join.metrics import RelationCounters, RelationMetrics
 from thetastream.relation.store import Relation
 
 
 class FakeJoin:
     """Joins ``group`` rows in ``seconds``; has room for ``room`` rows that wait."""
+
+    due = None
 
     def __init__(
         self, table: pa.Table, clock: Any, *, group: int = 100, seconds: float = 0.01,
@@ -62,11 +64,13 @@ class FakeJoin:
             rids += self._rids[first:stop].tolist()
         return pa.record_batch({"id": pa.array(ids, pa.int64()), "rid": pa.array(rids, pa.int64())})
 
-    def metrics(self) -> Any:
-        return SimpleNamespace(
-            waiting_rows=len(self._waiting), join_phases=self.phases, hits=30, misses=10,
-            blocks_read=7, deadlines_met=999, deadlines_missed=0,
-        )  # fmt: skip
+    def metrics(self) -> RelationMetrics:
+        counters = RelationCounters(
+            join_phases=self.phases, hits=30, misses=10, blocks_read=7, deadlines_met=999
+        )
+        sizes = ("memory_bytes", "peak_bytes", "budget_bytes", "index_bytes", "cached_blocks")
+        waiting = len(self._waiting)
+        return counters.snapshot(**dict.fromkeys(sizes, 0), waiting_rows=waiting, version=0)
 
     def close(self) -> None:
         self.closed = True

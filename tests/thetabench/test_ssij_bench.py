@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from thetabench.contestant import Unavailable
 from thetabench.digest import Digest, VerificationError
 from thetabench.figure import Sizes
 from thetabench.line import Line
-from thetabench.ssij import joins, load, systems
+from thetabench.ssij import load, stock, systems, trial
 from thetabench.ssij.contestant import (
     Cell,
     Contestant,
@@ -32,18 +32,16 @@ from thetabench.ssij.contestant import (
 from thetabench.ssij.course import SsijCourse
 from thetabench.ssij.drive import Arrivals, Drive
 from thetabench.ssij.figures import FIGURES
-from thetabench.ssij.joins import Maker
-from thetabench.ssij.load import Feed, Truth, answer_digest, made_feed, made_table
+from thetabench.ssij.load import Rows, Truth, answer_digest, made_feed, made_table
 from thetabench.ssij.paper import PAPER
-from thetabench.ssij.peers import Answer
+from thetabench.ssij.peers import Answer, checksum
 from thetabench.ssij.rates import burst, met, sustained
 from thetabench.ssij.readplans import WAYS, wanted
 from thetabench.ssij.stock import Stock
-from thetabench.ssij.systems import Pairs
 from thetastream.datasets.semi_stream import keyed_batches
 from thetastream.errors import RegistryError, RelationError
-from thetastream.relation.disk import readplan
 from thetastream.relation.disk.clock import PROFILES, SimulatedClock
+from thetastream.relation.disk.readplan import PLANS
 
 from .ssij_fake import FakeJoin, make
 
@@ -63,10 +61,12 @@ def cell(work: Work, *who: Contestant, figure: str = "3", **more: Any) -> Cell:
     return Cell(figure, own, work=work, **about)
 
 
-def measured(cells: list[Cell], folder: Path, maker: Maker = joins.make) -> list[Line]:
+def measured(cells: list[Cell], folder: Path, maker: Any = stock.make) -> list[Line]:
     """The lines of a run whose relations are in a folder."""
-    paper = replace(PAPER, course=partial(SsijCourse, maker=maker, folder=folder))
-    return [line for lines in paper.run(cells, TINY) for line in lines]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        patch.setattr(trial, "make", maker)
+        return [line for lines in PAPER.run(cells, TINY) for line in lines]
 
 
 def keys_of(*values: int) -> Any:
@@ -92,16 +92,17 @@ def test_the_truth_is_that_of_a_nested_loop(table: list[int], stream: list[int],
     if pairs:
         other = batch.set_column(1, "rid", pa.array(np.append(rids[1:], rids[0] + 1)))
         assert truth.digest(rows) != answer_digest(other)
-    assert Pairs(keys_of(*table), keys_of(*stream)).answer(0, rows) == (
-        len(pairs),
-        systems.checksum(ids, rids),
-    )
+    assert truth.summed(0, rows) == (len(pairs), checksum(ids, rids))
+    first = rows // 2
+    late = [pair for pair in pairs if pair[0] >= first]
+    ids, rids = (keys_of(*(pair[n] for pair in late)) for n in (0, 1))
+    assert truth.summed(first, rows) == (len(late), checksum(ids, rids))
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.data())
 def test_slices_of_a_feed_are_its_rows(rows: int, batch: int, data: st.DataObject) -> None:
     keys = np.arange(rows)[::-1].copy()
-    feed = Feed(keys, list(keyed_batches(keys, batch_rows=batch)))
+    feed = Rows(keys, pa.Table.from_batches(keyed_batches(keys, batch_rows=batch)))
     start = data.draw(st.integers(0, rows))
     stop = data.draw(st.integers(start, rows))
     parts = feed.slice(start, stop)
@@ -116,8 +117,8 @@ def test_streams_ask_for_keys_of_their_table(shape: Shape) -> None:
     assert feed.keys.size == 5000
     assert feed.keys.min() >= 0
     assert feed.keys.max() < TABLE.keys
-    assert feed.schema.names == ["key", "id", "filler"]
-    assert sum(field.type.bit_width for field in feed.schema) == 128 * 8
+    assert feed.table.schema.names == ["key", "id", "filler"]
+    assert sum(field.type.bit_width for field in feed.table.schema) == 128 * 8
 
 
 def test_frequent_keys_are_first_or_anywhere_or_move() -> None:
@@ -138,8 +139,8 @@ def test_tables_have_the_keys_that_were_asked_for() -> None:
     assert np.bincount(made_table(Table(Source.REPEATED, 60, 20), 0).keys).tolist() == [3] * 20
     rows = made_table(TABLE, 0)
     assert rows.keys.max() < TABLE.keys
-    assert sum(batch.num_rows for batch in rows.batches()) == TABLE.rows
-    assert rows.schema.names == ["key", "rid", "filler"]
+    assert rows.table.num_rows == TABLE.rows
+    assert rows.table.schema.names == ["key", "rid", "filler"]
 
 
 def test_real_data_join_by_their_own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,8 +152,8 @@ def test_real_data_join_by_their_own_keys(monkeypatch: pytest.MonkeyPatch) -> No
     rows, feed = made_table(table, 0), made_feed(Stream(Shape.TRIPS, 5), table, 0)
     assert feed.keys.tolist() == [7, -1, 5, 7, -1]
     assert Truth(rows.keys, feed.keys).digest(5).matches == 3
-    assert rows.schema.names == ["key", "rid", "zone"]
-    assert feed.schema.names == ["key", "id", "fare"]
+    assert rows.table.schema.names == ["key", "rid", "zone"]
+    assert feed.table.schema.names == ["key", "id", "fare"]
 
 
 def test_data_that_are_not_there_are_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +169,7 @@ def fake(rows: int = 4000, **costs: Any) -> Drive:
     table = pa.table({"key": np.arange(50), "rid": np.arange(50)})
     keys = np.arange(rows) % 70
     clock = SimulatedClock(PROFILES["disk"])
-    feed = Feed(keys, list(keyed_batches(keys, batch_rows=512)))
+    feed = Rows(keys, pa.Table.from_batches(keyed_batches(keys, batch_rows=512)))
     truth = Truth(np.arange(50), keys)
     return Drive("fake", FakeJoin(table, clock, **costs), clock, feed, truth, rows)
 
@@ -234,10 +235,10 @@ def test_the_rate_that_is_sustained_is_found() -> None:
         begun.append(fake(rows=8000, group=100, seconds=0.01, room=350))
         return begun[-1]
 
-    best = sustained(start, 1e4, nothing)
-    assert 0.8e4 < best.rate <= 1.02e4
-    assert best.drive.overflow is None
-    assert all(drive.join.closed for drive in begun)  # type: ignore[attr-defined]
+    rate, drive = sustained(start, 1e4, nothing)
+    assert 0.8e4 < rate <= 1.02e4
+    assert drive.overflow is None
+    assert all(one.join.closed for one in begun)  # type: ignore[attr-defined]
     with pytest.raises(Unavailable, match="no rate down to"):
         sustained(lambda rate: fake(rows=8000, seconds=1.0, room=150), 1e6, nothing)
 
@@ -273,8 +274,9 @@ def test_deadlines_are_counted_from_the_arrival_on() -> None:
 
 
 @pytest.fixture
-def stock(tmp_path: Path) -> Iterator[Stock]:
-    made = Stock(0, folder=tmp_path)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stock]:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = Stock(0)
     yield made
     made.close()
     assert list(tmp_path.iterdir()) == [], "nothing stays"
@@ -286,25 +288,25 @@ def test_a_budget_that_is_too_small_is_a_reason(
     def refuse(*given: Any, **options: Any) -> Any:
         raise RelationError("needs 3 MB")
 
-    monkeypatch.setitem(joins.KINDS, "ssij", refuse)
+    monkeypatch.setitem(stock.KINDS, "ssij", refuse)
     (line,) = measured([cell(Work.SERVICE)], tmp_path)
     assert line.reason == "needs 3 MB"
     assert list(tmp_path.iterdir()) == [], "nothing stays"
 
 
-def test_unknown_methods_are_refused(stock: Stock) -> None:
-    path = stock.built(TABLE).path
+def test_unknown_methods_are_refused(store: Stock) -> None:
+    path = store.built(TABLE).path
     with pytest.raises(RegistryError, match="must be one of ssij"):
-        joins.make(Contestant("x", "x", 1), path, 1 << 20, Device.DISK, pa.schema([]))
+        stock.make(Contestant("x", "x", 1), path, 1 << 20, Device.DISK, pa.schema([]))
 
 
-def test_relations_are_built_once_for_all_cells(stock: Stock) -> None:
-    first = stock.built(TABLE)
-    assert stock.built(Table(*vars(TABLE).values())) is first
-    assert stock.built(Table(Source.UNIFORM, 900, 300, 0.5)).blocks > first.blocks
+def test_relations_are_built_once_for_all_cells(store: Stock) -> None:
+    first = store.built(TABLE)
+    assert store.built(Table(*vars(TABLE).values())) is first
+    assert store.built(Table(Source.UNIFORM, 900, 300, 0.5)).blocks > first.blocks
     assert first.rows == 900
-    assert first.budget(0.5) >= first.nbytes // 2
-    assert len(list(stock.folder.iterdir())) == 2
+    assert store.budget(cell(Work.SERVICE, memory=0.5)) >= first.nbytes // 2
+    assert len(list(store.folder.iterdir())) == 2
 
 
 # --- Read plans ----------------------------------------------------------------------------------
@@ -323,7 +325,7 @@ def test_read_plans_are_compared_and_checked(
     large = replace(one, table=Table(Source.UNIFORM, 60_000, 60_000))
     reasons = {line.contestant: line.reason for line in measured([large], tmp_path)}
     assert [way for way, reason in reasons.items() if reason] == ["shortest path"]
-    monkeypatch.setattr(readplan, "plan", readplan.single_plan)
+    monkeypatch.setitem(PLANS, "optimal", PLANS["single"])
     with pytest.raises(VerificationError, match="cheaper than the optimal plan"):
         measured([one], tmp_path)
 
@@ -332,7 +334,7 @@ def test_a_shortest_path_that_is_not_shortest_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = cell(Work.PLAN, *(Contestant(way, way, 0.1) for way in WAYS), figure="plan")
-    monkeypatch.setattr(readplan, "shortest_path_plan", readplan.single_plan)
+    monkeypatch.setitem(PLANS, "shortest-path", PLANS["single"])
     with pytest.raises(VerificationError, match="not as cheap as the optimum"):
         measured([one], tmp_path)
 
@@ -352,7 +354,9 @@ def test_wanted_blocks_are_those_of_the_table(blocks: int, share: float, seed: i
 def test_a_database_answers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     who = (Contestant("ssij", "ssij", 1.0), Contestant("sqlite", "sqlite", 1.0))
     one = cell(Work.SYSTEM, *who, figure="9", device=Device.DIRECT)
-    course = SsijCourse(TINY, make, tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(trial, "make", make)
+    course = SsijCourse(TINY)
     ours, theirs = (course.enter(one, own, nothing).columns for own in who)
     assert ours["matches"] == theirs["matches"] > 0
     assert theirs["tuples_per_s"] > 0
@@ -360,7 +364,7 @@ def test_a_database_answers_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     course.check(one, [])
     (folder,) = tmp_path.iterdir()
     assert {path.suffix for path in folder.iterdir()} == {".rel"}
-    monkeypatch.setattr(Pairs, "answer", lambda self, start, stop: Digest(1, 2))
+    monkeypatch.setattr(Truth, "summed", lambda self, start, stop: Digest(1, 2))
     with pytest.raises(VerificationError, match="sqlite .* gave a wrong answer"):
         course.enter(one, who[1], nothing)
     course.close()
@@ -372,12 +376,12 @@ def test_the_first_micro_batches_are_not_timed(
 ) -> None:
     who = Contestant("spark-static", "spark-static", 1.0)
     one = cell(Work.SYSTEM, who, figure="spark", device=Device.DIRECT)
-    right = Pairs(made_table(TABLE, 0).keys, made_feed(ZIPF, TABLE, 0).keys)
+    right = Truth(made_table(TABLE, 0).keys, made_feed(ZIPF, TABLE, 0).keys)
 
     def joined(name: str, source: Path, key: str, batches: Any, *rest: Any, **more: Any) -> Any:
         assert source.exists()
         ends = [(own["id"][0].as_py(), own["id"][-1].as_py() + 1) for own in batches]
-        return [Answer(*right.answer(*pair), 2.0) for pair in ends]
+        return [Answer(*right.summed(*pair), 2.0) for pair in ends]
 
     monkeypatch.setattr(systems, "join_stream", joined)
     (line,) = measured([one], tmp_path)

@@ -20,17 +20,7 @@ import pytest
 
 import thetastream as ts
 from thetabench.contestant import Unavailable
-from thetabench.ssij.peers import (
-    PEERS,
-    Peer,
-    batches,
-    checksum,
-    enter,
-    forget,
-    proof,
-    schema_of,
-    spark,
-)
+from thetabench.ssij.peers import PEERS, Peer, checksum, enter, forget, proof, spark
 from thetabench.ssij.peers import server as servers
 from thetabench.ssij.peers.server import Server
 from thetabench.ssij.peers.spark import join_stream
@@ -87,6 +77,21 @@ def summed(pairs: list[tuple[int, int]]) -> tuple[int, int]:
     return len(pairs), checksum(left, right)
 
 
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """An empty folder."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def saved(rows: pa.Table, work: Path) -> Path:
+    """A Parquet file beside the folder."""
+    path = work.parent / "it's a table.parquet"
+    pq.write_table(rows, path)
+    return path
+
+
 def entered(name: str, *arguments: Any, **options: Any) -> Peer:
     try:
         return enter(name, *arguments, **options)
@@ -94,29 +99,12 @@ def entered(name: str, *arguments: Any, **options: Any) -> Peer:
         pytest.skip(str(reason))
 
 
-CASES = [(name, condition, "table") for name in PEERS for condition in CONDITIONS]
-CASES += [(name, "equal", "folder") for name in ("postgresql", "sqlite", "duckdb")]
-CASES += [(name, "range", "file") for name in ("postgresql", "sqlite", "duckdb")]
-
-
-@pytest.mark.parametrize(("name", "condition", "shape"), CASES)
-def test_a_database_answers_as_a_nested_loop_does(
-    name: str, condition: str, shape: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_database_answers_as_a_nested_loop_does(name: str, condition: str, work: Path) -> None:
     rows = table()
-    source: Any = rows
-    if shape != "table":
-        (tmp_path / "rows").mkdir()
-        pq.write_table(rows.slice(0, 100), tmp_path / "rows" / "a.parquet")
-        pq.write_table(rows.slice(100), tmp_path / "rows" / "b.parquet")
-        source = tmp_path / "rows"
-    if shape == "file":
-        source = tmp_path / "rows" / "b.parquet"
-        rows = rows.slice(100)
     on, holds = CONDITIONS[condition]
-    work = tmp_path / "work"
-    work.mkdir()
-    peer = entered(name, source, "k", BUDGET, work, on=on)
+    peer = entered(name, saved(rows, work), "k", BUDGET, work, on=on)
     try:
         assert peer.name == name
         for number in range(3):
@@ -128,7 +116,6 @@ def test_a_database_answers_as_a_nested_loop_does(
             assert answer.seconds > 0
         nothing = peer.join(stream(0).slice(0, 0))
         assert nothing[:2] == (0, 0)
-        assert peer.remark
         assert peer.folder.is_dir()
         forget(peer.folder)
         assert peer.join(stream(1))[:2] == summed(truth(stream(1), rows, holds))
@@ -137,19 +124,19 @@ def test_a_database_answers_as_a_nested_loop_does(
     assert not list(work.iterdir()), "files are left"
 
 
-def test_the_forms_of_postgresql_are_what_they_say(tmp_path: Path) -> None:
+def test_the_forms_of_postgresql_are_what_they_say(work: Path) -> None:
     rng = np.random.default_rng(3)
     rows = pa.table({"k": rng.permutation(20_000), "id": np.arange(20_000)})
     batch = pa.record_batch({"id": np.arange(8000), "k": rng.integers(0, 20_000, 8000)})
     used = {}
     for name in ("postgresql", "postgresql-sorted", "postgresql-free"):
-        peer: Any = entered(name, rows, "k", BUDGET, tmp_path)
+        peer: Any = entered(name, saved(rows, work), "k", BUDGET, work)
         try:
             answer = peer.join(batch)
             used[name] = peer.used
             assert answer.matches == 8000
-            assert peer.choice in peer.remark
             assert "Hash Join" in peer.choice, "nearly half of the table is asked for"
+            assert peer.used == used[name], "asking for the choice changes nothing"
         finally:
             peer.close()
     assert "Nested Loop" in used["postgresql"]
@@ -160,8 +147,8 @@ def test_the_forms_of_postgresql_are_what_they_say(tmp_path: Path) -> None:
     assert "Hash Join" in used["postgresql-free"]
 
 
-def test_sqlite_looks_up_every_stream_row(tmp_path: Path) -> None:
-    peer: Any = enter("sqlite", table(), "k", BUDGET, tmp_path)
+def test_sqlite_looks_up_every_stream_row(work: Path) -> None:
+    peer: Any = enter("sqlite", saved(table(), work), "k", BUDGET, work)
     try:
         peer.join(stream(0))
         outer, inner = peer.plan.split(" > ")
@@ -171,51 +158,47 @@ def test_sqlite_looks_up_every_stream_row(tmp_path: Path) -> None:
         peer.close()
 
 
-def test_duckdb_says_how_much_memory_it_took(tmp_path: Path) -> None:
-    peer = entered("duckdb", table(), "k", 1 << 10, tmp_path)
+def test_duckdb_says_how_much_memory_it_took(work: Path) -> None:
+    peer: Any = entered("duckdb", saved(table(), work), "k", 1 << 10, work)
     try:
         answer = peer.join(stream(0))
         assert answer.matches == len(truth(stream(0), table(), CONDITIONS["equal"][1]))
-        assert "too few" in peer.remark
+        assert peer.limit > peer.budget == 1 << 10
     finally:
         peer.close()
 
 
-def test_an_unknown_database_or_plan_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_database_or_plan_is_refused(work: Path) -> None:
     with pytest.raises(RegistryError, match="Did you mean 'sqlite'"):
-        enter("sqlit", table(), "k", BUDGET, tmp_path)
+        enter("sqlit", saved(table(), work), "k", BUDGET, work)
     with pytest.raises(RegistryError, match="plan must be one of"):
-        enter("postgresql", table(), "k", BUDGET, tmp_path, plan="quick")
+        enter("postgresql", saved(table(), work), "k", BUDGET, work, plan="quick")
 
 
 @pytest.mark.parametrize("name", ["postgresql", "sqlite"])
-def test_a_column_that_a_database_cannot_hold_is_named(name: str, tmp_path: Path) -> None:
+def test_a_column_that_a_database_cannot_hold_is_named(name: str, work: Path) -> None:
     rows = table(5).append_column("list", pa.array([[1]] * 5))
     with pytest.raises(Unavailable, match="'list' of type|not installed|refuses to run as root"):
-        enter(name, rows, "k", BUDGET, tmp_path)
-    assert not list(tmp_path.iterdir())
+        enter(name, saved(rows, work), "k", BUDGET, work)
+    assert not list(work.iterdir())
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_a_condition_that_is_wrong_leaves_nothing(name: str, tmp_path: Path) -> None:
-    peer = entered(name, table(), "k", BUDGET, tmp_path, on="l.nothing = r.k")
+def test_a_condition_that_is_wrong_leaves_nothing(name: str, work: Path) -> None:
+    peer = entered(name, saved(table(), work), "k", BUDGET, work, on="l.nothing = r.k")
     with pytest.raises(Exception, match="nothing"):
         peer.join(stream(0))
     peer.close()
-    assert not list(tmp_path.iterdir())
+    assert not list(work.iterdir())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["spark-static", "spark-broadcast", "relation_join"])
-def test_spark_answers_as_a_nested_loop_does(name: str, tmp_path: Path) -> None:
+def test_spark_answers_as_a_nested_loop_does(name: str, work: Path) -> None:
     given = [stream(0), stream(1).slice(0, 0), stream(2)]
-    path = tmp_path / "table.rel"
+    path, source = work.parent / "table.rel", saved(table(), work)
     ts.Relation.build(path, table(), key="k").close()
-    work = tmp_path / "work"
-    work.mkdir()
-    answers = join_stream(
-        name, table(), "k", given, work, budget=BUDGET, relation=path, memory="1g"
-    )
+    answers = join_stream(name, source, "k", given, work, budget=BUDGET, relation=path, memory="1g")
     holds = CONDITIONS["equal"][1]
     assert [answer[:2] for answer in answers] == [summed(truth(b, table(), holds)) for b in given]
     assert [answer.seconds > 0 for answer in answers] == [True, False, True]
@@ -223,12 +206,11 @@ def test_spark_answers_as_a_nested_loop_does(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_spark_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_spark_that_fails_says_why_and_leaves_nothing(work: Path) -> None:
+    source, wrong = saved(table(), work), "l.nothing = 1"
     with pytest.raises(Unavailable, match="nothing"):
-        join_stream(
-            "spark-static", table(), "k", [stream(0)], tmp_path, budget=BUDGET, on="l.nothing = 1"
-        )
-    assert not list(tmp_path.iterdir())
+        join_stream("spark-static", source, "k", [stream(0)], work, budget=BUDGET, on=wrong)
+    assert not list(work.iterdir())
 
 
 def test_answers_of_spark_belong_to_batches_that_have_rows() -> None:
@@ -267,13 +249,6 @@ def test_the_checksum_sees_swapped_missing_and_doubled_pairs() -> None:
     assert all(summed(other) != summed(pairs) for other in others)
 
 
-def test_a_source_is_read_whole(tmp_path: Path) -> None:
-    pq.write_table(table(), tmp_path / "rows.parquet")
-    for source in (table(), tmp_path, tmp_path / "rows.parquet"):
-        assert pa.Table.from_batches(batches(source)) == table()
-        assert schema_of(source) == table().schema
-
-
 def test_forgetting_keeps_the_files(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "file").write_bytes(b"x" * 10_000)
@@ -300,11 +275,13 @@ def available() -> None:
         pytest.skip(str(reason))
 
 
-def test_without_postgresql_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_postgresql_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, work: Path
+) -> None:
     monkeypatch.setattr(servers, "_PLACES", (str(tmp_path),))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match="PostgreSQL is not installed"):
-        enter("postgresql", table(), "k", BUDGET, tmp_path)
+        enter("postgresql", saved(table(), work), "k", BUDGET, work)
 
 
 def test_a_server_that_does_not_start_says_why_and_leaves_nothing(aside: Path) -> None:
@@ -322,7 +299,6 @@ def test_the_server_listens_on_no_port_and_ends_with_close(aside: Path) -> None:
         assert session.ask("SHOW listen_addresses;") == [""]
         assert session.ask("SHOW fsync;") == ["off"]
         assert server.folder.parent == aside
-        assert not server.moved
         session.close()
         assert server.running
     finally:

@@ -12,17 +12,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from thetabench.arrays import Array
+from thetabench.arrays import Array, Flags
 from thetabench.rivals.kernels.mesh import meet
-from thetastream.data.rows import FixedView, concatenated, gatherable, is_fixed, raw_values
+from thetastream.data.rows import ChunkView, FixedView, gatherable, is_fixed, raw_values
 from thetastream.relation.join.answer import StreamRows
 from thetastream.relation.join.matching import Matching, RelationBoxes
 from thetastream.relation.join.waiting import Segment
 
-Mask = NDArray[np.bool_]
-_NONE = np.empty(0, np.int64)
 _ENTRY = 16  # of a box: its number, first leaf, behind the last one, running maximum
 
 
@@ -113,7 +110,7 @@ class Held:
         return np.arange(start, start + self._counts[batch])
 
     def drop(self, batch: int) -> list[Segment]:
-        """Forget a batch; gives when its rows came."""
+        """Forget a batch; returns when its rows came."""
         self.rows -= int(self._counts[batch])
         self._asking[batch] = self._counts[batch] = 0
         for column in self._columns.values():
@@ -154,7 +151,7 @@ class _FixedColumn:
     def __init__(self, kind: pa.DataType, steps: int, room: int) -> None:
         self._kind, self._room = kind, room
         self._values = np.zeros(steps * room, np.dtype(f"u{kind.bit_width // 8}"))
-        self._valid: Mask | None = None
+        self._valid: Flags | None = None
 
     def put(self, batch: int, values: pa.Array) -> None:
         place = slice(batch * self._room, batch * self._room + len(values))
@@ -179,34 +176,24 @@ class _ChunkColumn:
     """One Arrow array per batch, for all other types."""
 
     def __init__(self, kind: pa.DataType, steps: int, room: int) -> None:
-        self._kind, self._room = kind, room
-        self._chunks: list[pa.Array | None] = [None] * steps
+        self._kind = kind
+        self._none = gatherable(pa.nulls(0, kind))
+        self._chunks = [self._none] * steps
+        self._starts = range(0, steps * room, room)
         self.nbytes = 0
 
     def put(self, batch: int, values: pa.Array) -> None:
-        values = gatherable(values)
-        chunk = values.take(pa.array(np.arange(len(values))))  # the batch it came in may be large
+        whole = pa.array(np.arange(len(values)))
+        chunk = gatherable(values).take(whole)  # the batch it came in may be large
         self._chunks[batch] = chunk
         self.nbytes += chunk.nbytes
 
     def drop(self, batch: int) -> None:
-        chunk, self._chunks[batch] = self._chunks[batch], None
-        self.nbytes -= 0 if chunk is None else chunk.nbytes
+        self.nbytes -= self._chunks[batch].nbytes
+        self._chunks[batch] = self._none
 
     def take(self, ids: Array) -> pa.Array:
-        batches = ids // self._room
-        order = np.argsort(batches, kind="stable")
-        found, starts = np.unique(batches[order], return_index=True)
-        parts = [
-            self._chunks[batch].take(pa.array(ids[which] - batch * self._room))
-            for batch, which in zip(found, np.split(order, starts[1:]), strict=True)
-        ]
-        if not parts:
-            return pa.nulls(0, self._kind)
-        back = np.empty(ids.size, np.int64)
-        back[order] = np.arange(ids.size)
-        taken = concatenated(parts).take(pa.array(back))
-        return taken if taken.type.equals(self._kind) else taken.cast(self._kind)
+        return ChunkView(self._kind, self._chunks, self._starts).take(ids)
 
 
 _Column = _FixedColumn | _ChunkColumn

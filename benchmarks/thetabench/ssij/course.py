@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from thetabench.figure import Sizes
 from thetabench.race import Course, Say, Trial, Values
 from thetabench.rivals import kernels
-from thetabench.ssij.contestant import HOME, STATIC, Cell, Contestant, Shape, Work
-from thetabench.ssij.joins import Maker, make
+from thetabench.ssij.contestant import Cell, Contestant, Shape, Work
 from thetabench.ssij.peers import PEERS
+from thetabench.ssij.peers.spark import HOME, STATIC
 from thetabench.ssij.readplans import Planning, compare
 from thetabench.ssij.stock import Stock
 from thetabench.ssij.systems import Asking, Streaming
@@ -21,16 +20,17 @@ from thetastream._jit.compiling import prepare, warm
 
 _PACKAGES = {"duckdb": "duckdb", "spark": "pyspark"}
 _GENERATOR = "tpchgen-cli"
+_SYSTEMS = {**dict.fromkeys(PEERS, Asking), HOME: Streaming, STATIC: Streaming}
 
 
 class SsijCourse(Course[Cell, Contestant]):
     """A stock of relations and streams, and the rates that are sustained without a burst."""
 
-    def __init__(self, sizes: Sizes, maker: Maker = make, folder: Path | None = None) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
         warm("data", "boxes", "relation.disk", "relation.image", "relation.join")
         prepare(kernels)
-        self._stock = Stock(sizes.seed, maker, folder)
+        self._stock = Stock(sizes.seed)
         self._nominal: dict[str, float] = {}
         self._trials: dict[Work, Callable[..., Trial[Contestant]]] = {
             Work.SERVICE: Serving,
@@ -39,17 +39,13 @@ class SsijCourse(Course[Cell, Contestant]):
             Work.BURST: partial(Bursting, self._nominal),
             Work.PLAN: Planning,
             Work.INDEX: Indexing,
-            Work.SYSTEM: Serving,
         }
 
     def enter(self, cell: Cell, who: Contestant, say: Say) -> Trial[Contestant]:
         """A contestant that has done its work."""
-        start = self._trials[cell.work]
-        if cell.work is Work.SYSTEM and who.structure in PEERS:
-            start = Asking
-        elif cell.work is Work.SYSTEM and who.structure in (HOME, STATIC):
-            start = Streaming
-        return start(cell, who, self._stock, say)
+        if cell.work is Work.SYSTEM:
+            return _SYSTEMS.get(who.structure, Serving)(cell, who, self._stock, say)
+        return self._trials[cell.work](cell, who, self._stock, say)
 
     def check(self, cell: Cell, trials: Sequence[Any]) -> None:
         """Compare read plans; other answers were checked as they came."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from itertools import dropwhile
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetabench.digest import Digest, check_pairs
-from thetabench.ssij.load import Feed, Truth, answer_digest
+from thetabench.ssij.load import Rows, Truth, answer_digest
+from thetastream.relation.disk.clock import SimulatedClock
+from thetastream.relation.join.join import RelationJoin
 
 _CHUNKS = 512  # pieces that a stream is cut into
 _LEAST, _MOST = 16, 4096  # rows of a piece
@@ -27,19 +30,14 @@ _STEADY = 0.6  # of the stream, that must be answered before the end
 _GROWTH = 1.25  # of what waits, from the middle third to the last, that is no growth
 
 T = TypeVar("T")
-Marks = list[tuple[float, int]]
-"""Moments, and the rows that were answered by then."""
 
 
-class Join(Protocol):
-    """What all joins of a stream to a relation have in common."""
+class Mark(NamedTuple):
+    """A moment, the rows that were answered by then, and those that waited."""
 
-    def offer(self, rows: pa.RecordBatch) -> bool: ...
-    def push(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]: ...
-    def step(self) -> list[pa.RecordBatch] | None: ...
-    def flush(self) -> Iterator[pa.RecordBatch]: ...
-    def metrics(self) -> Any: ...
-    def close(self) -> None: ...
+    moment: float
+    answered: int
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,9 @@ class Drive:
     """
 
     def __init__(
-        self, name: str, join: Join, clock: Any, feed: Feed, truth: Truth, rows: int
-    ) -> None:
+        self, name: str, join: RelationJoin, clock: SimulatedClock | None, feed: Rows,
+        truth: Truth, rows: int,
+    ) -> None:  # fmt: skip
         self.name = name
         self.join = join
         self.rows = rows
@@ -95,8 +94,7 @@ class Drive:
         self._arrivals = Arrivals(1.0)
         self._feed = feed
         self._truth = truth
-        self._marks: Marks = []
-        self._waiting: list[int] = []
+        self._marks: list[Mark] = []
         self._chunk = min(max(rows // _CHUNKS, _LEAST), _MOST)
         self._clock = clock
         self._spent = 0.0
@@ -110,7 +108,7 @@ class Drive:
 
     def _now(self) -> float:
         """Seconds since some moment: accounted for, or those of the calls alone."""
-        return float(self._clock.now()) if self._clock is not None else self._spent
+        return self._clock.now() if self._clock is not None else self._spent
 
     def _timed(self, work: Callable[[], T]) -> T:
         """Let the watch run."""
@@ -185,24 +183,25 @@ class Drive:
             if self.offered >= self.rows:
                 break
             target = start + arrivals.moment(min(self.offered + chunk, self.rows)) + 1e-9
-            due = getattr(self.join, "due", None)
+            due = self.join.due
             if due is not None:
                 target = min(target, self._now() + max(due, 0.0) + 1e-9)
             if self._clock is not None:
                 self._clock.wait_until(target)
             if due is not None:
-                self._look(self._timed(lambda: list(self.join.poll())))  # type: ignore[attr-defined]
+                self._look(self._timed(lambda: list(self.join.poll())))
         self.finish()
         return True
 
     @property
     def grows(self) -> bool:
         """Whether more and more rows wait."""
-        third = len(self._waiting) // 3
+        waiting = [mark.waiting for mark in self._marks]
+        third = len(waiting) // 3
         if not third:
             return False
-        middle = max(self._waiting[third : 2 * third])
-        return max(self._waiting[2 * third :]) > _GROWTH * middle + 2 * self._chunk
+        middle = max(waiting[third : 2 * third])
+        return max(waiting[2 * third :]) > _GROWTH * middle + 2 * self._chunk
 
     @property
     def latencies(self) -> NDArray[np.float64]:
@@ -231,9 +230,8 @@ class Drive:
                 self._answered[batch.column("id").to_numpy()] = self._now() - self._start
 
     def _mark(self) -> None:
-        waiting = int(self.join.metrics().waiting_rows)
-        self._waiting.append(waiting)
-        self._marks.append((self._now(), self.offered - waiting))
+        waiting = self.join.metrics().waiting_rows
+        self._marks.append(Mark(self._now(), self.offered - waiting, waiting))
 
     @property
     def seconds(self) -> float:
@@ -249,38 +247,38 @@ class Drive:
         stays the same, as in MeshJoin, it is the slope of rows answered over time. A stream
         shorter than a few phases has neither; then all rows are divided by all of the time.
         """
-        rate = _cycles(self._marks, self._waiting, _WARM * self.rows)
-        if rate is None and self._marks and self._marks[-1][1] >= _STEADY * self.offered:
-            rate = _slope(self._marks, self._waiting, _WARM * self.rows)
+        warm = _WARM * self.rows
+        rate = _cycles(self._marks, warm)
+        if rate is None and self._marks and self._marks[-1].answered >= _STEADY * self.offered:
+            rate = _slope(self._marks, warm)
         return self.offered / max(self.seconds, 1e-12) if rate is None else rate
 
 
-def _cycles(marks: Marks, waiting: list[int], warm: float) -> float | None:
+def _cycles(marks: list[Mark], warm: float) -> float | None:
     """The rate between the first and the last moment at which what waits has fallen by half."""
     troughs, high = [], 0
-    for place, (mark, wait) in enumerate(zip(marks, waiting, strict=True)):
-        high = max(high, wait)
-        if high and wait <= high / 2:
-            high = wait
-            if mark[1] >= warm:
-                troughs.append(place)
+    for mark in marks:
+        high = max(high, mark.waiting)
+        if high and mark.waiting <= high / 2:
+            high = mark.waiting
+            if mark.answered >= warm:
+                troughs.append(mark)
     if len(troughs) < _FEW:
         return None
     first, last = troughs[0], troughs[-1]
-    seconds, rows = (marks[last][n] - marks[first][n] for n in (0, 1))
-    if seconds <= 0 or waiting[last] - waiting[first] > _LEFT * rows:
+    seconds, rows = last.moment - first.moment, last.answered - first.answered
+    if seconds <= 0 or last.waiting - first.waiting > _LEFT * rows:
         return None
     return rows / seconds
 
 
-def _slope(marks: Marks, waiting: list[int], warm: float) -> float | None:
+def _slope(marks: list[Mark], warm: float) -> float | None:
     """The slope of rows answered over time, if as many wait in the end as in the beginning."""
-    first = next((place for place, mark in enumerate(marks) if mark[1] >= warm), len(marks))
-    own = marks[first:]
-    if len(own) < 2 * _FEW or own[-1][0] <= own[0][0]:
+    own = list(dropwhile(lambda mark: mark.answered < warm, marks))
+    if len(own) < 2 * _FEW or own[-1].moment <= own[0].moment:
         return None
-    times, rows = np.array(own, float).T
-    if waiting[-1] - waiting[first] > _LEFT * (rows[-1] - rows[0]):
+    times, rows, waiting = np.array(own, float).T
+    if waiting[-1] - waiting[0] > _LEFT * (rows[-1] - rows[0]):
         return None
     grid = np.linspace(times[0], times[-1], 4 * len(own))
     slope = float(np.polyfit(grid - grid[0], np.interp(grid, times, rows), 1)[0])

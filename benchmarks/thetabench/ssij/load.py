@@ -6,7 +6,9 @@ known for every n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,7 @@ from thetabench.arrays import Array
 from thetabench.contestant import Unavailable
 from thetabench.digest import Digest, pair_digest, row_hash, weights
 from thetabench.ssij.contestant import Shape, Source, Stream, Table
+from thetabench.ssij.peers import checksum
 from thetastream.datasets.keys import uniform, zipf
 from thetastream.datasets.real import load_taxi_yellow_2019, load_taxi_zones
 from thetastream.datasets.semi_stream import keyed_batches, local_zipf, repeated, spread
@@ -29,78 +32,60 @@ VISITED = 6
 _BATCH = 1 << 16
 
 
+@dataclass(frozen=True)
 class Rows:
-    """A table as it comes to the relation: batches with ``key`` and ``rid``, and the keys alone."""
+    """A table or a stream: ``key``, the place of a row, other columns; and the keys alone."""
 
-    def __init__(self, keys: Array, batches: list[pa.RecordBatch] | None = None) -> None:
-        self.keys = keys
-        self._batches = batches
+    keys: Array
+    table: pa.Table
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows; made anew each time where they are synthetic."""
-        if self._batches is None:
-            return keyed_batches(self.keys, name="rid", batch_rows=_BATCH)
-        return iter(self._batches)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of the table."""
-        if self._batches is None:
-            return next(keyed_batches(self.keys[:1], name="rid")).schema
-        return self._batches[0].schema
-
-
-class Feed:
-    """A stream: rows with ``key`` and ``id``, an id being a row's place."""
-
-    def __init__(self, keys: Array, batches: list[pa.RecordBatch]) -> None:
-        self.keys = keys
-        self._edges = np.cumsum([0, *(batch.num_rows for batch in batches)])
-        self._batches = batches
+    @classmethod
+    def made(cls, keys: Array, name: str) -> Rows:
+        """Synthetic rows, whose place is called ``name``."""
+        return cls(keys, pa.Table.from_batches(keyed_batches(keys, name=name, batch_rows=_BATCH)))
 
     @property
     def nbytes(self) -> int:
         """Bytes held; a filler that all batches share counts once."""
-        return int(self.keys.nbytes * 3 + self._batches[0].nbytes)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of the stream."""
-        return self._batches[0].schema
+        return int(self.keys.nbytes * 3 + self.table.slice(0, _BATCH).nbytes)
 
     def slice(self, start: int, stop: int) -> list[pa.RecordBatch]:
-        """Rows ``start … stop - 1``."""
-        parts = []
-        while start < stop:
-            which = int(np.searchsorted(self._edges, start, side="right")) - 1
-            end = min(stop, int(self._edges[which + 1]))
-            parts.append(self._batches[which].slice(start - int(self._edges[which]), end - start))
-            start = end
-        return parts
+        """Rows ``start … stop - 1``, without a copy."""
+        batches: list[pa.RecordBatch] = self.table.slice(start, stop - start).to_batches()
+        return batches
 
 
 class Truth:
-    """Right answers to the first rows of a stream. O(rows): a key's matches are added up once."""
+    """Right answers to rows of a stream. O(rows): a key's matches are added up once."""
 
     def __init__(self, table: Array, stream: Array) -> None:
-        order = np.argsort(table, kind="stable")
-        keys = table[order]
-        first = np.searchsorted(keys, stream)
+        self._order = np.argsort(table, kind="stable")
+        keys = table[self._order]
+        self._first = np.searchsorted(keys, stream)
         stop = np.searchsorted(keys, stream, side="right")
         none = np.zeros(1, np.uint64)
-        hashes = np.concatenate([none, np.cumsum(row_hash(order), dtype=np.uint64)])
-        sums = weights(np.arange(stream.size)) * (hashes[stop] - hashes[first])
-        self._counts = np.concatenate([[0], np.cumsum(stop - first)])
+        hashes = np.concatenate([none, np.cumsum(row_hash(self._order), dtype=np.uint64)])
+        sums = weights(np.arange(stream.size)) * (hashes[stop] - hashes[self._first])
+        self._counts = np.concatenate([[0], np.cumsum(stop - self._first)])
         self._sums = np.concatenate([none, np.cumsum(sums, dtype=np.uint64)])
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self._counts.nbytes + self._sums.nbytes
+        arrays = (self._order, self._first, self._counts, self._sums)
+        return sum(array.nbytes for array in arrays)
 
     def digest(self, rows: int) -> Digest:
         """The answer to the first ``rows`` rows."""
         return Digest(int(self._counts[rows]), int(self._sums[rows]))
+
+    def summed(self, start: int, stop: int) -> Digest:
+        """The answer to rows ``start … stop - 1`` as a database returns it, with its checksum."""
+        counts = np.diff(self._counts[start : stop + 1])
+        ids = np.repeat(np.arange(start, stop), counts)
+        before = self._counts[start:stop] - self._counts[start]
+        places = np.arange(ids.size) + np.repeat(self._first[start:stop] - before, counts)
+        return Digest(ids.size, checksum(ids, self._order[places]))
 
 
 def answer_digest(batch: pa.RecordBatch) -> Digest:
@@ -116,24 +101,34 @@ def answer_digest(batch: pa.RecordBatch) -> Digest:
 # --- Data ----------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _available() -> Iterator[None]:
+    """Where data cannot be had, say why."""
+    try:
+        yield
+    except DataError as error:
+        raise Unavailable(str(error)) from None
+
+
+@_available()
 def made_table(table: Table, seed: int) -> Rows:
-    """The rows of a table."""
+    """The rows of a table, with their place as ``rid``."""
     match table.source:
         case Source.UNIFORM:
-            return Rows(uniform(table.rows, seed=seed, domain=table.keys).astype(np.int64))
+            keys = uniform(table.rows, seed=seed, domain=table.keys).astype(np.int64)
         case Source.REPEATED:
-            return Rows(repeated(table.keys, max(1, table.rows // table.keys), seed=seed))
+            keys = repeated(table.keys, max(1, table.rows // table.keys), seed=seed)
         case Source.PART:
-            factor = table.rows / TPCH_TABLES["part"]
-            keys, whole = _keyed(_loaded(lambda: tpch_table("part", factor)), "p_partkey", "rid")
+            part = tpch_table("part", table.rows / TPCH_TABLES["part"])
+            return _keyed(part, "p_partkey", "rid")
         case Source.ZONES:
-            keys, whole = _keyed(_loaded(lambda: load_taxi_zones()), "location_id", "rid")
-    return Rows(keys, whole.to_batches())
+            return _keyed(load_taxi_zones(), "location_id", "rid")
+    return Rows.made(keys, "rid")
 
 
-def made_feed(stream: Stream, table: Table, seed: int) -> Feed:
-    """The rows of a stream over a table."""
-    whole: pa.Table | None = None
+@_available()
+def made_feed(stream: Stream, table: Table, seed: int) -> Rows:
+    """The rows of a stream over a table, with their place as ``id``."""
     match stream.shape:
         case Shape.ZIPF | Shape.PERMUTED:
             keys = zipf(
@@ -149,42 +144,31 @@ def made_feed(stream: Stream, table: Table, seed: int) -> Feed:
             keys = spread(stream.rows, domain=table.keys)
         case Shape.LINEITEM:
             factor = table.rows / TPCH_TABLES["part"]
-            lines = _loaded(lambda: tpch_table("lineitem", factor, rows=stream.rows))
-            keys, whole = _keyed(lines, "l_partkey", "id")
+            return _keyed(tpch_table("lineitem", factor, rows=stream.rows), "l_partkey", "id")
         case Shape.TRIPS:
-            keys, whole = _keyed(_trips(stream.rows), "pickup_location_id", "id")
-    if whole is not None:
-        return Feed(keys, whole.to_batches(max_chunksize=_BATCH))
-    return Feed(keys, list(keyed_batches(keys, batch_rows=_BATCH)))
-
-
-def _loaded(load: Callable[[], pa.Table]) -> pa.Table:
-    """Real data, or why there are none."""
-    try:
-        return load()
-    except DataError as error:
-        raise Unavailable(str(error)) from None
+            return _keyed(_trips(stream.rows), "pickup_location_id", "id")
+    return Rows.made(keys, "id")
 
 
 def _trips(rows: int) -> pa.Table:
     """Trips in file order, again and again until there are enough."""
-    trips = _loaded(lambda: load_taxi_yellow_2019())
+    trips = load_taxi_yellow_2019()
     if "id" in trips.column_names:
         trips = trips.drop_columns(["id"])
     times = -(-rows // trips.num_rows)
     return pa.concat_tables([trips] * times).slice(0, rows)
 
 
-def _keyed(table: pa.Table, key: str, name: str) -> tuple[Array, pa.Table]:
-    """The keys of a real table; and it, with ``key`` and ``name``, the place of a row."""
+def _keyed(table: pa.Table, key: str, name: str) -> Rows:
+    """The rows of a real table, with ``key`` and ``name``, the place of a row."""
     keys = pc.fill_null(table.column(key), -1).to_numpy().astype(np.int64)
-    rest = _plain(table.drop_columns([key]))
-    return keys, pa.table({"key": keys, name: np.arange(keys.size), **rest}).combine_chunks()
-
-
-def _plain(table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """Columns without views, which not every peer reads."""
-    return {
-        field.name: column.cast(pa.string()) if pa.types.is_string_view(field.type) else column
-        for field, column in zip(table.schema, table.columns, strict=True)
+    rest = {
+        field.name: _plain(table.column(field.name)) for field in table.schema if field.name != key
     }
+    whole = pa.table({"key": keys, name: np.arange(keys.size), **rest}).combine_chunks()
+    return Rows(keys, pa.Table.from_batches(whole.to_batches(max_chunksize=_BATCH)))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without views, which not every peer reads."""
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column

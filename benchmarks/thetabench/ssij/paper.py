@@ -8,19 +8,20 @@ from thetabench.figure import Lines
 from thetabench.line import Columns
 from thetabench.paper import Paper
 from thetabench.score import Goal, Ratios, at, first, least, most, ratio, taken
-from thetabench.ssij.contestant import FEW_COLUMNS, HOME, MESH, SSIJ, STATIC
-from thetabench.ssij.course import SsijCourse
-from thetabench.ssij.figures import (
-    ABSENT,
+from thetabench.ssij.cells import (
     BURSTS,
     DATABASES,
     DYNAMIC,
-    FIGURES,
+    FEW_COLUMNS,
     LRU,
-    MEASURES,
+    MESH,
     SPLITS,
+    SSIJ,
     UTILITY,
 )
+from thetabench.ssij.course import SsijCourse
+from thetabench.ssij.figures import ABSENT, FIGURES, MEASURES
+from thetabench.ssij.peers.spark import HOME, STATIC
 from thetabench.ssij.readplans import GREEDY, OPTIMAL
 
 COLUMNS = Columns(
@@ -160,6 +161,4 @@ GOALS: tuple[Goal, ...] = (
 )  # fmt: skip
 """What must be reached, in the order of the requirements."""
 
-PAPER = Paper(
-    "ssij", "SSIJ", FIGURES, MEASURES, COLUMNS, SsijCourse, GOALS, absent=ABSENT
-)  # fmt: skip
+PAPER = Paper("ssij", "SSIJ", FIGURES, MEASURES, COLUMNS, SsijCourse, GOALS, absent=ABSENT)

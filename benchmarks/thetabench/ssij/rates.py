@@ -7,16 +7,11 @@ such rate is looked for in a few runs, from the service rate on; each starts wit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from math import inf
 
 from thetabench.contestant import Unavailable
 from thetabench.race import Say
 from thetabench.ssij.drive import Arrivals, Drive
-
-Start = Callable[[], Drive]
-"""Makes a join anew, and all that is needed to feed it …"""
-StartAt = Callable[[float], Drive]
-"""… for a run at a rate."""
 
 _TRIES = 3  # after a rate that was sustained
 _DOWNS = 8  # until one is; runs that fail are short
@@ -29,35 +24,30 @@ _SHORTER = 0.85
 _STEADY = 0.5  # of the stream, before a burst
 
 
-@dataclass(frozen=True)
-class Sustained:
-    """A rate, and the run that sustained it."""
-
-    rate: float
-    drive: Drive
-
-
 def sustained(
-    start: StartAt, service: float, say: Say, *, deadline: float | None = None
-) -> Sustained:
-    """The greatest rate that is sustained, within 5 % or three runs after the first such rate."""
-    good: Sustained | None = None
+    start: Callable[[float], Drive], service: float, say: Say, *, deadline: float = inf
+) -> tuple[float, Drive]:
+    """The greatest rate that is sustained, and the run that sustained it.
+
+    Within 5 %, or three runs after the first such rate. ``start`` makes a join anew, and all that
+    is needed to feed it at a rate.
+    """
+    good: tuple[float, Drive] | None = None
     bad, rate, left = 0.0, _FIRST * service, _DOWNS
     while left:
         say(f"a run at {rate:,.0f} rows per second")
         with start(rate) as drive:
             fine = drive.arrive(arrivals(rate, deadline)) and not drive.grows
-            if fine and deadline is not None:
-                fine = met(drive, deadline) >= _MET
+            fine = fine and met(drive, deadline) >= _MET
         left = left - 1 if good or not fine else _TRIES
         if fine:
-            good = Sustained(rate, drive)
+            good = rate, drive
         else:
             bad = rate
         if good and bad:
-            if bad / good.rate < _NEAR:
+            if bad / good[0] < _NEAR:
                 break
-            rate = (good.rate * bad) ** 0.5
+            rate = (good[0] * bad) ** 0.5
         else:
             rate *= _UP if good else _DOWN
     if good is None:
@@ -65,9 +55,9 @@ def sustained(
     return good
 
 
-def arrivals(rate: float, deadline: float | None) -> Arrivals:
-    """Rows at a rate; with a deadline each is offered within a fiftieth of it."""
-    return Arrivals(rate) if deadline is None else Arrivals(rate, grain=deadline / _GRAINS)
+def arrivals(rate: float, deadline: float) -> Arrivals:
+    """Rows at a rate; each is offered within a fiftieth of the deadline."""
+    return Arrivals(rate, grain=deadline / _GRAINS)
 
 
 def met(drive: Drive, deadline: float) -> float:
@@ -76,7 +66,7 @@ def met(drive: Drive, deadline: float) -> float:
     return float((latencies <= deadline).mean()) if latencies.size else 1.0
 
 
-def burst(start: Start, rate: float, more: float, say: Say) -> tuple[float, Drive]:
+def burst(start: Callable[[], Drive], rate: float, more: float, say: Say) -> tuple[float, Drive]:
     """Seconds that a burst of ``more`` times the rate may last, and a run that bore it.
 
     First the burst does not end, and memory is full at some moment: that is how long it may last at
@@ -85,7 +75,7 @@ def burst(start: Start, rate: float, more: float, say: Say) -> tuple[float, Driv
     say(f"burst × {more:g}, until memory is full")
     with start() as drive:
         begin = _STEADY * drive.rows / rate
-        borne = drive.arrive(Arrivals(rate, begin, float("inf"), more))
+        borne = drive.arrive(Arrivals(rate, begin, inf, more))
     if borne:
         return drive.rows / rate * (1 - _STEADY) / more, drive  # the stream ended first
     assert drive.overflow is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,17 +16,11 @@ from thetabench.contestant import Unavailable
 from thetabench.digest import VerificationError
 from thetabench.race import Values
 from thetabench.ssij.trial import AtOnce
-from thetastream.relation.disk import readplan
 from thetastream.relation.disk.clock import PROFILES
+from thetastream.relation.disk.readplan import PLANS, ReadPlan
 
 OPTIMAL, GREEDY, SHORTEST, SINGLE = "optimal", "greedy", "shortest path", "single"
-WAYS = {
-    OPTIMAL: "plan",
-    GREEDY: "greedy_plan",
-    SHORTEST: "shortest_path_plan",
-    SINGLE: "single_plan",
-}
-"""Functions of :mod:`readplan` by label."""
+WAYS = (OPTIMAL, GREEDY, SHORTEST, SINGLE)
 MAX_SCAN = 200
 _SETS = 5
 _SEARCHED = 1 << 12  # blocks of a set above which the shortest path takes too long
@@ -55,7 +48,7 @@ class Planning(AtOnce):
         ]
         if way == SHORTEST and max(own.size for own in sets) > _SEARCHED:
             raise Unavailable("sets of this size take too long")
-        costs, plan = PROFILES[cell.device.value], getattr(readplan, WAYS[way])
+        costs, plan = PROFILES[cell.device.value], PLANS[way.replace(" ", "-")]
         plan(sets[0][:2], None, costs.seek, costs.transfer, MAX_SCAN)  # compiled, if need be
         cost = spent = 0.0
         for own in sets:
@@ -63,7 +56,7 @@ class Planning(AtOnce):
             made = plan(own, None, costs.seek, costs.transfer, MAX_SCAN)
             spent += time.process_time() - start
             _covers(way, own, made)
-            cost += len(made.starts) * costs.seek + int(np.sum(made.counts)) * costs.transfer
+            cost += len(made) * costs.seek + made.blocks_read * costs.transfer
         blocks = sum(own.size for own in sets)
         return {
             "plan_cost_ms": cost / len(sets) * 1e3,
@@ -74,9 +67,9 @@ class Planning(AtOnce):
         }
 
 
-def _covers(name: str, own: Array, made: Any) -> None:
+def _covers(name: str, own: Array, made: ReadPlan) -> None:
     """Every wanted block is read once, and no sequence is too long."""
-    starts, counts = np.asarray(made.starts), np.asarray(made.counts)
+    starts, counts = made.starts, made.counts
     which = np.searchsorted(starts, own, side="right") - 1
     inside = (which >= 0) & (own < starts[which] + counts[which])
     apart = np.all(starts[1:] >= starts[:-1] + counts[:-1])

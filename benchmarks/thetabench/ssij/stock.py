@@ -1,77 +1,90 @@
-"""Relations, streams and right answers that several cells need: built once, in a folder."""
+"""Relations, streams and right answers that several cells need, built once; and joins of them."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from thetabench.contestant import Unavailable
 from thetabench.race import Values
+from thetabench.rivals.mesh import MeshJoin
+from thetabench.rivals.nested import IndexNestedLoop
 from thetabench.shelf import Shelf
-from thetabench.ssij.contestant import Cell, Table
-from thetabench.ssij.joins import Maker, make
-from thetabench.ssij.load import Feed, Rows, Truth, made_feed, made_table
+from thetabench.ssij.contestant import Cell, Contestant, Device, Table
+from thetabench.ssij.load import Rows, Truth, made_feed, made_table
+from thetastream.errors import RegistryError, RelationError
+from thetastream.relation.disk.clock import PROFILES, SimulatedClock
+from thetastream.relation.join.join import RelationJoin
 from thetastream.relation.store import Relation
 
-_ROOM = 1 << 29  # bytes of keys; of streams; of answers
+ON = "l.key = r.key"
+KINDS: dict[str, Callable[..., RelationJoin]] = {
+    "ssij": RelationJoin,
+    "mesh": MeshJoin,
+    "nested": IndexNestedLoop,
+    "batched": partial(IndexNestedLoop, batched=True),
+}
+Clock = SimulatedClock | None
+"""None: the machine's own."""
+
+_ROOM = 1 << 29  # bytes of tables; of streams; of answers
 _DISK = 3 << 30  # bytes of relations
+_ROW_GROUP = 1 << 16  # rows
 _LEAST_BLOCKS = 64  # a budget has room for some blocks, however small a run is
 
 
-@dataclass(frozen=True)
-class Built:
-    """A relation on disk, and what is known of it."""
+def make(
+    who: Contestant, path: Path, budget: int, device: Device, schema: pa.Schema
+) -> tuple[RelationJoin, Clock]:
+    """Start a join of a stream with the relation in a folder, within a budget of bytes.
 
-    path: Path
-    rows: int
-    blocks: int
-    block_bytes: int
-    index_bytes: int
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes on disk."""
-        return self.blocks * self.block_bytes
-
-    def budget(self, share: float) -> int:
-        """Bytes of memory that are a share of the relation; never less than a few blocks."""
-        return self.index_bytes + max(int(share * self.nbytes), _LEAST_BLOCKS * self.block_bytes)
+    One that says that it cannot work within the budget is not available.
+    """
+    if who.structure not in KINDS:
+        raise RegistryError(f"method must be one of {', '.join(KINDS)}; got {who.structure!r}.")
+    clock = SimulatedClock(PROFILES[device.value]) if device.simulated else None
+    own: dict[str, Any] = {"device": device.value, "clock": clock} if clock else {"direct": True}
+    options = {"memory": budget, "schema": schema, "clock": clock, **dict(who.parameters)}
+    try:
+        with Relation.open(path, **own) as relation:  # the join has a snapshot, which stays open
+            return KINDS[who.structure](relation, ON, **options), clock
+    except RelationError as error:
+        raise Unavailable(str(error)) from None
 
 
 class Stock:
-    """All that cells share. Relations go when there is too much of them, and at the end.
+    """All that cells share. Relations go when there is too much of them, and at the end."""
 
-    They are in a temporary folder, in ``folder`` if one is given.
-    """
-
-    def __init__(self, seed: int, maker: Maker = make, folder: Path | None = None) -> None:
-        self.make = maker
+    def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.folder = Path(tempfile.mkdtemp(prefix="thetastream-ssij-", dir=folder))
+        self.folder = Path(tempfile.mkdtemp(prefix="thetastream-ssij-"))
         self._number = count()
-        self._built: dict[Table, Built] = {}
-        self._rows = Shelf[Rows](_ROOM)
-        self._feeds = Shelf[Feed](_ROOM)
+        self._built: dict[Table, Relation] = {}
+        self._tables, self._feeds = Shelf[Rows](_ROOM), Shelf[Rows](_ROOM)
         self._truths = Shelf[Truth](_ROOM)
 
     def close(self) -> None:
         """Remove everything."""
         self._built.clear()
-        for shelf in (self._rows, self._feeds, self._truths):
+        for shelf in (self._tables, self._feeds, self._truths):
             shelf.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def rows(self, table: Table) -> Rows:
         """The rows of a table; the filling factor makes no difference to them."""
-        return self._rows.get(
-            table.content, lambda: made_table(table, self.seed), lambda rows: rows.keys.nbytes
+        return self._tables.get(
+            table.content, lambda: made_table(table, self.seed), lambda rows: rows.nbytes
         )
 
-    def feed(self, cell: Cell) -> Feed:
+    def feed(self, cell: Cell) -> Rows:
         """The stream of a cell."""
         return self._feeds.get(
             (cell.stream, cell.table.content),
@@ -91,41 +104,39 @@ class Stock:
         """The table as a file that every system reads; see :meth:`tidy`."""
         path = self.folder / "table.parquet"
         if not path.exists():
-            rows = self.rows(table)
-            with pq.ParquetWriter(path, rows.schema, compression="none") as writer:
-                for batch in rows.batches():
-                    writer.write_batch(batch)
+            rows = self.rows(table).table
+            pq.write_table(rows, path, row_group_size=_ROW_GROUP, compression="none")
         return path
 
     def tidy(self) -> None:
         """Remove what the next cell does not need: the Parquet file."""
         (self.folder / "table.parquet").unlink(missing_ok=True)
 
-    def built(self, table: Table) -> Built:
-        """The relation of a table, on disk."""
+    def built(self, table: Table) -> Relation:
+        """The relation of a table: on disk, and closed; its facts are known."""
         if table not in self._built:
-            self._trim()
-            self._built[table] = self._build(table)
+            while sum(relation.nbytes for relation in self._built.values()) > _DISK:
+                oldest = next(iter(self._built))
+                shutil.rmtree(self._built.pop(oldest).path, ignore_errors=True)
+            path = self.folder / f"table-{next(self._number)}.rel"
+            rows = self.rows(table).table
+            with Relation.build(path, rows, key="key", fill=table.fill) as relation:
+                self._built[table] = relation
         return self._built[table]
+
+    def budget(self, cell: Cell) -> int:
+        """Bytes of memory: a share of the relation, never less than a few blocks."""
+        relation = self.built(cell.table)
+        least = _LEAST_BLOCKS * relation.block_bytes
+        return relation.index_bytes + max(int(cell.memory * relation.nbytes), least)
 
     def about(self, cell: Cell) -> Values:
         """What the relation of a cell is like, as columns."""
-        built = self.built(cell.table)
+        relation = self.built(cell.table)
         return {
-            "table_bytes": built.nbytes,
-            "blocks": built.blocks,
-            "index_bytes": built.index_bytes,
-            "index_mb_10gb": built.index_bytes / built.nbytes * 1e4,
-            "budget_bytes": built.budget(cell.memory) if cell.memory else 0,
+            "table_bytes": relation.nbytes,
+            "blocks": relation.blocks,
+            "index_bytes": relation.index_bytes,
+            "index_mb_10gb": relation.index_bytes / relation.nbytes * 1e4,
+            "budget_bytes": self.budget(cell) if cell.memory else 0,
         }
-
-    def _build(self, table: Table) -> Built:
-        path = self.folder / f"table-{next(self._number)}.rel"
-        batches = self.rows(table).batches()
-        with Relation.build(path, batches, key="key", fill=table.fill) as made:
-            return Built(path, made.rows, made.blocks, made.block_bytes, made.index_bytes)
-
-    def _trim(self) -> None:
-        while sum(built.nbytes for built in self._built.values()) > _DISK:
-            table = next(iter(self._built))
-            shutil.rmtree(self._built.pop(table).path, ignore_errors=True)

@@ -15,35 +15,15 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from thetabench.arrays import Array
 from thetabench.digest import Digest, check_pairs
 from thetabench.race import Values
-from thetabench.ssij.contestant import MICRO_BATCHES
-from thetabench.ssij.load import Feed
-from thetabench.ssij.peers import Answer, checksum, enter, forget
+from thetabench.ssij.peers import Answer, enter, forget
 from thetabench.ssij.peers.spark import join_stream
 from thetabench.ssij.trial import AtOnce
+from thetastream.data.batch import joined
 
+MICRO_BATCHES = 6
 _SECONDS = 300.0  # that a database has for its batches; Spark has twice as many
-
-
-class Pairs:
-    """The right answers to batches, as a database returns them: counts and checksums."""
-
-    def __init__(self, table: Array, stream: Array) -> None:
-        self._order = np.argsort(table, kind="stable")
-        self._keys = table[self._order]
-        self._stream = stream
-
-    def answer(self, start: int, stop: int) -> Digest:
-        """Number and checksum of the pairs of stream rows ``start … stop - 1``."""
-        own = self._stream[start:stop]
-        first = np.searchsorted(self._keys, own)
-        counts = np.searchsorted(self._keys, own, side="right") - first
-        ids = np.repeat(np.arange(start, stop), counts)
-        before = np.cumsum(counts) - counts
-        places = np.arange(ids.size) + np.repeat(first - before, counts)
-        return Digest(ids.size, checksum(ids, self._order[places]))
 
 
 class Asking(AtOnce):
@@ -54,13 +34,12 @@ class Asking(AtOnce):
 
     def work(self) -> Values:
         """Check every answer, and add up those that count."""
-        feed = self.stock.feed(self.cell)
-        right = Pairs(self.stock.rows(self.cell.table).keys, feed.keys)
+        feed, truth = self.stock.feed(self.cell), self.stock.truth(self.cell)
         edges, rows, timed = cut(feed.keys.size, self.batches), 0, []
-        with closing(self.answers(_whole(feed, *ends) for ends in edges)) as answers:
+        with closing(self.answers(joined(feed.slice(*ends)) for ends in edges)) as answers:
             for number, (answer, ends) in enumerate(zip(answers, edges, strict=False)):
                 answered = Digest(answer.matches, answer.checksum)
-                check_pairs(self.name, number, answered, right.answer(*ends))
+                check_pairs(self.name, number, answered, truth.summed(*ends))
                 if number >= self.warm:
                     rows += ends[1] - ends[0]
                     timed.append(answer)
@@ -75,11 +54,10 @@ class Asking(AtOnce):
 
     def answers(self, batches: Iterator[pa.RecordBatch]) -> Generator[Answer, None, None]:
         """Join batch after batch, until it has taken too long."""
-        budget = self.stock.built(self.cell.table).budget(self.cell.memory)
         folder, seconds = self.stock.folder / self.who.structure, 0.0
+        budget, source = self.stock.budget(self.cell), self.stock.parquet(self.cell.table)
         folder.mkdir()
         try:
-            source = self.stock.parquet(self.cell.table)
             self.say(f"loading {self.cell.table.rows:,} rows")
             with closing(enter(self.who.structure, source, "key", budget, folder)) as peer:
                 forget(folder)
@@ -101,12 +79,11 @@ class Streaming(Asking):
 
     def answers(self, batches: Iterator[pa.RecordBatch]) -> Generator[Answer, None, None]:
         """Join all batches in one run."""
-        built = self.stock.built(self.cell.table)
         self.say(f"{self.batches} micro-batches")
         yield from join_stream(
             self.who.structure, self.stock.parquet(self.cell.table), "key", list(batches),
-            self.stock.folder, budget=built.budget(self.cell.memory), relation=built.path,
-            limit=2 * _SECONDS,
+            self.stock.folder, budget=self.stock.budget(self.cell),
+            relation=self.stock.built(self.cell.table).path, limit=2 * _SECONDS,
         )  # fmt: skip
 
 
@@ -117,8 +94,3 @@ def cut(rows: int, count: int) -> list[tuple[int, int]]:
     [(0, 8), (8, 16), (16, 25)]
     """
     return list(pairwise(np.linspace(0, rows, count + 1).astype(int).tolist()))
-
-
-def _whole(feed: Feed, start: int, stop: int) -> pa.RecordBatch:
-    """Rows of a stream as one batch."""
-    return pa.Table.from_batches(feed.slice(start, stop)).combine_chunks().to_batches()[0]

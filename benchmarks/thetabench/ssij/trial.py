@@ -16,20 +16,15 @@ from thetabench.race import Say, Trial, Values
 from thetabench.ssij.contestant import Cell, Contestant
 from thetabench.ssij.drive import Drive
 from thetabench.ssij.rates import arrivals, burst, met, sustained
-from thetabench.ssij.stock import Stock
+from thetabench.ssij.stock import Stock, make
 
 _EASY = 0.8  # of the sustainable rate: where deadlines are counted
 _DEADLINES = 100  # that a run with deadlines lasts …
 _LEAST = 2_000  # … and the rows that it has at least
 _SHORT = 0.2  # of the stream: enough to guess a rate that is then looked for
 _COUNTED = (
-    "peak_bytes",
-    "seeks",
-    "blocks_read",
-    "blocks_wasted",
-    "cached_blocks",
-    "online_phases",
-    "join_phases",
+    *("peak_bytes", "seeks", "blocks_read", "blocks_wasted", "cached_blocks"),
+    *("online_phases", "join_phases"),
 )
 
 
@@ -70,10 +65,9 @@ class Serving(AtOnce):
     def drive(self, most: float = math.inf, part: float = 1.0) -> Drive:
         """The join, ready to be fed ``most`` rows at most, or a part of what it is usually fed."""
         cell, stock = self.cell, self.stock
-        built, feed, truth = stock.built(cell.table), stock.feed(cell), stock.truth(cell)
+        path, feed, truth = stock.built(cell.table).path, stock.feed(cell), stock.truth(cell)
         rows = max(1, int(min(feed.keys.size * self.who.part * part, most)))
-        budget = built.budget(cell.memory)
-        join, clock = stock.make(self.who, built.path, budget, cell.device, feed.schema)
+        join, clock = make(self.who, path, stock.budget(cell), cell.device, feed.table.schema)
         return Drive(self.name, join, clock, feed, truth, rows)
 
     def work(self) -> Values:
@@ -88,20 +82,28 @@ class Serving(AtOnce):
             return self.made(drive, drive.rate)
 
     def made(self, drive: Drive, rate: float) -> Values:
-        """The columns: the rate, and what the join has counted."""
-        metrics, rows = drive.join.metrics(), max(drive.offered, 1)
-        hits, questions = _of(metrics, "hits"), _of(metrics, "hits") + _of(metrics, "misses")
+        """The columns: the rate, and what the join has counted.
+
+        Latencies are counted from arrivals to answers; as the join counts them where rows came as
+        fast as it took them.
+        """
+        metrics, rows, latencies = drive.join.metrics(), max(drive.offered, 1), drive.latencies
+        questions = metrics.hits + metrics.misses
+        middle, high = metrics.latency_p50 or 0.0, metrics.latency_p99 or 0.0
+        if latencies.size:
+            middle, high = map(float, np.quantile(latencies, (0.5, 0.99)))
         return {
             **self.stock.about(self.cell),
             "tuples_per_s": rate,
             "seconds": drive.seconds,
             "cpu_us": drive.cpu / rows * 1e6,
             "matches": drive.answer.matches,
-            "hit_share": hits / questions if questions else 0.0,
-            "blocks_per_row": _of(metrics, "blocks_read") / rows,
+            "hit_share": metrics.hits / questions if questions else 0.0,
+            "blocks_per_row": metrics.blocks_read / rows,
             "tuples": drive.offered,
-            **{name: int(_of(metrics, name)) for name in _COUNTED},
-            **_latencies(drive, metrics),
+            **{name: getattr(metrics, name) for name in _COUNTED},
+            "latency_p50": middle,
+            "latency_p99": high,
         }
 
 
@@ -110,8 +112,9 @@ class Sustaining(Serving):
 
     def work(self) -> Values:
         """Look for it."""
-        best = sustained(lambda rate: self.drive(), self.served()["tuples_per_s"], self.say)
-        return self.made(best.drive, best.rate)
+        service = self.served()["tuples_per_s"]
+        rate, drive = sustained(lambda rate: self.drive(), service, self.say)
+        return self.made(drive, rate)
 
 
 class Hurrying(Serving):
@@ -128,12 +131,12 @@ class Hurrying(Serving):
             return self.drive(max(rate * _DEADLINES * limit, _LEAST))
 
         service = self.served(_SHORT)["tuples_per_s"]
-        best = sustained(start, service, self.say, deadline=limit)
-        self.say(f"at {_EASY:g} of {best.rate:,.0f} rows per second")
-        with start(_EASY * best.rate) as drive:
-            if not drive.arrive(arrivals(_EASY * best.rate, limit)):
+        best, _ = sustained(start, service, self.say, deadline=limit)
+        self.say(f"at {_EASY:g} of {best:,.0f} rows per second")
+        with start(_EASY * best) as drive:
+            if not drive.arrive(arrivals(_EASY * best, limit)):
                 raise Unavailable(f"{_EASY:g} of a rate that is sustained is not sustained")
-            return {**self.made(drive, best.rate), "met_share": met(drive, limit)}
+            return {**self.made(drive, best), "met_share": met(drive, limit)}
 
 
 class Bursting(Sustaining):
@@ -151,17 +154,3 @@ class Bursting(Sustaining):
         seconds, drive = burst(self.drive, rate, more, self.say)
         own = self.made(drive, rate * more)
         return {**own, "burst_ms": seconds * 1e3, "nominal_per_s": rate}
-
-
-def _latencies(drive: Drive, metrics: Any) -> Values:
-    """From arrivals to answers; as the join counts them where rows came as fast as it took them."""
-    latencies = drive.latencies
-    if not latencies.size:
-        return {name: _of(metrics, name) for name in ("latency_p50", "latency_p99")}
-    middle, high = np.quantile(latencies, (0.5, 0.99))
-    return {"latency_p50": float(middle), "latency_p99": float(high)}
-
-
-def _of(metrics: Any, name: str) -> float:
-    """A metric, 0 where a join has none."""
-    return float(getattr(metrics, name, 0) or 0)

@@ -1,7 +1,7 @@
 """Databases that join a stream with a table on disk, one batch of stream rows at a time.
 
-All are used in the same way. ``enter`` loads the table, with an index on its key, into a folder;
-``join`` puts a batch into a temporary table, which is not timed, and asks one query, which is::
+All are used in the same way. ``enter`` loads a Parquet file into a folder, with an index on its
+key; ``join`` puts a batch into a temporary table, which is not timed, and asks one query::
 
     SELECT count(*), sum(<checksum of l.id and r.id>) FROM l JOIN r ON <condition>
 
@@ -21,11 +21,12 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,10 +39,8 @@ from thetastream.errors import RegistryError, suggest
 STREAM_ID = "id"
 """The column of a batch whose integers say which stream row a pair has."""
 _FIRST, _SECOND, _LAST = 1_000_003, 999_983, 2_147_483_647
-_ROWS = 1 << 18
 
-Source: TypeAlias = "pa.Table | str | Path"
-"""A table, or the path of a Parquet file or of a folder of them."""
+Types = Mapping[str, tuple[Callable[[pa.DataType], bool], ...]]
 
 
 class Answer(NamedTuple):
@@ -55,34 +54,38 @@ class Answer(NamedTuple):
 class Peer(ABC):
     """A database with the table ``r`` in it, and a connection with the temporary table ``l``.
 
-    ``on`` is its condition, if not equality of ``key``.
+    ``table`` is a Parquet file, ``on`` the condition, if not equality of ``key``.
     """
 
-    title = version = ""
+    types: ClassVar[Types] = {}
+    """Types in SQL, and what they hold."""
 
     def __init__(
-        self, name: str, table: Source, key: str, budget: int, folder: Path, *,
+        self, name: str, table: Path, key: str, budget: int, folder: Path, *,
         on: str | None = None, **options: Any,
     ) -> None:  # fmt: skip
         self.name = name
         self.key = key
         self.budget = budget
         self.on = condition(key, on)
+        self.opened = ExitStack()
+        """Processes, connections and files, to be closed from the last to the first."""
         try:
             self.folder = self.place(folder)
-            schema = schema_of(table)
-            self.ids = f"l.{quoted(STREAM_ID)}", f"r.{quoted(proof(schema, key))}"
-            self.question = self.load(table, schema, **options)
+            self.ids = f"l.{quoted(STREAM_ID)}", f"r.{quoted(proof(pq.read_schema(table), key))}"
+            self.question = self.load(table, **options)
         except BaseException:
             self.close()
             raise
 
     def place(self, folder: Path) -> Path:
         """Where its files are: below the folder given, unless its account cannot enter that."""
-        return Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=folder))
+        place = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=folder))
+        self.opened.callback(rmtree, place, ignore_errors=True)
+        return place
 
     @abstractmethod
-    def load(self, table: Source, schema: pa.Schema) -> str:
+    def load(self, table: Path) -> str:
         """Load the table; returns the query, see :meth:`query`."""
 
     def query(self, stream: str = "l", join: str = "JOIN", wanted: str = "") -> str:
@@ -92,29 +95,15 @@ class Peer(ABC):
 
     def columns(self, schema: pa.Schema) -> str:
         """Columns in SQL; refuses one without a type in this database."""
-        texts = []
-        for field in schema:
-            kind = self.kind(field.type)
-            if not kind:
-                raise Unavailable(
-                    f"column {field.name!r} of type {field.type} has no form in {self.title} here"
-                )
-            texts.append(f"{quoted(field.name)} {kind}")
-        return ", ".join(texts)
+        return ", ".join(f"{quoted(field.name)} {self._kind(field)}" for field in schema)
 
-    def kind(self, kind: pa.DataType) -> str:
-        """A type in SQL, "" if there is none."""
-        raise NotImplementedError
-
-    @property
-    def memory(self) -> str:
-        """How much memory it has."""
-        return f"{self.budget >> 10} kB"
-
-    @property
-    def remark(self) -> str:
-        """What a reader of its numbers must know: version and memory."""
-        return f"{self.title} {self.version}, {self.memory}, page cache of the system beside it"
+    def _kind(self, field: pa.Field) -> str:
+        for kind, tests in self.types.items():
+            if any(holds(field.type) for holds in tests):
+                return kind
+        raise Unavailable(
+            f"column {field.name!r} of type {field.type} has no form in {self.name} here"
+        )
 
     @abstractmethod
     def join(self, batch: pa.RecordBatch) -> Answer:
@@ -122,11 +111,7 @@ class Peer(ABC):
 
     def close(self) -> None:
         """Stop it and remove its files, however far it has come."""
-        connection, folder = (getattr(self, own, None) for own in ("_connection", "folder"))
-        if connection is not None:
-            connection.close()
-        if folder is not None:
-            rmtree(folder, ignore_errors=True)
+        self.opened.close()
 
 
 PEERS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
@@ -140,7 +125,7 @@ PEERS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
 """Module, class and options of every database; modules are imported when they are asked for."""
 
 
-def enter(name: str, table: Source, key: str, budget: int, folder: Path, **options: Any) -> Peer:
+def enter(name: str, table: Path, key: str, budget: int, folder: Path, **options: Any) -> Peer:
     """Load a table into a database.
 
     Raises ``Unavailable`` where the database is not installed or cannot hold the table.
@@ -174,21 +159,6 @@ def checksum(left: NDArray[Any], right: NDArray[Any]) -> int:
     return int(np.fmod(one * two, _LAST).sum(dtype=np.int64))
 
 
-def schema_of(table: Source) -> pa.Schema:
-    """The columns of a table."""
-    return table.schema if isinstance(table, pa.Table) else pq.ParquetDataset(table).schema
-
-
-def batches(table: Source) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, some at a time."""
-    if isinstance(table, pa.Table):
-        yield from table.to_batches(max_chunksize=_ROWS)
-        return
-    for path in pq.ParquetDataset(table).files:
-        with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=_ROWS)
-
-
 def proof(schema: pa.Schema, key: str) -> str:
     """The column of the table that enters the checksum.
 
@@ -219,14 +189,6 @@ def condition(key: str, on: str | None) -> str:
 def forget(folder: Path) -> None:
     """Take the files of a folder out of the system's page cache, as far as they are written."""
     for path in folder.rglob("*"):
-        try:
-            handle = os.open(path, os.O_RDONLY)
-        except OSError:
-            continue  # a socket, or gone by now
-        try:
-            os.fsync(handle)
-            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-        except OSError:
-            continue
-        finally:
-            os.close(handle)
+        with suppress(OSError), path.open("rb") as file:  # it may be a folder, or gone by now
+            os.fsync(file)
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -5,19 +5,20 @@ and scans the table, block by block, leaving out those whose least and greatest 
 stream's). What it does is left to it.
 
 Its memory limit is the budget; where that is too little for the query, twice as much, and so on
-until it works: ``remark`` says how much it took. One thread, as our join has.
+until it works: ``limit`` says how much it took. One thread, as our join has.
 """
 
 from __future__ import annotations
 
 import warnings
+from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 
 import pyarrow as pa
 
 from thetabench.contestant import Unavailable, optional
-from thetabench.ssij.peers import Answer, Peer, Source, checksum, quoted
+from thetabench.ssij.peers import Answer, Peer, checksum, quoted
 
 _LOADING = "2GB"
 _MOST = 1 << 34
@@ -25,15 +26,6 @@ _MOST = 1 << 34
 
 class DuckDB(Peer):
     """A database file and a connection."""
-
-    title = "DuckDB"
-
-    @property
-    def memory(self) -> str:
-        """The limit that it took."""
-        text = f"memory_limit {self._limit >> 10} kB"
-        more = self._limit > self.budget
-        return f"{text}, since {self.budget >> 10} kB are too few for it" if more else text
 
     def join(self, batch: pa.RecordBatch) -> Answer:
         """Make the temporary table, then ask, with more memory if there must be."""
@@ -46,30 +38,22 @@ class DuckDB(Peer):
         count, total = (answer.column(at)[0].as_py() for at in (0, 1))
         return Answer(int(count), int(total or 0), seconds)
 
-    def load(self, table: Source, schema: pa.Schema, *, rows: bool = False) -> str:
+    def load(self, table: Path, *, rows: bool = False) -> str:
         """Sort the table. With ``rows`` an answer is whole rows, within the time."""
-        self._rows, self._limit = rows, self.budget
+        self._rows, self.limit = rows, self.budget
         self._duckdb = optional("duckdb")
-        self.version = self._duckdb.__version__
-        self._connection = self._duckdb.connect(str(self.folder / "table.duckdb"))
-        source = "loaded"
-        if isinstance(table, pa.Table):
-            self._connection.register(source, table)
-        else:
-            path = Path(table)
-            names = str(path / "**" / "*.parquet") if path.is_dir() else str(path)
-            source = "read_parquet('{}')".format(names.replace("'", "''"))
+        database = self._duckdb.connect(str(self.folder / "table.duckdb"))
+        self._connection = self.opened.enter_context(closing(database))
+        file = str(table).replace("'", "''")
         for command in (
             f"SET memory_limit = '{_LOADING}'",
             "SET threads = 1",
             "SET preserve_insertion_order = false",
-            f"CREATE TABLE r AS SELECT * FROM {source} ORDER BY {quoted(self.key)}",
+            f"CREATE TABLE r AS SELECT * FROM read_parquet('{file}') ORDER BY {quoted(self.key)}",
             f"CREATE INDEX r_key ON r ({quoted(self.key)})",
             "CHECKPOINT",
         ):
             self._connection.execute(command).fetchall()
-        if isinstance(table, pa.Table):
-            self._connection.unregister(source)
         self._bound()
         return self.query(wanted=f"{', '.join(self.ids)}, l.*, r.*" if rows else "")
 
@@ -77,7 +61,7 @@ class DuckDB(Peer):
         """Set the limit, or the next one that it takes: it refuses one below what it holds."""
         while True:
             try:
-                self._connection.execute(f"SET memory_limit = '{self._limit >> 10}KiB'").fetchall()
+                self._connection.execute(f"SET memory_limit = '{self.limit >> 10}KiB'").fetchall()
                 return
             except self._duckdb.Error as error:
                 self._raise(error)
@@ -96,6 +80,6 @@ class DuckDB(Peer):
                 self._bound()
 
     def _raise(self, error: Exception) -> None:
-        self._limit *= 2
-        if self._limit > _MOST:
+        self.limit *= 2
+        if self.limit > _MOST:
             raise Unavailable(f"DuckDB has too little memory with {_MOST >> 30} GiB: {error}")

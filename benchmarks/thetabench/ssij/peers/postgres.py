@@ -12,44 +12,37 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.types as kinds
+import pyarrow.parquet as pq
+import pyarrow.types as pat
 
-from thetabench.ssij.peers import Answer, Peer, Source, batches, quoted
+from thetabench.ssij.peers import Answer, Peer, Types, quoted
 from thetabench.ssij.peers.server import Server
 from thetastream.errors import RegistryError
 
 PLANS = ("index", "sorted", "free")
 _JOINS = ("enable_hashjoin", "enable_mergejoin")
 _LEAST = 128 << 10  # of shared_buffers
-_TYPES = {
-    pa.bool_(): "boolean",
-    pa.int8(): "smallint",
-    pa.uint8(): "smallint",
-    pa.int16(): "smallint",
-    pa.uint16(): "integer",
-    pa.int32(): "integer",
-    pa.uint32(): "bigint",
-    pa.int64(): "bigint",
-    pa.uint64(): "numeric(20)",
-    pa.float32(): "real",
-    pa.float64(): "double precision",
-    pa.date32(): "date",
-    pa.string(): "text",
-    pa.large_string(): "text",
-}
+_ROWS = 1 << 18  # copied at a time
+_BYTES = (pat.is_binary, pat.is_fixed_size_binary)
 
 
 class Postgres(Peer):
     """A server and a session."""
 
-    title = "PostgreSQL"
-    choice = used = ""
+    types: ClassVar[Types] = {
+        "bigint": (pat.is_integer,),
+        "double precision": (pat.is_floating,),
+        "timestamp": (pat.is_timestamp,),
+        "text": (pat.is_string, pat.is_large_string),
+        "bytea": _BYTES,
+    }
 
     def __init__(self, *given: Any, plan: str = "index", **options: Any) -> None:
         if plan not in PLANS:
@@ -61,20 +54,8 @@ class Postgres(Peer):
         """Start a server; its files are where its account can enter."""
         self.budget = max(self.budget, _LEAST)
         settings = {"shared_buffers": f"{self.budget >> 10}kB", "jit": "off"}
-        self._server = Server(folder, settings)
+        self._server = self.opened.enter_context(closing(Server(folder, settings)))
         return self._server.folder
-
-    @property
-    def memory(self) -> str:
-        """Its buffers."""
-        return f"shared_buffers {super().memory}"
-
-    @property
-    def remark(self) -> str:
-        """Version, memory, and what was done."""
-        moved = ", files in the system's folder for temporary ones" if self._server.moved else ""
-        done = f"; done by {self.used}; its planner prefers {self.choice}" if self.used else ""
-        return f"{super().remark}{moved}{done}"
 
     def join(self, batch: pa.RecordBatch) -> Answer:
         """Copy the rows, then ask."""
@@ -82,31 +63,22 @@ class Postgres(Peer):
         self._ask(f"CREATE TEMPORARY TABLE l ({self.columns(batch.schema)})")
         self._copy("l", batch)
         self._ask("ANALYZE l")
-        if not self.used:
-            self._explain()
         start = perf_counter()
         (line,) = self._ask(self.question)
         seconds = perf_counter() - start
         count, total = line.split("|")
         return Answer(int(count), int(total or 0), seconds)
 
-    def close(self) -> None:
-        """End the session, then the server, which removes the files."""
-        if hasattr(self, "_connection"):
-            self._connection.close()
-        if hasattr(self, "_server"):
-            self._server.close()
-
     # --- Loading --------------------------------------------------------------------------------
 
-    def load(self, table: Source, schema: pa.Schema) -> str:
+    def load(self, table: Path) -> str:
         """Copy the table, then cluster it."""
-        self._connection = self._server.session()
-        self.version = self._ask("SHOW server_version")[0].split()[0]
+        self._connection = self.opened.enter_context(closing(self._server.session()))
         self._ask("SET maintenance_work_mem = '256MB'")
-        self._ask(f"CREATE TABLE r ({self.columns(schema)})")
-        for batch in batches(table):
-            self._copy("r", batch)
+        with pq.ParquetFile(table) as file:
+            self._ask(f"CREATE TABLE r ({self.columns(file.schema_arrow)})")
+            for batch in file.iter_batches(batch_size=_ROWS):
+                self._copy("r", batch)
         for command in (
             f"CREATE INDEX r_key ON r ({quoted(self.key)})",
             "CLUSTER r USING r_key",
@@ -116,20 +88,8 @@ class Postgres(Peer):
         ):
             self._ask(command)
         self._allow(free=self._plan == "free")
-        stream = (
-            f"(SELECT * FROM l ORDER BY {quoted(self.key)}) AS l" if self._plan == "sorted" else "l"
-        )
-        return self.query(stream)
-
-    def kind(self, kind: pa.DataType) -> str:
-        """A type of PostgreSQL."""
-        if _is_bytes(kind):
-            return "bytea"
-        if kinds.is_timestamp(kind):
-            return "timestamptz" if kind.tz else "timestamp"
-        if kinds.is_decimal(kind):
-            return f"numeric({kind.precision}, {kind.scale})"
-        return _TYPES.get(kind, "")
+        ordered = f"(SELECT * FROM l ORDER BY {quoted(self.key)}) AS l"
+        return self.query(ordered if self._plan == "sorted" else "l")
 
     def _ask(self, command: str) -> list[str]:
         return self._connection.ask(f"{command};")
@@ -149,30 +109,28 @@ class Postgres(Peer):
         for setting in _JOINS:
             self._ask(f"SET {setting} = {'on' if free else 'off'}")
 
-    def _explain(self) -> None:
-        self.used = self._nodes()
+    @property
+    def choice(self) -> str:
+        """How the planner would join the last batch if nothing were forbidden."""
         self._allow(free=True)
-        self.choice = self._nodes()
-        self._allow(free=self._plan == "free")
+        try:
+            return self.used
+        finally:
+            self._allow(free=self._plan == "free")
 
-    def _nodes(self) -> str:
-        """The steps of the plan, from the top."""
+    @property
+    def used(self) -> str:
+        """How the last batch was joined: the steps of the plan, from the top."""
         lines = self._ask(f"EXPLAIN (COSTS OFF) {self.question}")
         steps = [line.replace("->", "").strip() for line in lines if not re.search(r":\s", line)]
         return " > ".join(steps[1:])
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return any(
-        is_(kind) for is_ in (kinds.is_binary, kinds.is_large_binary, kinds.is_fixed_size_binary)
-    )
 
 
 def _printable(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows with byte strings in PostgreSQL's notation."""
     columns = [
         pa.array([None if value is None else f"\\x{value.hex()}" for value in column.to_pylist()])
-        if _is_bytes(column.type)
+        if any(holds(column.type) for holds in _BYTES)
         else column
         for column in batch.columns
     ]

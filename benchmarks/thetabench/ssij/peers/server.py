@@ -56,10 +56,7 @@ class Server:
     def __init__(self, folder: Path, settings: dict[str, str]) -> None:
         self._programs = programs()
         self._account = _account()
-        place = self._reachable(folder)
-        self.moved = place != folder.resolve()
-        """Whether its files are elsewhere, since its account cannot enter the folder given."""
-        self.folder = Path(tempfile.mkdtemp(prefix="postgresql-", dir=place))
+        self.folder = Path(tempfile.mkdtemp(prefix="postgresql-", dir=self._reachable(folder)))
         self._sockets = Path(tempfile.mkdtemp(prefix="thetastream-pg-"))  # paths must be short
         self._process: subprocess.Popen[bytes] | None = None
         try:

@@ -25,16 +25,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thetabench.contestant import Unavailable
-from thetabench.ssij.contestant import HOME
-from thetabench.ssij.peers import Answer, Source, checksum_sql, condition, proof, schema_of
+from thetabench.ssij.peers import Answer, checksum_sql, condition, proof
 
+HOME, STATIC = "relation_join", "spark-static"
 _MODULE = "thetabench.spark.relation"
 _START = 1_700_000_000  # of the files' times: Spark takes the oldest first
 
 
 def join_stream(
     contestant: str,
-    table: Source,
+    table: Path,
     key: str,
     stream: Sequence[pa.RecordBatch],
     folder: Path,
@@ -58,20 +58,12 @@ def join_stream(
             path.parent.mkdir(exist_ok=True)
             pq.write_table(pa.Table.from_batches([batch]), path)
             os.utime(path, (_START + number, _START + number))
-        if contestant == HOME:
-            assert relation is not None, "relation_join needs a relation"
-            source = str(relation)
-        elif isinstance(table, pa.Table):
-            source = str(place / "table.parquet")
-            pq.write_table(table, source)
-        else:
-            source = str(table)
         job = {
             "contestant": contestant,
             "stream": str(place / "stream"),
-            "table": source,
+            "table": str(relation if contestant == HOME else table),
             "on": condition(key, on).replace('"', "`"),
-            "proof": proof(schema_of(table), key),
+            "proof": proof(pq.read_schema(table), key),
             "checksum": checksum_sql("left_id", "right_id"),
             "budget": budget,
             "cores": 1,

@@ -9,34 +9,30 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyarrow.types as kinds
+import pyarrow.types as pat
 
-from thetabench.ssij.peers import Answer, Peer, Source, quoted
+from thetabench.ssij.peers import Answer, Peer, Types, quoted
 
 _NUMBER = "__n"  # tells rows of one key apart
 _PAGE = 8192
-_KINDS = {
-    "INTEGER": (kinds.is_integer, kinds.is_boolean, kinds.is_temporal),
-    "REAL": (kinds.is_floating, kinds.is_decimal),
-    "TEXT": (kinds.is_string, kinds.is_large_string),
-    "BLOB": (kinds.is_binary, kinds.is_fixed_size_binary),
-}
 
 
 class SQLite(Peer):
     """A database file and a connection."""
 
-    title, version = "SQLite", sqlite3.sqlite_version
-
-    @property
-    def memory(self) -> str:
-        """Its page cache."""
-        return f"cache_size {super().memory}"
+    types: ClassVar[Types] = {
+        "INTEGER": (pat.is_integer, pat.is_temporal),
+        "REAL": (pat.is_floating,),
+        "TEXT": (pat.is_string, pat.is_large_string),
+        "BLOB": (pat.is_binary, pat.is_fixed_size_binary),
+    }
 
     @property
     def plan(self) -> str:
@@ -53,9 +49,11 @@ class SQLite(Peer):
         count, total = self._connection.execute(self.question).fetchone()
         return Answer(count, total or 0, perf_counter() - start)
 
-    def load(self, table: Source, schema: pa.Schema) -> str:
+    def load(self, table: Path) -> str:
         """Insert all rows in the order of their keys; a primary key is never NULL."""
-        self._connection = sqlite3.connect(self.folder / "table.sqlite", isolation_level=None)
+        database = sqlite3.connect(self.folder / "table.sqlite", isolation_level=None)
+        self._connection = self.opened.enter_context(closing(database))
+        rows = pq.read_table(table)
         self._run(
             f"PRAGMA page_size = {_PAGE}",
             "PRAGMA journal_mode = OFF",
@@ -63,18 +61,13 @@ class SQLite(Peer):
             "PRAGMA temp_store = MEMORY",
             "PRAGMA mmap_size = 0",
             f"PRAGMA cache_size = -{max(self.budget >> 10, 1)}",
-            f"CREATE TABLE r ({self.columns(schema)}, {_NUMBER} INTEGER, "
+            f"CREATE TABLE r ({self.columns(rows.schema)}, {_NUMBER} INTEGER, "
             f"PRIMARY KEY ({quoted(self.key)}, {_NUMBER})) WITHOUT ROWID",
         )
-        rows = table if isinstance(table, pa.Table) else pq.read_table(table)
         rows = rows.filter(rows[self.key].is_valid()).sort_by(self.key)
         self._insert("r", rows.append_column(_NUMBER, pa.array(range(rows.num_rows))))
         self._run("ANALYZE")
         return self.query(join="CROSS JOIN")
-
-    def kind(self, kind: pa.DataType) -> str:
-        """One of the four types of SQLite."""
-        return next((own for own, tests in _KINDS.items() if any(is_(kind) for is_ in tests)), "")
 
     def _run(self, *commands: str) -> None:
         for command in commands:
@@ -93,7 +86,7 @@ def _values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Times as whole numbers, decimals as floats: what SQLite stores."""
-    if kinds.is_temporal(column.type):
+    """Times as whole numbers: what SQLite stores."""
+    if pat.is_temporal(column.type):
         return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return column.cast(pa.float64()) if kinds.is_decimal(column.type) else column
+    return column
