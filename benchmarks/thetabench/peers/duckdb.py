@@ -151,9 +151,11 @@ def _repeated(columns: str, bands: tuple[Term, ...]) -> str:
 
 
 def _bucket(value: str, band: Term) -> str:
-    if isinstance(band.width, float):
-        return f"CAST(floor({value} / {2 * band.width + 1}) AS BIGINT)"
-    return f"({value} // {2 * band.width + 1})"
+    return (
+        f"CAST(floor({value} / {2 * band.width + 1}) AS BIGINT)"
+        if isinstance(band.width, float)
+        else f"({value} // {2 * band.width + 1})"
+    )
 
 
 def _packed(buckets: list[str]) -> str:

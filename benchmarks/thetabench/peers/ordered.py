@@ -118,8 +118,9 @@ class OrderedJoin(WindowJoin):
                 if last != first and last in scans:
                     extend(scans[last](low, high))
                 end(len(codes))
-        counts = np.diff(np.array(ends, dtype=np.int64), prepend=0)
-        return np.repeat(np.arange(len(ends)), counts), np.array(codes, dtype=np.int64) & _LAST_ID
+        stops = np.array(ends, dtype=np.int64)
+        rows = np.repeat(np.arange(stops.size), np.diff(stops, prepend=0))
+        return rows, np.array(codes, dtype=np.int64) & _LAST_ID
 
     def _tested(
         self, side: Side, fresh: dict[str, Values], stored: Side, rows: Values, ids: Values
