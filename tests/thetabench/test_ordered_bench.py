@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,16 +14,16 @@ import thetastream as ts
 from thetabench.digest import VerificationError
 from thetabench.figure import Contestant, Sizes
 from thetabench.line import Line
-from thetabench.ordered import matches, questions
+from thetabench.ordered import course, matches, questions
 from thetabench.ordered.code import code_lines
-from thetabench.ordered.contestant import STRUCTURES, Cell, Keys, Work
-from thetabench.ordered.course import OrderedCourse, make
+from thetabench.ordered.contestant import STRUCTURES, Cell, Work
 from thetabench.ordered.expiring import DROP, ONE_BY_ONE
 from thetabench.ordered.figures import FIGURES
 from thetabench.ordered.growing import FIRST_NEXT, FLAT
-from thetabench.ordered.load import COLUMNS, WINDOW, Load, Minutes, Truth
+from thetabench.ordered.load import COLUMNS, WINDOW, Keys, Load, Minutes, Truth
 from thetabench.ordered.paper import PAPER
 from thetabench.ordered.questions import Window
+from thetabench.structures import made
 from thetastream.errors import RegistryError
 
 TINY = Sizes(scale=1e-4, seconds=0.002)
@@ -195,18 +193,20 @@ def test_an_index_grows_once_for_all_figures_with_its_keys() -> None:
     assert PAPER.cells(["table1"], TINY) == PAPER.cells([str(n) for n in range(4, 13)], TINY)
 
 
-def test_structures_are_made_once_and_filled_up_to_every_size() -> None:
-    made: list[str] = []
+def test_structures_are_made_once_and_filled_up_to_every_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
 
-    def counted(who: Contestant, capacity: int) -> Any:
-        made.append(who.structure)
-        return make(who, capacity)
+    def counted(name: str, *about: Any) -> Any:
+        asked.append(name)
+        return made(name, *about)
 
+    monkeypatch.setattr(course, "made", counted)
     sizes = Sizes(scale=1e-3, seconds=0.0)
     plan = PAPER.cells(["4", "6", "9", "11"], sizes)
-    paper = replace(PAPER, course=partial(OrderedCourse, maker=counted))
-    lines = [line for lines in paper.run(plan, sizes) for line in lines]
-    assert {name: made.count(name) for name in STRUCTURES if name != FOREIGN} == dict.fromkeys(
+    lines = [line for lines in PAPER.run(plan, sizes) for line in lines]
+    assert {name: asked.count(name) for name in STRUCTURES if name != FOREIGN} == dict.fromkeys(
         (name for name in STRUCTURES if name != FOREIGN), 1
     )
     assert all(line.checked for line in lines if line.ran)
@@ -323,12 +323,10 @@ class Wrong:
 
 
 def run_wrong(one: Cell, change: str) -> None:
-    def wrong(who: Contestant, capacity: int) -> Any:
-        return Wrong(make(who, capacity), change)
-
-    paper = replace(PAPER, course=partial(OrderedCourse, maker=wrong))
-    (lines,) = paper.run([one], TINY)
-    assert lines[0].verified
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(course, "made", lambda *about: Wrong(made(*about), change))
+        (line,) = measured(one)
+    assert line.verified
 
 
 @pytest.mark.parametrize(

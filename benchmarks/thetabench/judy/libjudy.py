@@ -12,7 +12,6 @@ import ctypes
 import ctypes.util
 import os
 from functools import cache
-from typing import NamedTuple
 
 from thetastream.errors import RegistryError
 
@@ -20,37 +19,30 @@ VARIABLE = "THETASTREAM_JUDY"
 _FILE = "libJudy.so.1"
 
 
-class Functions(NamedTuple):
-    """Addresses of the functions of JudyL arrays, which map words to words."""
-
-    insert: int
-    get: int
-    delete: int
-    first: int
-    next: int
-    free: int
-    bytes: int
-
-
-_NAMES = (
+_FUNCTIONS = (
     *("JudyLIns", "JudyLGet", "JudyLDel", "JudyLFirst", "JudyLNext"),
     *("JudyLFreeArray", "JudyLMemUsed"),
 )
 
 
-def load() -> Functions:
-    """The functions of the library; RegistryError when it cannot be loaded."""
+def load() -> tuple[int, ...]:
+    """Addresses of the functions of JudyL arrays, which map words to words.
+
+    They stand in the order of the constants of ``kernels.rows``. RegistryError when the library
+    cannot be loaded.
+    """
     return _open(os.environ.get(VARIABLE, ""))
 
 
 @cache
-def _open(path: str) -> Functions:
+def _open(path: str) -> tuple[int, ...]:
     tried = [path] if path else [ctypes.util.find_library("Judy") or _FILE, _FILE]
     reasons = []
     for name in dict.fromkeys(tried):
         try:
             library = ctypes.CDLL(name)
-            return Functions(*(_address(library, word) for word in _NAMES))
+            functions = [getattr(library, word) for word in _FUNCTIONS]
+            return tuple(ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions)
         except (OSError, AttributeError) as error:
             reasons.append(str(error))
     raise RegistryError(
@@ -58,9 +50,3 @@ def _open(path: str) -> Functions:
         "install it with: apt-get install libjudydebian1 (Debian, Ubuntu), or name its file in "
         f"{VARIABLE}. It is a peer for comparison only: 'radix-trie' does the same without it"
     )
-
-
-def _address(library: ctypes.CDLL, name: str) -> int:
-    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    assert address is not None
-    return address

@@ -29,17 +29,7 @@ from weakref import finalize
 import numpy as np
 
 from thetabench.judy import kernels
-from thetabench.judy.kernels import rows as layout
-from thetabench.judy.kernels.rows import (
-    count_bytes,
-    find_rows,
-    fold_boxes,
-    free_all,
-    move_lists,
-    put_rows,
-    read_rows,
-    take_out_rows,
-)
+from thetabench.judy.kernels import rows
 from thetabench.judy.libjudy import load
 from thetastream._jit.arrays import Array
 from thetastream.index.folding import Fold
@@ -60,14 +50,14 @@ class Judy(OrderedIndex):
         super().__init__(capacity, columns)
         self._root = np.zeros(1, np.int64)  # the library's; it must stay where it is
         self._address = self._root.ctypes.data
-        self._free = finalize(self, _freed, self._calls, self._root)
+        finalize(self, _freed, self._calls, self._root)
         self._moves = 0
         self._no_lists()
 
     def _no_lists(self) -> None:
         self._heads, self._pool = np.zeros(0, np.int64), np.empty(0, np.int64)
-        self._facts = np.zeros(layout.FACTS, np.int64)
-        self._facts[layout.FREE] = -1
+        self._facts = np.zeros(rows.FACTS, np.int64)
+        self._facts[rows.FREE] = -1
 
     @property
     def _parts(self) -> tuple[Array, int, Array, Array, Array]:
@@ -78,59 +68,59 @@ class Judy(OrderedIndex):
 
     def _put(self, keys: Array, ids: Array) -> None:
         cursor = np.zeros(1, np.int64)
-        while (status := put_rows(*self._parts, keys, ids, cursor)) != layout.DONE:
-            if status == layout.NO_MEMORY:
+        while (status := rows.put_rows(*self._parts, keys, ids, cursor)) != rows.DONE:
+            if status == rows.NO_MEMORY:
                 raise MemoryError("libJudy could not allocate memory")
-            if status == layout.NO_ROOM:
-                self._move(int(self._facts[layout.WANTED]))
+            if status == rows.NO_ROOM:
+                self._move(int(self._facts[rows.WANTED]))
             else:
                 old = self._heads
-                self._heads = np.zeros(old.size + max(8, old.size // 4) * layout.HEAD, np.int64)
+                self._heads = np.zeros(old.size + max(8, old.size // 4) * rows.HEAD, np.int64)
                 self._heads[: old.size] = old
 
     def _take_out(self, keys: Array, ids: Array) -> int:
-        found = int(take_out_rows(*self._parts, keys, ids))
-        if 2 * self._facts[layout.LIVE] + 64 < self._pool.size:
+        found = int(rows.take_out_rows(*self._parts, keys, ids))
+        if 2 * self._facts[rows.LIVE] + 64 < self._pool.size:
             self._move(0)
         return found
 
     def _move(self, words: int) -> None:
-        """Move lists to a new pool with room for so many words more. O(ids in lists)."""
-        target = np.empty(int(self._facts[layout.LIVE] * _SPARE) + words, np.int64)
-        move_lists(self._heads, self._pool, target, self._facts)
+        """Move lists to a new pool that has room for this many words more. O(ids in lists)."""
+        target = np.empty(int(self._facts[rows.LIVE] * _SPARE) + words, np.int64)
+        rows.move_lists(self._heads, self._pool, target, self._facts)
         self._pool = target
         self._moves += 1
 
     def _clear(self) -> None:
-        free_all(self._calls, self._address)
+        rows.free_all(self._calls, self._address)
         self._no_lists()
 
     # --- Asking ---------------------------------------------------------------------------------
 
     def _find(self, keys: Array) -> Array:
         found = np.empty(keys.size, np.int64)
-        find_rows(*self._parts, keys, found)
+        rows.find_rows(*self._parts, keys, found)
         return found
 
     def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
         one = np.empty(2, np.int64)
         at = one.ctypes.data
         boxes = (lows, highs, before, cursor)
-        return int(read_rows(*self._parts, *boxes, one, at, *out))
+        return int(rows.read_rows(*self._parts, *boxes, one, at, *out))
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         one = np.empty(2, np.int64)
-        fold_boxes(*self._parts, lows, highs, before, one, one.ctypes.data, fold.arrays)
+        rows.fold_boxes(*self._parts, lows, highs, before, one, one.ctypes.data, fold.arrays)
 
     # --- Facts ----------------------------------------------------------------------------------
 
     @property
     def _held(self) -> int:
-        return int(self._facts[layout.HELD])
+        return int(self._facts[rows.HELD])
 
     @property
     def nbytes(self) -> int:
-        held = int(count_bytes(self._calls, self._address))
+        held = int(rows.count_bytes(self._calls, self._address))
         return super().nbytes + held + self._heads.nbytes + self._pool.nbytes + self._facts.nbytes
 
     @property
@@ -140,18 +130,18 @@ class Judy(OrderedIndex):
     def check(self) -> None:
         super().check()
         keys, _ = self._rows()
-        facts, heads = self._facts, self._heads.reshape(-1, layout.HEAD)
-        lists = heads[: facts[layout.LISTS]]
-        lists = lists[lists[:, layout.SIZE] > 0]
-        assert np.all(lists[:, layout.SIZE] > 1), "a list is for several"
-        assert np.all(lists[:, layout.GAP] + lists[:, layout.SIZE] <= lists[:, layout.ROOM])
+        facts, heads = self._facts, self._heads.reshape(-1, rows.HEAD)
+        lists = heads[: facts[rows.LISTS]]
+        lists = lists[lists[:, rows.SIZE] > 0]
+        assert np.all(lists[:, rows.SIZE] > 1), "a list is for several"
+        assert np.all(lists[:, rows.GAP] + lists[:, rows.SIZE] <= lists[:, rows.ROOM])
         _, many = np.unique(keys, return_counts=True)
-        sizes = np.sort(lists[:, layout.SIZE])
+        sizes = np.sort(lists[:, rows.SIZE])
         assert np.array_equal(sizes, np.sort(many[many > 1])), "a list for each key of several"
-        assert facts[layout.LIVE] == lists[:, layout.ROOM].sum() <= facts[layout.TOP]
-        assert facts[layout.TOP] <= self._pool.size
-        assert (count_bytes(self._calls, self._address) > 0) == (self._held > 0)
+        assert facts[rows.LIVE] == lists[:, rows.ROOM].sum() <= facts[rows.TOP]
+        assert facts[rows.TOP] <= self._pool.size
+        assert (rows.count_bytes(self._calls, self._address) > 0) == (self._held > 0)
 
 
 def _freed(calls: Array, root: Array) -> None:
-    free_all(calls, root.ctypes.data)
+    rows.free_all(calls, root.ctypes.data)

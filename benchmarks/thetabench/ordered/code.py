@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
-import inspect
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import thetastream
 from thetastream.index import names, structure
 
 _OWN = ("thetastream.index.", "thetastream._jit.")
@@ -60,5 +59,4 @@ def _needed(module: str) -> frozenset[str]:
 
 
 def _path(module: str) -> Path:
-    root = Path(inspect.getfile(importlib.import_module("thetastream"))).parent
-    return root.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    return Path(thetastream.__file__).parent.joinpath(*module.split(".")[1:]).with_suffix(".py")

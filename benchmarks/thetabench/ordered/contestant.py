@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetabench import figure
+from thetabench.arrays import Array
 from thetabench.digest import VerificationError
 from thetabench.figure import Contestant
+from thetabench.ordered.load import Keys, Truth
 from thetabench.race import Trial, Values
+from thetastream.index import Index
 
 BATCH = 1 << 13
 """Rows per insertion: half a second of a million reports per minute."""
@@ -27,13 +30,6 @@ class Work(Enum):
     WINDOW = "window"  # rows enter a window of minutes and leave it minute by minute
     QUESTION = "question"  # Q1 and Q2 are asked of a full window
     AGGREGATE = "aggregate"  # rows of one stream ask for aggregates over their matches
-
-
-class Keys(Enum):
-    """Where keys come from."""
-
-    ROAD = "linear road"  # ⟨X, D, S, VID⟩ of reports, packed into 32 bits; first appearances
-    RANDOM = "random"  # uniform in [0, 2^32); first appearances
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +57,34 @@ class Cell(figure.Cell[Contestant]):
 class Operations(Trial[Contestant]):
     """Timed operations, the ``tuples``, which meet rows, the ``pairs``."""
 
+    def __init__(self, who: Contestant, cell: Cell) -> None:
+        super().__init__(who, cell.label)
+        self.cell = cell
+
+    @property
+    def own(self) -> Values:
+        """What this kind of work measures."""
+        return {}
+
     @property
     def columns(self) -> Values:
-        return {**super().columns, "matches": self.pairs, "checked": self.checked}
+        return {**super().columns, "matches": self.pairs, "checked": self.checked, **self.own}
+
+    def each(self, column: str) -> Values:
+        """The time per operation, in the unit that the name of the column begins with."""
+        per_second = {"ns": 1e9, "us": 1e6}[column[:2]]
+        return {column: per_second * self.seconds / max(self.tuples, 1)}
 
     def count(self, operations: int, met: int = 0) -> None:
         """Count operations that were timed and checked."""
         self.tuples += operations
         self.checked += operations
         self.pairs += met
+
+    def look_for_all(self, index: Index, truth: Truth) -> None:
+        """Raise unless an index holds what it must, by the sums of boxes that hold all keys."""
+        boxes = truth.pieces()
+        self.compare("sum", sums(index, *boxes), truth.sums(*boxes))
 
     def compare(
         self, what: str, answer: NDArray[Any], right: NDArray[Any], where: str = ""
@@ -91,3 +106,13 @@ class Operations(Trial[Contestant]):
     def refuse(self, why: str) -> None:
         """End the run."""
         raise VerificationError(f"{self.name} {why}. No result was written for this cell.")
+
+
+def weight(nbytes: int, rows: int) -> Values:
+    """Columns about the bytes of an index."""
+    return {"index_bytes": nbytes, "bytes_per_pair": nbytes / rows}
+
+
+def sums(index: Index, lows: Array, highs: Array) -> Array:
+    """Sums of ids by the mapper; 0 where a box is empty."""
+    return np.asarray(np.ma.filled(index.map(lows, highs, "sum"), 0))

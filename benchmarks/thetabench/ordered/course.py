@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from thetabench.contestant import MissingPackage, Unavailable
 from thetabench.figure import Contestant, Sizes
 from thetabench.machine import hold_to_one_thread
-from thetabench.ordered import questions
 from thetabench.ordered.contestant import BATCH, Cell, Work
 from thetabench.ordered.expiring import DROP, MINUTES, Deletion, Moving
 from thetabench.ordered.growing import FLAT, TRIALS, Flat, Held
 from thetabench.ordered.load import WINDOW, Load, Minutes
 from thetabench.ordered.matches import Feed, Matching
+from thetabench.ordered.questions import WAYS, Asking, Window
 from thetabench.race import Course, Say, Trial, Values
 from thetabench.structures import made
 from thetastream._jit.compiling import warm
 from thetastream.index import Index
 
-Maker = Callable[[Contestant, int], Index]
 T = TypeVar("T")
-
-
-def make(who: Contestant, capacity: int) -> Index:
-    """Make an empty structure, or say why it cannot be had."""
-    return made(who.structure, capacity, who.parameters)
 
 
 class OrderedCourse(Course[Cell, Contestant]):
@@ -33,39 +28,40 @@ class OrderedCourse(Course[Cell, Contestant]):
     Peers have one thread each; Polars takes that from the environment, when it is imported.
     """
 
-    def __init__(self, sizes: Sizes, maker: Maker = make) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
         hold_to_one_thread()
         warm("data", "index", "index.runs", "index.trees", "index.ordered")
-        self._make = maker
         self._scene = ""
         self._kept: dict[Hashable, Any] = {}
 
     def enter(self, cell: Cell, who: Contestant, say: Say) -> Trial[Contestant]:
         """A contestant whose index or window is filled."""
-        seed = self.sizes.seed
         if cell.scene != self._scene:
             self._scene = cell.scene
             self._kept.clear()
+        try:
+            return self._trial(cell, who)
+        except MissingPackage as error:
+            raise Unavailable(str(error)) from None
+
+    def _trial(self, cell: Cell, who: Contestant) -> Trial[Contestant]:
+        seed, name = self.sizes.seed, who.structure
         match cell.work:
-            case Work.GROW if who.structure == FLAT:
+            case Work.GROW if name == FLAT:
                 return Flat(who, cell)
             case Work.GROW:
                 return TRIALS[cell.measure](who, cell, self._held(cell, who), seed)
             case Work.DELETE:
-                dropped = who.structure.startswith(DROP)
-                index = self._make(who, cell.size * (WINDOW if dropped else 1))
+                index = _index(who, cell.size * (WINDOW if name.startswith(DROP) else 1))
                 return Deletion(who, cell, Held(index, self._load(cell)))
             case Work.WINDOW:
                 minutes = self._keep("minutes", lambda: Minutes(cell.size, MINUTES, seed))
-                index = self._make(who, int(minutes.edges[WINDOW]))
-                return Moving(who, cell, index, minutes)
+                return Moving(who, cell, _index(who, int(minutes.edges[WINDOW])), minutes)
             case Work.QUESTION:
-                window = self._keep(
-                    "window", lambda: questions.Window(Minutes(cell.size, WINDOW, seed))
-                )
-                way = self._keep(who.structure, lambda: questions.make(who.structure, window))
-                return questions.Asking(who, cell, way, window, seed)
+                window = self._keep("window", lambda: Window(Minutes(cell.size, WINDOW, seed)))
+                way = self._keep(name, lambda: WAYS[name](window))
+                return Asking(who, cell, way, window, seed)
             case Work.AGGREGATE:
                 feed = self._keep(cell.rate, lambda: Feed(cell.size, cell.rate, seed))
                 return Matching(who, cell, feed)
@@ -87,7 +83,7 @@ class OrderedCourse(Course[Cell, Contestant]):
         start = cell.size - cell.step
         if key in self._kept and self._kept[key].count > start:
             del self._kept[key]  # first, so that both are not there at a time
-        held = self._keep(key, lambda: Held(self._make(who, cell.size), self._load(cell)))
+        held = self._keep(key, lambda: Held(_index(who, cell.size), self._load(cell)))
         held.fill(start)
         return held
 
@@ -103,3 +99,7 @@ class OrderedCourse(Course[Cell, Contestant]):
 
     def packages(self, cell: Cell, who: Contestant) -> Sequence[str]:
         return [name for name in ("duckdb", "polars", "pyarrow") if name in who.structure]
+
+
+def _index(who: Contestant, capacity: int) -> Index:
+    return made(who.structure, capacity, who.parameters)

@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 
 from thetabench.figure import Contestant
-from thetabench.ordered.contestant import BATCH, Cell, Operations
-from thetabench.ordered.growing import Held, sums
+from thetabench.ordered.contestant import BATCH, Cell, Operations, sums, weight
+from thetabench.ordered.growing import Held
 from thetabench.ordered.load import WINDOW, Minutes
 from thetabench.race import TURNS, Values
 from thetastream.index import Index
@@ -30,27 +30,27 @@ MINUTES = WINDOW + TURNS
 _FILL = 1 << 16  # rows per insertion
 _ALL = np.array([0]), np.array([(1 << 32) - 1])
 _SHORT = 1e-2  # seconds below which the share of the processor says nothing
-_REST = 1  # rows of the next subwindow
 
 
 class Deletion(Operations):
     """An index of a size is filled and emptied when it enters: only one is there at a time."""
 
     def __init__(self, who: Contestant, cell: Cell, held: Held) -> None:
-        super().__init__(who, cell.label)
-        size, rest = cell.size, _REST if who.structure.startswith(DROP) else 0
+        super().__init__(who, cell)
+        size, dropped = cell.size, who.structure.startswith(DROP)
+        rows = size + dropped  # the last one is of the next subwindow
         held.fill(size, _FILL)
-        held.fill(size + rest)
-        self._check(held.index, 0, size + rest)
+        held.fill(rows)
+        self._check(held.index, 0, rows)
         self.free = 0.0
-        if rest:
+        if dropped:
             self.timed(lambda: held.index.expire(size))
             start = time.perf_counter()
             settle()
             self.free = time.perf_counter() - start
         else:
             self._remove(held, size)
-        self._check(held.index, size, size + rest)
+        self._check(held.index, size, rows)
         self.tuples = self.checked = size
 
     def turn(self, number: int, seconds: float) -> None:
@@ -76,18 +76,17 @@ class Deletion(Operations):
             )
 
     @property
-    def columns(self) -> Values:
+    def own(self) -> Values:
         """Milliseconds of the hot path, and of the background."""
         spent = {"empty_ms": 1e3 * self.seconds, "free_ms": 1e3 * self.free}
-        short = {"cpu_share": 1.0} if self.seconds <= _SHORT else {}
-        return {**super().columns, **spent, **short}
+        return {**spent, "cpu_share": 1.0} if self.seconds <= _SHORT else spent
 
 
 class Moving(Operations):
     """One structure that holds the window."""
 
     def __init__(self, who: Contestant, cell: Cell, index: Index, minutes: Minutes) -> None:
-        super().__init__(who, cell.label)
+        super().__init__(who, cell)
         self._index = index
         self._minutes = minutes
         self._minute = 0
@@ -102,9 +101,7 @@ class Moving(Operations):
         self._enter()
         window = self._minutes.window(self._minute)
         self._call(lambda: self._index.expire(window.start))
-        truth = self._minutes.truth(self._minute)
-        boxes = truth.pieces()
-        self.compare("sum", sums(self._index, *boxes), truth.sums(*boxes))
+        self.look_for_all(self._index, self._minutes.truth(self._minute))
         self.checked += window.stop - window.start
 
     def _enter(self) -> None:
@@ -119,17 +116,13 @@ class Moving(Operations):
         self._minute += 1
 
     def _call(self, work: Callable[[], object]) -> None:
-        start = time.perf_counter()
+        before = self.seconds
         self.timed(work)
-        self.longest = max(self.longest, time.perf_counter() - start)
+        self.longest = max(self.longest, self.seconds - before)
 
     @property
-    def columns(self) -> Values:
+    def own(self) -> Values:
         """The longest call, and bytes per row of the window."""
         window = self._minutes.window(self._minute)
-        return {
-            **super().columns,
-            "longest_ms": 1e3 * self.longest,
-            "index_bytes": self._index.nbytes,
-            "bytes_per_pair": self._index.nbytes / (window.stop - window.start),
-        }
+        bytes_held = weight(self._index.nbytes, window.stop - window.start)
+        return {"longest_ms": 1e3 * self.longest, **bytes_held}

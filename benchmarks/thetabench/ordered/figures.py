@@ -11,10 +11,10 @@ from typing import Any
 
 from thetabench.figure import Contestant, Figure, Lines, Parameters, Sizes, power, sized
 from thetabench.measure import Measure
-from thetabench.ordered.contestant import STRUCTURES, Cell, Keys, Work
+from thetabench.ordered.contestant import STRUCTURES, Cell, Work
 from thetabench.ordered.expiring import DROP, ONE_BY_ONE
 from thetabench.ordered.growing import FIRST_NEXT, FLAT
-from thetabench.ordered.load import MINUTE, WINDOW
+from thetabench.ordered.load import MINUTE, WINDOW, Keys
 from thetabench.ordered.matches import MATCHED
 from thetabench.ordered.questions import ASKED
 from thetabench.score import at_least, mean, ratio

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
 from thetabench.arrays import Array
 from thetabench.figure import Contestant
 from thetabench.ordered.code import code_lines
-from thetabench.ordered.contestant import BATCH, STRUCTURES, Cell, Operations
+from thetabench.ordered.contestant import BATCH, STRUCTURES, Cell, Operations, sums, weight
 from thetabench.ordered.load import Load
 from thetabench.race import TURNS, Values
 from thetastream.index import Index
@@ -57,30 +56,26 @@ class Held:
 class Growing(Operations):
     """What one structure does at a size."""
 
-    column: ClassVar[str]
-    per_second: ClassVar[float] = 1e9
-    """How many units of the column a second has."""
-
     def __init__(self, who: Contestant, cell: Cell, held: Held, seed: int) -> None:
-        super().__init__(who, cell.label)
-        self.held = held
-        self._cell = cell
-        self._seed = seed
+        super().__init__(who, cell)
+        self.held, self._seed = held, seed
 
     @property
     def own(self) -> Values:
-        """What is measured."""
-        return {self.column: self.per_second * self.seconds / max(self.tuples, 1)}
+        return self.each(self.cell.measure)
 
     @property
     def columns(self) -> Values:
-        lines = code_lines(self.who.structure, STRUCTURES)
-        return {**super().columns, **self.own, "code_lines": lines}
+        return {**super().columns, "code_lines": code_lines(self.who.structure, STRUCTURES)}
+
+    def draw(self) -> np.random.Generator:
+        """What random questions are drawn from."""
+        return np.random.default_rng((self._seed, self.steps % _DRAWS))
 
     def lines(self) -> Iterator[Values]:
         """A line, as soon as all of its columns are measured."""
         self.held.parts.append(self)
-        if self._cell.rest:
+        if self.cell.rest:
             return
         parts, self.held.parts = self.held.parts, []
         own = {name: value for part in parts for name, value in part.own.items()}
@@ -91,20 +86,16 @@ class Growing(Operations):
     def finish(self) -> None:
         """Look for every key, once per size."""
         if self.held.verified != self.held.count:
-            truth = self.held.load.truth(self.held.count)
-            boxes = truth.pieces()
-            self.compare("sum", sums(self.held.index, *boxes), truth.sums(*boxes))
+            self.look_for_all(self.held.index, self.held.load.truth(self.held.count))
             self.held.verified = self.held.count
 
 
 class Inserting(Growing):
     """The last keys before a size is reached, a third of them per turn."""
 
-    column: ClassVar[str] = "ns_insert"
-
     def turn(self, number: int, seconds: float) -> None:
         """Insert a third, whatever the time."""
-        stop = self._cell.size - self._cell.step * (TURNS - number) // TURNS
+        stop = self.cell.size - self.cell.step * (TURNS - number) // TURNS
         while rows := min(BATCH, stop - self.held.count):
             batch = self.held.next(rows)
             self.timed(partial(self.held.index.insert, *batch))
@@ -114,15 +105,12 @@ class Inserting(Growing):
 class Finding(Growing):
     """Keys among those inserted, chosen at random, are looked up."""
 
-    column: ClassVar[str] = "ns_find"
-
     def __init__(self, who: Contestant, cell: Cell, held: Held, seed: int) -> None:
         super().__init__(who, cell, held, seed)
         ids_of(held.index, held.load.keys[:1])  # so that all is compiled
 
     def step(self) -> bool:
-        rng = np.random.default_rng((self._seed, self.steps % _DRAWS))
-        right = rng.integers(0, self.held.count, min(_WANTED, self.held.count))
+        right = self.draw().integers(0, self.held.count, min(_WANTED, self.held.count))
         keys = self.held.load.keys[right]
         self.compare("id", self.timed(lambda: ids_of(self.held.index, keys)), right)
         self.count(keys.size)
@@ -132,16 +120,13 @@ class Finding(Growing):
 class Ranging(Growing):
     """Sums of ids over ranges: by the mapper, or by first and next."""
 
-    column: ClassVar[str] = "us_range"
-    per_second: ClassVar[float] = 1e6
-
     def __init__(self, who: Contestant, cell: Cell, held: Held, seed: int) -> None:
         super().__init__(who, cell, held, seed)
         self._sums = partial(first_next if who.label.endswith(FIRST_NEXT) else sums, held.index)
         self._sums(held.load.keys[:1], held.load.keys[:1])  # so that all is compiled
 
     def step(self) -> bool:
-        boxes = self.held.load.ranges(np.random.default_rng((self._seed, self.steps % _DRAWS)))
+        boxes = self.held.load.ranges(self.draw())
         truth = self.held.load.truth(self.held.count)
         self.compare("sum", self.timed(lambda: self._sums(*boxes)), truth.sums(*boxes))
         self.count(boxes[0].size, int(truth.counts(*boxes).sum()))
@@ -149,47 +134,42 @@ class Ranging(Growing):
 
     @property
     def own(self) -> Values:
-        rows = self.pairs / max(self.tuples, 1)
-        each = 1e9 * self.seconds / max(self.pairs, 1)
-        return {**super().own, "rows_per_range": rows, "ns_row": each}
+        return {
+            **super().own,
+            "rows_per_range": self.pairs / max(self.tuples, 1),
+            "ns_row": 1e9 * self.seconds / max(self.pairs, 1),
+        }
 
 
 class Weighing(Growing):
     """Bytes of an index; nothing is timed."""
-
-    column: ClassVar[str] = "bytes_per_pair"
 
     def turn(self, number: int, seconds: float) -> None:
         self.checked = self.held.count  # all keys are looked for at the end
 
     @property
     def own(self) -> Values:
-        return _weight(self.held.index.nbytes, self.held.count)
+        return weight(self.held.index.nbytes, self.held.count)
 
 
 class Flat(Operations):
     """A flat array of keys and ids, which needs no building to know its bytes."""
 
-    def __init__(self, who: Contestant, cell: Cell) -> None:
-        super().__init__(who, cell.label)
-        self.checked = cell.size
-
     def turn(self, number: int, seconds: float) -> None:
-        """Nothing is timed."""
+        self.checked = self.cell.size  # nothing is timed
 
     @property
-    def columns(self) -> Values:
-        return {**super().columns, **_weight(_PAIR_BYTES * self.checked, self.checked)}
+    def own(self) -> Values:
+        return weight(_PAIR_BYTES * self.cell.size, self.cell.size)
 
 
 TRIALS: dict[str, type[Growing]] = {
-    trial.column: trial for trial in (Inserting, Finding, Ranging, Weighing)
+    "ns_insert": Inserting,
+    "ns_find": Finding,
+    "us_range": Ranging,
+    "bytes_per_pair": Weighing,
 }
 """By the column that is measured."""
-
-
-def _weight(nbytes: int, rows: int) -> Values:
-    return {"index_bytes": nbytes, "bytes_per_pair": nbytes / rows}
 
 
 def ids_of(index: Index, keys: Array) -> Array:
@@ -201,11 +181,6 @@ def ids_of(index: Index, keys: Array) -> Array:
     for positions, ids in index.probe(keys, keys):
         answer[positions] = ids
     return answer
-
-
-def sums(index: Index, lows: Array, highs: Array) -> Array:
-    """Sums of ids by the mapper; 0 where a box is empty."""
-    return np.asarray(np.ma.filled(index.map(lows, highs, "sum"), 0))
 
 
 def first_next(index: Index, lows: Array, highs: Array) -> Array:

@@ -6,13 +6,13 @@ The id of a row is its place in this order, so the right answers are known witho
 
 from __future__ import annotations
 
+from enum import Enum
 from itertools import dropwhile, islice
 
 import numpy as np
 import pyarrow as pa
 
 from thetabench.arrays import Array
-from thetabench.ordered.contestant import Keys
 from thetastream.datasets import linear_road as road
 from thetastream.datasets.linear_road import road_key
 from thetastream.datasets.traffic import SEGMENTS, VIDS
@@ -32,6 +32,13 @@ _QUESTIONS = 100  # segments that Q2 asks for at a time
 _PIECES = 997  # boxes that together hold all keys
 
 
+class Keys(Enum):
+    """Where keys come from."""
+
+    ROAD = "linear road"  # ⟨X, D, S, VID⟩ of reports, packed into 32 bits; first appearances
+    RANDOM = "random"  # uniform in [0, 2^32); first appearances
+
+
 class Truth:
     """Sorted keys with running sums of their ids, or of other values. No index is involved."""
 
@@ -41,12 +48,12 @@ class Truth:
 
     def counts(self, lows: Array, highs: Array) -> Array:
         """How many keys each box holds."""
-        start, stop = self._between(lows, highs)
+        start, stop = self.between(lows, highs)
         return np.asarray(stop - start)
 
     def sums(self, lows: Array, highs: Array) -> Array:
         """The sum of the ids of the keys that each box holds."""
-        start, stop = self._between(lows, highs)
+        start, stop = self.between(lows, highs)
         return np.asarray(self._sums[stop] - self._sums[start])
 
     def pieces(self) -> tuple[Array, Array]:
@@ -57,7 +64,8 @@ class Truth:
         edges[0] = 0
         return edges, np.append(edges[1:] - 1, _DOMAIN)
 
-    def _between(self, lows: Array, highs: Array) -> tuple[Array, Array]:
+    def between(self, lows: Array, highs: Array) -> tuple[Array, Array]:
+        """Where the keys of each box begin and end."""
         start = np.searchsorted(self._keys, lows)
         return start, np.maximum(np.searchsorted(self._keys, highs, side="right"), start)
 

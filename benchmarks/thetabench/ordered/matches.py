@@ -8,33 +8,30 @@ untimed. The engines join by buckets (``thetabench.peers``), each with one threa
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from thetabench.contestant import MissingPackage, Unavailable, optional
+import thetastream as ts
+from thetabench.contestant import optional
 from thetabench.figure import Contestant
 from thetabench.ordered.contestant import Cell, Operations
-from thetabench.peers.duckdb_bucket import DuckDBBucket
-from thetabench.peers.polars_bucket import PolarsBucket
-from thetabench.peers.polars_window import STORED
+from thetabench.ordered.load import Truth
+from thetabench.peers.duckdb import DuckDBBucket
+from thetabench.peers.polars import STORED, PolarsBucket
 from thetabench.query import Query
 from thetastream.datasets.workloads import w1
 from thetastream.side import Side
 
 OURS = "aggregate="
-_ROWS = "join, group by in "
-_PAIRS = "pairs, grouped by NumPy"
 _BATCH = 1 << 12
 _BATCHES = 48
 _PREFILL = 1 << 15
 _VALUES = 1_000  # whole numbers below it: their sums are exact
-
-Answer = dict[str, NDArray[Any]]
 
 
 class Feed:
@@ -68,17 +65,16 @@ class Feed:
         """The right rows that fill the window."""
         return self.right.slice(0, self.query.window)
 
-    def _answer(self, step: int) -> tuple[Answer, int]:
+    def _answer(self, step: int) -> tuple[dict[str, NDArray[Any]], int]:
         window = self.right.slice(step * self.batch, self.query.window)
-        keys, values = (window[name].to_numpy() for name in ("x", "value"))
-        order = np.argsort(keys)
-        keys, values = keys[order], values[order]
-        lows, highs = self.query.terms[0].bounds(self.lefts(step)["x"].to_numpy())
-        starts, stops = np.searchsorted(keys, lows), np.searchsorted(keys, highs, side="right")
-        sums = np.concatenate([[0.0], np.cumsum(values)])
+        order = np.argsort(window["x"].to_numpy())
+        keys, values = (window[name].to_numpy()[order] for name in ("x", "value"))
+        boxes = self.query.terms[0].bounds(self.lefts(step)["x"].to_numpy())
+        truth = Truth(keys, values)
+        starts, stops = truth.between(*boxes)
         counts = stops - starts
         with np.errstate(invalid="ignore"):
-            means = (sums[stops] - sums[starts]) / counts
+            means = truth.sums(*boxes) / counts
         edges = np.column_stack([starts, np.maximum(stops, starts + 1)]).ravel()
         least = np.minimum.reduceat(np.append(values, [np.inf, np.inf]), edges)[::2]
         answer = {"n": counts, "avg": means, "lo": np.where(counts > 0, least, np.nan)}
@@ -88,64 +84,51 @@ class Feed:
 # --- Ways to answer ------------------------------------------------------------------------------
 
 
-class Way(Protocol):
-    """Answers left rows, and stores right rows."""
+class Joined:
+    """Our own join, with the options of what it returns; ``group`` makes aggregates of that."""
+
+    def __init__(self, feed: Feed, group: Group | None = None, **options: Any) -> None:
+        window = ts.CountWindow(feed.query.window)
+        schemas = (feed.left.schema, feed.right.schema)
+        self._join = ts.StreamJoin(feed.query.predicate, window=window, schemas=schemas, **options)
+        self._schema = self._join.schema
+        self._group = group
+        for start in range(0, feed.query.window, _PREFILL):
+            self.right(feed.filled().slice(start, _PREFILL))
 
     def left(self, rows: pa.RecordBatch) -> pa.Table:
-        """A row per left row: ``id``, ``n``, ``avg``, ``lo``; those without matches may miss."""
-
-    def right(self, rows: pa.RecordBatch) -> None:
-        """Store right rows; the oldest leave."""
-
-
-class Aggregated:
-    """The join itself: no pairs are made."""
-
-    def __init__(self, feed: Feed) -> None:
-        self._join = _join(feed, aggregate=_ASKED)
-
-    def left(self, rows: pa.RecordBatch) -> pa.Table:
-        return pa.Table.from_batches(list(self._join.push(left=rows)))
+        answer = pa.Table.from_batches(list(self._join.push(left=rows)), self._schema)
+        return self._group(rows, answer) if self._group else answer
 
     def right(self, rows: pa.RecordBatch) -> None:
         self._join.push(right=rows)
 
 
-class Grouped(Aggregated):
-    """Rows of the join, grouped by pyarrow or Polars."""
-
-    def __init__(self, feed: Feed, engine: str) -> None:
-        self._pl = optional("polars") if engine == "polars" else None
-        self._join = _join(feed, columns=["id", "value"])
-
-    def left(self, rows: pa.RecordBatch) -> pa.Table:
-        pairs = pa.Table.from_batches(list(self._join.push(left=rows)), _MATCHES)
-        if self._pl is None:
-            wanted = [("value", "count"), ("value", "mean"), ("value", "min")]
-            grouped = pairs.group_by("id", use_threads=False).aggregate(wanted)
-            return grouped.select(["id", *map("_".join, wanted)]).rename_columns(_NAMES)
-        lazy = self._pl.from_arrow(pairs).lazy()
-        return lazy.group_by("id").agg(*_grouped(self._pl, "value")).collect().to_arrow()
+Group = Callable[[pa.RecordBatch, pa.Table], pa.Table]
+"""Left rows, and what the join returned for them, to aggregates."""
 
 
-class Paired(Aggregated):
-    """Pairs of arrival numbers, grouped by hand: about the fastest without ``aggregate``."""
+def _by_pyarrow(rows: pa.RecordBatch, matches: pa.Table) -> pa.Table:
+    wanted = [("value", "count"), ("value", "mean"), ("value", "min")]
+    grouped = matches.group_by("id", use_threads=False).aggregate(wanted)
+    return grouped.select(["id", *map("_".join, wanted)]).rename_columns(_NAMES)
 
-    def __init__(self, feed: Feed) -> None:
-        self._values = feed.right["value"].to_numpy()
-        self._join = _join(feed, output="pairs")
 
-    def left(self, rows: pa.RecordBatch) -> pa.Table:
-        pairs = pa.Table.from_batches(list(self._join.push(left=rows)))
-        mine = pairs.column(0).to_numpy() - int(rows["id"][0].as_py())
-        values = self._values[pairs.column(1).to_numpy()]
-        counts = np.bincount(mine, minlength=rows.num_rows)
-        sums = np.bincount(mine, values, minlength=rows.num_rows)
-        least = np.full(rows.num_rows, np.inf)
-        np.minimum.at(least, mine, values)
-        with np.errstate(invalid="ignore"):
-            columns = [rows["id"], pa.array(counts), pa.array(sums / counts), pa.array(least)]
-        return pa.table(columns, names=_NAMES).filter(pc.greater(columns[1], 0))
+def _by_polars(rows: pa.RecordBatch, matches: pa.Table) -> pa.Table:
+    return _grouped(optional("polars").from_arrow(matches).lazy(), "value")
+
+
+def _by_numpy(values: NDArray[Any], rows: pa.RecordBatch, pairs: pa.Table) -> pa.Table:
+    """Group pairs of arrival numbers by hand: about the fastest without ``aggregate``."""
+    mine = pairs.column(0).to_numpy() - int(rows["id"][0].as_py())
+    matched = values[pairs.column(1).to_numpy()]
+    counts = np.bincount(mine, minlength=rows.num_rows)
+    sums = np.bincount(mine, matched, minlength=rows.num_rows)
+    least = np.full(rows.num_rows, np.inf)
+    np.minimum.at(least, mine, matched)
+    with np.errstate(invalid="ignore"):
+        columns = [rows["id"], pa.array(counts), pa.array(sums / counts), pa.array(least)]
+    return pa.table(columns, names=_NAMES).filter(pc.greater(columns[1], 0))
 
 
 class DuckDBGrouped(DuckDBBucket):
@@ -153,25 +136,18 @@ class DuckDBGrouped(DuckDBBucket):
 
     def __init__(self, feed: Feed) -> None:
         super().__init__(feed.query)
-        self.prefill(feed.left.slice(0, 0).append_column("value", _NOTHING), feed.filled())
-
-    def stored_columns(self) -> str:
-        return f"{super().stored_columns()}, value"
+        self._columns += ", value"
+        self.right(feed.filled())
 
     def left(self, rows: pa.RecordBatch) -> pa.Table:
-        self._connection.register("fresh", pa.Table.from_batches([rows]))
-        terms = [term.sql("f", "w") for term in self._query.terms]
-        conditions = " AND ".join([*terms, self.window_condition(Side.RIGHT)])
+        self.fresh(rows)
         return self._ask(
-            "SELECT f.id, count(*) AS n, avg(w.value) AS avg, min(w.value) AS lo FROM "
-            f"({self._repeated()}) f JOIN right_rows w ON f.bucket = w.bucket AND {conditions} "
-            "GROUP BY f.id"
+            "SELECT f.id, count(*) AS n, avg(w.value) AS avg, min(w.value) AS lo "
+            f"{self._joined(Side.LEFT, Side.RIGHT)} GROUP BY f.id"
         )
 
     def right(self, rows: pa.RecordBatch) -> None:
-        self._connection.register("fresh", pa.Table.from_batches([rows]))
-        self._insert(Side.RIGHT, rows.num_rows)
-        self._expire(Side.RIGHT)
+        self.store(Side.RIGHT, self.fresh(rows))
 
 
 class PolarsGrouped(PolarsBucket):
@@ -179,49 +155,42 @@ class PolarsGrouped(PolarsBucket):
 
     def __init__(self, feed: Feed) -> None:
         super().__init__(feed.query)
-        self._insert(Side.RIGHT, feed.filled())
+        self.right(feed.filled())
 
     def left(self, rows: pa.RecordBatch) -> pa.Table:
-        pairs = self._lazy(Side.LEFT, rows, self._stored[Side.RIGHT])
-        return pairs.group_by("id").agg(*_grouped(self._pl, "value" + STORED)).collect().to_arrow()
+        return _grouped(self.lazy(Side.LEFT, rows, Side.RIGHT), "value" + STORED)
 
     def right(self, rows: pa.RecordBatch) -> None:
-        self._insert(Side.RIGHT, rows)
-        self._stored[Side.RIGHT].expire()
+        self.store(Side.RIGHT, self.fresh(rows))
 
 
-def _grouped(polars: Any, column: str) -> tuple[Any, ...]:
-    value = polars.col(column)
-    return value.len().alias("n"), value.mean().alias("avg"), value.min().alias("lo")
+def _grouped(matches: Any, column: str) -> pa.Table:
+    """Group the rows of a lazy query of Polars."""
+    value = optional("polars").col(column)
+    wanted = value.len().alias("n"), value.mean().alias("avg"), value.min().alias("lo")
+    return matches.group_by("id").agg(*wanted).collect().to_arrow()
 
 
-_ASKED = {"n": "count", "avg": ("r.value", "mean"), "lo": ("r.value", "min")}
 _NAMES = ["id", "n", "avg", "lo"]
-_MATCHES = pa.schema([("id", pa.int64()), ("value", pa.float64())])
-_NOTHING = pa.array([], pa.float64())
+_ASKED = {"n": "count", "avg": ("r.value", "mean"), "lo": ("r.value", "min")}
+_ROWS: dict[str, Any] = {"columns": ["id", "value"]}
 
-_WAYS: dict[str, Callable[[Feed], Way]] = {
-    OURS: Aggregated,
-    f"{_ROWS}pyarrow": lambda feed: Grouped(feed, "pyarrow"),
-    f"{_ROWS}polars": lambda feed: Grouped(feed, "polars"),
-    _PAIRS: Paired,
+Way = Joined | DuckDBGrouped | PolarsGrouped
+"""Answers left rows by a row each: ``id``, ``n``, ``avg``, ``lo``; those without matches may be
+missing. Stores right rows; the oldest leave."""
+WAYS: dict[str, Callable[[Feed], Way]] = {
+    OURS: lambda feed: Joined(feed, aggregate=_ASKED),
+    "join, group by in pyarrow": lambda feed: Joined(feed, _by_pyarrow, **_ROWS),
+    "join, group by in polars": lambda feed: Joined(feed, _by_polars, **_ROWS),
+    "pairs, grouped by NumPy": lambda feed: Joined(
+        feed, partial(_by_numpy, feed.right["value"].to_numpy()), output="pairs"
+    ),
     "duckdb": DuckDBGrouped,
     "polars": PolarsGrouped,
 }
-MATCHED = tuple(_WAYS)
+MATCHED = tuple(WAYS)
 JOINED = MATCHED[1:4]
 """Those that make pairs with our own join first."""
-
-
-def _join(feed: Feed, **options: Any) -> Any:
-    import thetastream as ts
-
-    window = ts.CountWindow(feed.query.window)
-    schemas = (feed.left.schema, feed.right.schema)
-    join = ts.StreamJoin(feed.query.predicate, window=window, schemas=schemas, **options)
-    for start in range(0, feed.query.window, _PREFILL):
-        join.push(right=feed.filled().slice(start, _PREFILL))
-    return join
 
 
 # --- What is timed -------------------------------------------------------------------------------
@@ -231,13 +200,10 @@ class Matching(Operations):
     """Left rows ask, one batch after the other; the first is not timed."""
 
     def __init__(self, who: Contestant, cell: Cell, feed: Feed) -> None:
-        super().__init__(who, cell.label)
+        super().__init__(who, cell)
         self._feed = feed
         self._at = 0
-        try:
-            self._way = _WAYS[who.structure](feed)
-        except MissingPackage as error:
-            raise Unavailable(str(error)) from None
+        self._way = WAYS[who.structure](feed)
         self.step()
         self.restart()
 

@@ -8,20 +8,21 @@ with one thread; several questions at a time are asked one after the other there
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from thetabench.contestant import MissingPackage, Unavailable, optional
+import thetastream as ts
+from thetabench.contestant import optional
 from thetabench.figure import Contestant
 from thetabench.ordered.contestant import BATCH, Cell, Operations
 from thetabench.ordered.load import EXPRESSWAYS, MINUTE, WINDOW, Minutes, Truth
 from thetabench.race import Values
 from thetastream.datasets.linear_road import road_key
 from thetastream.datasets.traffic import SEGMENTS, VIDS
-from thetastream.errors import RegistryError
 
 Numbers = NDArray[np.float64]
 Question = tuple[int, ...]
@@ -76,19 +77,10 @@ class Window:
 # --- Ways to answer ------------------------------------------------------------------------------
 
 
-class Way(Protocol):
-    """Answers questions about a window; NaN for nothing."""
-
-    def q1(self, asked: list[Question]) -> Numbers: ...
-    def q2(self, asked: list[Question]) -> Numbers: ...
-
-
 class Ours:
     """A ``WindowIndex`` that took the reports minute by minute."""
 
     def __init__(self, window: Window) -> None:
-        import thetastream as ts
-
         minutes = ts.TimeWindow(WINDOW * MINUTE, time="time", slide=MINUTE)
         self._index = ts.WindowIndex(_RANGES, minutes)
         for batch in window.minutes.batches[:WINDOW]:
@@ -96,8 +88,7 @@ class Ours:
                 self._index.insert(batch.slice(start, BATCH))
 
     def q1(self, asked: list[Question]) -> Numbers:
-        rows = self._index.lookup(asked, last=MINUTE, columns=["speed"])
-        return self._numbers(rows["speed"])
+        return self._numbers(self._index.lookup(asked, last=MINUTE, columns=["speed"])["speed"])
 
     def q2(self, asked: list[Question]) -> Numbers:
         rows = self._index.aggregate(asked, asked, {"avg": ("speed", "mean")})
@@ -115,22 +106,21 @@ class DuckDB:
         self._connection = optional("duckdb").connect(":memory:")
         self._connection.execute("SET threads = 1")
         self._connection.register("reports", window.table)
-        self._from = "reports"
+        self._from = "kept" if native else "reports"
         if native:
             self._connection.execute("CREATE TABLE kept AS SELECT * FROM reports")
-            self._from = "kept"
-        self._since = window.since
+        self._last = f"time >= {window.since}"
 
     def q1(self, asked: list[Question]) -> Numbers:
-        return self._answers("arg_max(speed, time)", asked, f"time >= {self._since} AND ")
+        return self._answers("arg_max(speed, time)", asked, self._last)
 
     def q2(self, asked: list[Question]) -> Numbers:
         return self._answers("avg(speed)", asked)
 
-    def _answers(self, what: str, values: list[Question], where: str = "") -> Numbers:
-        terms = " AND ".join(f"{name} = ?" for name in _KEY[: len(values[0])])
-        question = f"SELECT {what} FROM {self._from} WHERE {where}{terms}"
-        return _array([self._connection.execute(question, one).fetchone()[0] for one in values])
+    def _answers(self, what: str, asked: list[Question], *where: str) -> Numbers:
+        terms = " AND ".join([*where, *(f"{name} = ?" for name in _KEY[: len(asked[0])])])
+        question = f"SELECT {what} FROM {self._from} WHERE {terms}"
+        return _array([self._connection.execute(question, one).fetchone()[0] for one in asked])
 
 
 class Polars:
@@ -139,45 +129,37 @@ class Polars:
     def __init__(self, window: Window) -> None:
         self._pl = optional("polars")
         self._frame = self._pl.from_arrow(window.table)
-        self._since = window.since
+        self._last = self._pl.col("time") >= window.since
 
     def q1(self, asked: list[Question]) -> Numbers:
-        col = self._pl.col
-        last = col("time") >= self._since
-        return self._answers(asked, lambda met: met.filter(last).select(col("speed").last()))
+        return self._answers(self._pl.col("speed").last(), asked, self._last)
 
     def q2(self, asked: list[Question]) -> Numbers:
-        mean = self._pl.col("speed").mean()
-        return self._answers(asked, lambda met: met.select(mean))
+        return self._answers(self._pl.col("speed").mean(), asked)
 
-    def _answers(self, values: list[Question], take: Callable[[Any], Any]) -> Numbers:
+    def _answers(self, what: Any, asked: list[Question], *where: Any) -> Numbers:
         answers = []
-        for value in values:
-            terms = [self._pl.col(n) == v for n, v in zip(_KEY, value, strict=False)]
-            frame = take(self._frame.lazy().filter(*terms)).collect()
+        for one in asked:
+            terms = [self._pl.col(name) == value for name, value in zip(_KEY, one, strict=False)]
+            frame = self._frame.lazy().filter(*terms, *where).select(what).collect()
             answers.append(frame.item() if frame.height else None)
         return _array(answers)
 
 
 def _array(answers: list[float | None]) -> Numbers:
-    return np.array([np.nan if one is None else one for one in answers], np.float64)
+    """None as NaN."""
+    return np.array(answers, np.float64)
 
 
-_WAYS: dict[str, Callable[[Window], Way]] = {
+Way = Ours | DuckDB | Polars
+"""Answers Q1 and Q2 about a window; NaN for nothing."""
+WAYS: dict[str, Callable[[Window], Way]] = {
     OURS: Ours,
     "duckdb": DuckDB,
-    "duckdb, own table": lambda window: DuckDB(window, native=True),
+    "duckdb, own table": partial(DuckDB, native=True),
     "polars": Polars,
 }
-ASKED = tuple(_WAYS)
-
-
-def make(name: str, window: Window) -> Way:
-    """Make a way by name, or say why it cannot be had."""
-    try:
-        return _WAYS[name](window)
-    except (MissingPackage, RegistryError) as error:
-        raise Unavailable(str(error)) from None
+ASKED = tuple(WAYS)
 
 
 # --- What is timed -------------------------------------------------------------------------------
@@ -187,12 +169,12 @@ class Asking(Operations):
     """Questions, some at a time; the first one is not timed."""
 
     def __init__(self, who: Contestant, cell: Cell, way: Way, window: Window, seed: int) -> None:
-        super().__init__(who, cell.label)
+        super().__init__(who, cell)
         self._seed = seed
         if cell.figure == "q1":
-            self._draw, self._right, self._asked = window.vehicles, window.speeds, way.q1
+            self._draw, self._right, self._answer = window.vehicles, window.speeds, way.q1
         else:
-            self._draw, self._right, self._asked = window.segments, window.averages, way.q2
+            self._draw, self._right, self._answer = window.segments, window.averages, way.q2
         self._ask(1)
         self.restart()
 
@@ -202,11 +184,11 @@ class Asking(Operations):
 
     def _ask(self, count: int) -> None:
         questions = self._draw(np.random.default_rng((self._seed, self.steps % _DRAWS)), count)
-        answer = self.timed(lambda: self._asked(questions))
+        answer = self.timed(lambda: self._answer(questions))
         right, met = self._right(questions)
         self.compare("question", answer, right)
         self.count(count, met)
 
     @property
-    def columns(self) -> Values:
-        return {**super().columns, "us_question": 1e6 * self.seconds / max(self.tuples, 1)}
+    def own(self) -> Values:
+        return self.each("us_question")

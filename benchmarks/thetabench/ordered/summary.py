@@ -9,13 +9,15 @@ each of the four measures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from statistics import geometric_mean
+from typing import Any
 
 from thetabench.figure import Lines
 from thetabench.line import Line
 from thetabench.ordered.contestant import STRUCTURES
 from thetabench.ordered.growing import FIRST_NEXT
+from thetabench.score import Ratios, taken
 
 LIMITS = {"best": 1.25, "good": 2.0, "bad": 4.0, "worst": math.inf}
 """How far from the best a structure may be, for each word."""
@@ -29,14 +31,14 @@ _ASPECTS: dict[str, tuple[tuple[str, ...], str]] = {
 _FEW = 2 / 16  # of the largest size: smaller ones lie in the cache, and say nothing of stability
 _FOREIGN = ("judy",)  # whose code is not ours to count
 
-Values = dict[str, dict[tuple[str, float], float]]
-"""By contestant, then by kind of keys and size."""
+_AFTER = STRUCTURES.index("radix-trie") + 1
+_COLUMNS = (*STRUCTURES[:_AFTER], f"radix-trie, {FIRST_NEXT}", *STRUCTURES[_AFTER:])
 
 
 def table(lines: Lines) -> str:
     """Table 1 in Markdown; "" without the figures it is made of."""
     ratios = judged(lines)
-    names = [name for name in _columns() if any(name in row for row in ratios.values())]
+    names = [name for name in _COLUMNS if any(name in row for row in ratios.values())]
     if not names:
         return ""
     rows = [["", *names], ["---"] * (1 + len(names))]
@@ -51,7 +53,10 @@ def judged(lines: Lines) -> dict[str, dict[str, float]]:
     ratios: dict[str, dict[str, float]] = {}
     spreads: dict[str, list[float]] = {}
     for aspect, (figures, column) in _ASPECTS.items():
-        values = _values((line for line in lines if line.figure in figures and line.ran), column)
+        ran = [line for line in lines if line.figure in figures and line.ran]
+        measured = [line for line in ran if getattr(line, column)]
+        values = {name: taken(name, column, by=_where)(measured) for name in _COLUMNS}
+        values = {name: own for name, own in values.items() if own}
         ratios[aspect] = _ratios(values)
         for name, own in values.items():
             spreads.setdefault(name, []).append(_spread(own))
@@ -76,23 +81,13 @@ def word(ratio: float) -> str:
     return next(name for name, limit in LIMITS.items() if ratio <= limit)
 
 
-def _columns() -> list[str]:
-    after = STRUCTURES.index("radix-trie") + 1
-    return [*STRUCTURES[:after], f"radix-trie, {FIRST_NEXT}", *STRUCTURES[after:]]
+def _where(line: Line) -> tuple[str, float]:
+    return line.distribution, line.place
 
 
-def _values(lines: Iterable[Line], column: str) -> Values:
-    values: Values = {}
-    for line in lines:
-        if line.contestant in _columns() and getattr(line, column):
-            own = values.setdefault(line.contestant, {})
-            own[line.distribution, line.place] = getattr(line, column)
-    return values
-
-
-def _ratios(values: Values) -> dict[str, float]:
+def _ratios(values: Mapping[str, Ratios]) -> dict[str, float]:
     """The geometric mean over sizes and kinds of keys of the ratio to the best."""
-    best: dict[tuple[str, float], float] = {}
+    best: dict[Any, float] = {}
     for own in values.values():
         for where, value in own.items():
             best[where] = min(value, best.get(where, math.inf))
@@ -102,12 +97,12 @@ def _ratios(values: Values) -> dict[str, float]:
     }
 
 
-def _spread(own: Mapping[tuple[str, float], float]) -> float:
+def _spread(own: Ratios) -> float:
     largest = max(size for _, size in own)
     kept = [value for (_, size), value in own.items() if size >= largest * _FEW]
     return max(kept) / min(kept)
 
 
-def _to_best(values: Mapping[str, float]) -> dict[str, float]:
+def _to_best(values: Ratios) -> dict[str, float]:
     best = min(values.values(), default=1.0)
     return {name: value / best for name, value in values.items()}

@@ -1,7 +1,7 @@
 """thetastream itself, through its public names only.
 
 Options: ``tactic`` and ``threads``, as in ``thetastream:tactic=auto,threads=2``. With
-``output=count`` it gives the number of each row's matches instead: not an answer that a benchmark
+``output=count`` it returns the number of each row's matches instead: not an answer that a benchmark
 of peers can check, but what the benchmark of PanJoin asks for.
 """
 
@@ -55,8 +55,8 @@ class Thetastream:
     def prefill(self, left: pa.Table, right: pa.Table | None) -> None:
         """Push the rows in pieces, so that the index has the shape it has in a running join.
 
-        All left rows come before all right rows, and nobody asks for the rows of the answer: they
-        are produced lazily.
+        All left rows come before all right rows. The answers are not read: rows are produced
+        lazily.
         """
         for side, rows in zip(Side, (left, right), strict=True):
             if rows is None:

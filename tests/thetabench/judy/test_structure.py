@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetabench import judy
-from thetabench.judy import structure as module
 from thetabench.judy.kernels import rows as layout
 from thetabench.judy.kernels.calling import call_address
 from thetabench.judy.kernels.rows import count_bytes
@@ -140,13 +139,13 @@ def test_memory_is_what_the_library_says() -> None:
 
 def test_memory_is_freed_with_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     freed = []
-    real = module.free_all
+    real = layout.free_all
 
     def watched(calls: Any, root: int) -> int:
         freed.append(int(real(calls, root)))
         return freed[-1]
 
-    monkeypatch.setattr(module, "free_all", watched)
+    monkeypatch.setattr(layout, "free_all", watched)
     index = Judy()
     index.insert(np.arange(1000), np.arange(1000))
     held = int(count_bytes(index._calls, index._address))
@@ -186,7 +185,8 @@ def story(insert: int, get: int, first: int, following: int, free: int, root: in
 
 def test_calls_by_address() -> None:
     calls, words = load(), np.zeros(2, np.int64)
-    addresses = calls.insert, calls.get, calls.first, calls.next, calls.free
+    places = layout.INSERT, layout.GET, layout.FIRST, layout.NEXT, layout.FREE_ALL
+    addresses = [calls[place] for place in places]
     *found, freed = compiled(story)(*addresses, words.ctypes.data)
     assert found == [30, 0, 50, 90, 9, 0]
     assert freed > 0 == words[0]

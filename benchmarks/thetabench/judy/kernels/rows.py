@@ -29,7 +29,7 @@ DONE, NO_ROOM, NO_LISTS, NO_MEMORY = 0, 1, 2, 3
 # ``facts``: rows held, lists ever made, the first free one, words of the pool in use, those of them
 # that lists have, words that were wanted.
 HELD, LISTS, FREE, TOP, LIVE, WANTED, FACTS = 0, 1, 2, 3, 4, 5, 6
-# ``calls``: addresses, in the order of ``libjudy.Functions``.
+# ``calls``: addresses, as ``libjudy.load`` returns them.
 INSERT, GET, DELETE, FIRST, NEXT, FREE_ALL, BYTES = 0, 1, 2, 3, 4, 5, 6
 # A list.
 PLACE, GAP, SIZE, ROOM, HEAD = 0, 1, 2, 3, 4
