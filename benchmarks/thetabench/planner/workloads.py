@@ -49,7 +49,7 @@ class Made:
 
     def holds(self, left: Columns, right: Columns) -> NDArray[np.bool_]:
         """Which pairs match."""
-        return np.logical_and.reduce([holds(left, right) for _, holds in self.terms])
+        return np.asarray(np.logical_and.reduce([holds(left, right) for _, holds in self.terms]))
 
     def feed(self, window: int, batch: int) -> Feed:
         """The rows as a full window and pushes after it."""
