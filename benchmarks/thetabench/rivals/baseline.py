@@ -177,7 +177,7 @@ class BaselineEngine(ABC):
 
     def slice_rows(self, batch: pa.RecordBatch) -> int:
         """Rows to accept at a time."""
-        width = max(1, batch.nbytes // max(1, batch.num_rows))
+        width: int = max(1, batch.nbytes // max(1, batch.num_rows))
         return max(1, self.input_bytes // 2 // width)
 
     def offer(self, batch: pa.RecordBatch, arrived: float) -> bool:
