@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 from thetabench.figure import Figure, Lines, Parameters, Sizes, power
-from thetabench.panjoin.contestant import BTREES, Cell, Contestant, Work
-from thetabench.panjoin.joins import REPEATED
+from thetabench.panjoin.contestant import BTREES, REPEATED, Cell, Contestant, Work
 from thetabench.panjoin.phases import ALL, SUBWINDOWS, phases
 from thetabench.panjoin.splitters import DISTRIBUTIONS, INCREASING, RANGE, WORST
 from thetabench.score import at_least, least, most, ratio
