@@ -65,7 +65,7 @@ class Filled:
         return int(self.structure.nbytes)
 
 
-class Clocked(Trial[K]):
+class Batched(Trial[K]):
     """A trial whose line says how many batches there were, and how large the structure is.
 
     ``stored``: rows of the full window.
@@ -110,7 +110,7 @@ class Clocked(Trial[K]):
         }
 
 
-class Holding(Clocked[K]):
+class Holding(Batched[K]):
     """A trial of one filled structure."""
 
     held: Filled
@@ -133,7 +133,7 @@ class Holding(Clocked[K]):
         self.timed(lambda: self.held.expire(before))
 
 
-class Joining(Clocked[K]):
+class Joining(Batched[K]):
     """A whole join: Arrow in, Arrow out, push by push.
 
     Pushes alternate between the sides; a self-join has one. Everything a join does is timed: keys,

@@ -27,19 +27,7 @@ _FEW = 4  # as many as that for a structure that scans
 _STEPS = 24  # batches that there are rows for in a window that moves
 
 
-class Windowed(Holding[Contestant]):
-    """A trial with one filled structure."""
-
-    def __init__(self, who: Contestant, label: str, stock: Stock) -> None:
-        super().__init__(who, label, who.rows)
-        self._stock = stock
-        self.held = self._taken()
-
-    def _taken(self) -> Filled:
-        raise NotImplementedError
-
-
-class Insertion(Windowed):
+class Insertion(Holding[Contestant]):
     """Batches go into a subwindow that is between half and three quarters full.
 
     A batch of more than a quarter goes on to the brim, one of more than half starts with less. When
@@ -47,7 +35,12 @@ class Insertion(Windowed):
     first of small batches is not timed: it may be the one for which a structure takes more memory.
     """
 
-    def _taken(self) -> Filled:
+    def __init__(self, who: Contestant, label: str, stock: Stock) -> None:
+        super().__init__(who, label, who.rows)
+        self._stock = stock
+        self.held = self._half_full()
+
+    def _half_full(self) -> Filled:
         rows, batch = self.who.rows, self.who.batch
         start = min(rows // 2, rows - batch)
         self._top = min(rows, rows // 2 + max(rows // 4, batch))
@@ -65,7 +58,7 @@ class Insertion(Windowed):
         """Work until the time is over, or the subwindow is full enough."""
         if self.seconds < seconds and self._full:
             self.finish()
-            self.held = self._taken()
+            self.held = self._half_full()
         super().advance(seconds)
 
     def step(self) -> bool:
@@ -83,17 +76,15 @@ class Insertion(Windowed):
         self.checked += keys.size
 
 
-class Probing(Windowed):
+class Probing(Holding[Contestant]):
     """Batches of boxes ask a full window."""
 
     def __init__(self, who: Contestant, label: str, stock: Stock) -> None:
-        super().__init__(who, label, stock)
+        super().__init__(who, label, who.rows)
+        self.held = stock.full(who)
         self._truth = stock.truth(self.held.load, 0, who.rows)
         self._compared(*self._boxes(_WARM))
         self.restart()
-
-    def _taken(self) -> Filled:
-        return self._stock.full(self.who)
 
     def step(self) -> bool:
         """Ask one batch."""

@@ -14,7 +14,7 @@ from thetabench.digest import Digest, VerificationError, check_pairs, verify
 from thetabench.race import Values
 from thetabench.spo.contestant import Contestant, Work
 from thetabench.spo.stock import Step, Stock, moving
-from thetabench.windows import Clocked, Filled, Holding
+from thetabench.windows import Batched, Filled, Holding
 
 _POOL = 1 << 11  # fresh rows after which the same ones ask again …
 _WIDE_POOL = 1 << 8  # … where each has so many matches that a checksum takes long
@@ -30,7 +30,7 @@ _COUNTED = ("runs", "merges")
 _QUANTILES = {"p50_us": 0.5, "p75_us": 0.75, "p95_us": 0.95, "p99_us": 0.99, "max_us": 1.0}
 
 
-def row_columns(trial: Clocked[Contestant], asked: int) -> Values:
+def row_columns(trial: Batched[Contestant], asked: int) -> Values:
     """What a line says of rows that ask, ``asked`` at a time."""
     shown = _QUANTILES if asked == 1 and trial.waits else {}
     waits = np.array(trial.waits) * 1e6
