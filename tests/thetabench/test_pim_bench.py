@@ -22,8 +22,7 @@ from thetabench.pim.figures import FIGURES
 from thetabench.pim.inserts import landed, spread
 from thetabench.pim.ordered import KINDS, OrderedSetJoin
 from thetabench.pim.paper import COLUMNS, PAPER
-from thetabench.pim.reference import pairs, truths
-from thetabench.pim.stream import Shape, Stream
+from thetabench.pim.stream import Shape, Stream, pairs, truths
 from thetabench.pim.trial import PimCourse
 from thetabench.plots import plot
 from thetabench.tables import SCORES, filled, marks, write_page
@@ -206,7 +205,7 @@ def test_inserts_land_where_a_real_tree_puts_them() -> None:
 
 def occupied(joiner: Indexed) -> np.ndarray:
     """Rows of each subindex of the left side, by walking its leaves."""
-    pool = joiner.join._pool
+    pool = joiner._pool
     facts, forest = pool.side(0), pool.store.forest
     heads = int(pool.arena(pool.arenas_of(0)[0])[layout.LEAF_FIRST])
     run = pool.run(int(facts[layout.RUNS_FIRST]))

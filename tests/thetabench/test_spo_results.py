@@ -10,10 +10,10 @@ import pytest
 import thetabench.spo as package
 from thetabench.line import Line
 from thetabench.plots import plot
-from thetabench.spo import stock
 from thetabench.spo.figures import FIGURES
 from thetabench.spo.paper import COLUMNS, PAPER
 from thetabench.tables import SCORES, filled, marks, write_page
+from thetabench.windows import Filled
 from thetastream.datasets.real import VARIABLE
 from thetastream.errors import DataError
 
@@ -180,8 +180,8 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(
 def test_the_command_fails_on_a_wrong_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = stock.Filled.fill
-    monkeypatch.setattr(stock.Filled, "fill", lambda self, stop, step: honest(self, stop - 1, step))
+    honest = Filled.fill
+    monkeypatch.setattr(Filled, "fill", lambda self, stop, step: honest(self, stop - 1, step))
     done = small("spo", "9a", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from thetabench import figure
 from thetabench.arrays import Array
 from thetabench.contestant import MissingPackage, Unavailable, optional
 from thetabench.structures import made
-from thetastream.index.base import Ranges
-
-Pairs = Iterator[tuple[Array, Array]]
 
 BTREES = "btrees"
+REPEATED = "repeated"
+"""The distribution of keys that repeat, so that an equality finds S of them."""
 _BITS = 32
 _LAST = (1 << _BITS) - 1
 
@@ -67,23 +66,11 @@ class Contestant(figure.Contestant):
 Cell = figure.Cell[Contestant]
 
 
-class Structure(Protocol):
-    """What is measured: an ``Index``, or something that looks like one."""
-
-    @property
-    def nbytes(self) -> int: ...
-    def insert(self, keys: Array, ids: Array) -> None: ...
-    def probe(self, lows: Array, highs: Array) -> Pairs: ...
-    def ranges(self, lows: Array, highs: Array) -> Ranges: ...
-    def expire(self, before: int) -> None: ...
-    def dump(self) -> tuple[Array, Array]: ...
-    def __len__(self) -> int: ...
+Maker = Callable[[Contestant], Any]
+"""Makes an index, or something that looks like one."""
 
 
-Maker = Callable[[Contestant], Structure]
-
-
-def make(who: Contestant) -> Structure:
+def make(who: Contestant) -> Any:
     """Make an empty structure, or say why it cannot be had."""
     if who.structure != BTREES:
         return made(who.structure, who.rows, who.parameters)
@@ -112,7 +99,7 @@ class BTreesSet:
         """Add the rows of a batch, in key order."""
         self._set.update(((keys << _BITS) | ids).tolist())
 
-    def probe(self, lows: Array, highs: Array) -> Pairs:
+    def probe(self, lows: Array, highs: Array) -> Iterator[tuple[Array, Array]]:
         """One range scan per box."""
         codes: list[int] = []
         ends: list[int] = []
@@ -122,18 +109,9 @@ class BTreesSet:
         for low, high in zip(starts, stops, strict=True):
             extend(scan(low, high))
             end(len(codes))
-        edges = np.array([0, *ends], np.int64)
-        sizes = edges[1:] - edges[:-1]
         if codes:
+            sizes = np.diff(np.array(ends), prepend=0)
             yield np.repeat(np.arange(sizes.size), sizes), np.array(codes, np.int64) & _LAST
-
-    def ranges(self, lows: Array, highs: Array) -> Ranges:
-        """There are none."""
-        raise NotImplementedError
-
-    def expire(self, before: int) -> None:
-        """Rows do not expire here."""
-        raise NotImplementedError
 
     def dump(self) -> tuple[Array, Array]:
         """All rows, in order of id."""

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 from thetabench.figure import Figure, Lines, Parameters, Sizes, power
-from thetabench.panjoin.contestant import BTREES, Cell, Contestant, Work
-from thetabench.panjoin.joins import REPEATED
+from thetabench.panjoin.contestant import BTREES, REPEATED, Cell, Contestant, Work
 from thetabench.panjoin.phases import ALL, SUBWINDOWS, phases
 from thetabench.panjoin.splitters import DISTRIBUTIONS, INCREASING, RANGE, WORST
 from thetabench.score import at_least, least, most, ratio
@@ -86,55 +85,34 @@ def _each(figure: str, places: Places, who: Who, weight: float = 1.0) -> Plan:
 # --- Figures 10a–e, 11a–e, 12a–e: one structure --------------------------------------------------
 
 
-def _partitions(
-    name: str, work: Work, window: int, sizes: Sizes, place: int
-) -> Iterator[Contestant]:
-    """Several P: insertion of batches of a size, or probing with S matches."""
-    batch, matches = (place, 0) if work is Work.INSERT else (1 << 13, place)
-    for p in _several(sizes, 10, 13, 16):
-        yield _one(f"P = {power(p)}", name, place, work, sizes.window(window), batch,
-                   _single(name, p), matches=matches)  # fmt: skip
-
-
-def _several(sizes: Sizes, *exponents: int) -> list[int]:
-    return list(dict.fromkeys(sizes.scaled(e, 2) for e in exponents))
-
-
-def _subwindows(name: str, sizes: Sizes, batch: int) -> Iterator[Contestant]:
-    """Several N_Sub."""
-    for rows in sizes.windows(17, 19, 21, 23):
-        if batch <= rows:
-            yield _one(f"N_Sub = {power(rows)}", name, batch, Work.INSERT, rows, batch,
-                       _single(name, sizes.scaled(12, 2)))  # fmt: skip
-
-
-def _shapes(name: str, sizes: Sizes, batch: int) -> Iterable[Contestant]:
-    """Several N_Sub and P, S = 1."""
-    shapes = dict.fromkeys(
-        (sizes.window(n), sizes.scaled(p, 2)) for n, p in ((19, 12), (19, 16), (23, 12), (23, 16))
-    )
-    for rows, p in shapes:
-        if batch <= rows:
-            yield _one(f"N_Sub = {power(rows)}, P = {power(p)}", name, batch, Work.EQUI, rows,
-                       batch, _single(name, p), matches=1.0)  # fmt: skip
+_ALONE: dict[str, tuple[str, Work, str, tuple[tuple[int, int], ...], Places]] = {
+    "a": ("insertion, partitions", Work.INSERT, "P = {p}", ((23, 10), (23, 13), (23, 16)),
+          _batches(23, *_BATCHES)),
+    "b": ("insertion, subwindow sizes", Work.INSERT, "N_Sub = {rows}",
+          ((17, 12), (19, 12), (21, 12), (23, 12)), _batches(23, *_FEW_BATCHES)),
+    "c": ("equi probing, S = 1", Work.EQUI, "N_Sub = {rows}, P = {p}",
+          ((19, 12), (19, 16), (23, 12), (23, 16)), _batches(23, *_FEW_BATCHES)),
+    "d": ("equi probing", Work.EQUI, "P = {p}", ((22, 10), (22, 13), (22, 16)),
+          _matches(22, *_SELECTIVITIES)),
+    "e": ("band probing", Work.BAND, "P = {p}", ((23, 10), (23, 13), (23, 16)),
+          _matches(23, *_SELECTIVITIES)),
+}  # fmt: skip
+"""By letter: what it is about, the work, labels, exponents of N_Sub and P, and the places."""
 
 
 def _alone(figure: str, claim: str, because: str = "", *, holds: bool = True) -> Figure[Cell]:
-    """The experiment of a letter with the structure of a number."""
-    name = STRUCTURES[int(figure[:2]) - 10]
-    kinds: dict[str, tuple[str, Places, Who]] = {
-        "a": ("insertion, partitions", _batches(23, *_BATCHES),
-              partial(_partitions, name, Work.INSERT, 23)),
-        "b": ("insertion, subwindow sizes", _batches(23, *_FEW_BATCHES),
-              partial(_subwindows, name)),
-        "c": ("equi probing, S = 1", _batches(23, *_FEW_BATCHES), partial(_shapes, name)),
-        "d": ("equi probing", _matches(22, *_SELECTIVITIES),
-              partial(_partitions, name, Work.EQUI, 22)),
-        "e": ("band probing", _matches(23, *_SELECTIVITIES),
-              partial(_partitions, name, Work.BAND, 23)),
-    }  # fmt: skip
-    about, places, who = kinds[figure[2]]
-    axis, cells = "selectivity" if figure[2] in "de" else "batch", _each(figure, places, who)
+    """The experiment of a letter with the structure of a number; places are batches, or S."""
+    name, letter = STRUCTURES[int(figure[:2]) - 10], figure[2]
+    about, work, label, shapes, places = _ALONE[letter]
+
+    def who(sizes: Sizes, place: int) -> Iterator[Contestant]:
+        batch, matches = (1 << 13, place) if letter in "de" else (place, int(work is Work.EQUI))
+        for rows, p in dict.fromkeys((sizes.window(n), sizes.scaled(p, 2)) for n, p in shapes):
+            if place <= rows:
+                yield _one(label.format(rows=power(rows), p=power(p)), name, place, work, rows,
+                           batch, _single(name, p), matches=matches)  # fmt: skip
+
+    axis, cells = "selectivity" if letter in "de" else "batch", _each(figure, places, who)
     return Figure(figure, f"{name}: {about}", axis, cells, claim=claim, holds=holds,
                   because=because)  # fmt: skip
 
@@ -152,7 +130,7 @@ def _adjustment(sizes: Sizes) -> list[Cell]:
     return [
         Cell("10f", (_table(f"{name}, P = {power(p)}", sizes.window(20), p, name),))
         for name in (*DISTRIBUTIONS, INCREASING)
-        for p in _several(sizes, 8, 10)
+        for p in dict.fromkeys(sizes.scaled(e, 2) for e in (8, 10))
     ]
 
 

@@ -2,32 +2,33 @@
 
 A window moves through all phases without being made anew. In every push some boxes are asked, a
 batch is inserted, and as many rows expire. Contestants take turns within each phase, and what is
-counted is processor time. Every answer is compared with a reference: the window as sorted blocks of
-arrival, and its two ends looked at row by row.
+counted is processor time. Every answer is compared with a reference that looks at all candidates of
+an offline search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from thetabench.arrays import Array, Sums
-from thetabench.digest import Digest, check_pairs, row_hash, weighed
-from thetabench.panjoin.contestant import Contestant, Structure
-from thetabench.panjoin.reference import Truth
-from thetabench.panjoin.trial import Timed
+from thetabench.answers import Tally, met
+from thetabench.arrays import Array
+from thetabench.digest import Digest, row_hash, weights
+from thetabench.panjoin.contestant import Contestant
+from thetabench.panjoin.stock import Load
+from thetabench.panjoin.trial import Moving
 from thetabench.race import Values
+from thetabench.windows import Filled
 from thetastream.datasets.keys import DOMAIN
 
 ALL = 0
 """The place of the sum over all phases."""
 SUBWINDOWS = 4
 _LENGTH = 13  # half subwindows that a phase goes on for: it ends in the middle of one
-_BLOCKS = 64  # of a window, in the reference
-_FEW = 16  # boxes up to which a reference looks at rows one by one
 _TURNS = 8  # per contestant and phase
 
 
@@ -72,16 +73,15 @@ class Push:
     width: int
 
 
-class Story:
+class Story(Load):
     """All rows and boxes, the same for every contestant, the right answers, and who takes part."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self.rows = rows
         self.phases = phases(rows)
-        self._seed = seed
-        self._block = rows // _BLOCKS
-        self._right: dict[int, Digest] = {}
         self.trials: list[Changing] = []
+        self._right: dict[int, Digest] = {}
+        super().__init__(self.pushes[-1][-1].stop, seed=seed)
 
     @cached_property
     def pushes(self) -> list[list[Push]]:
@@ -102,8 +102,7 @@ class Story:
     @cached_property
     def keys(self) -> Array:
         """The key of every row, in order of arrival."""
-        rng, count = np.random.default_rng([self._seed, 0]), self.pushes[-1][-1].stop
-        keys = rng.integers(0, DOMAIN, count)
+        keys = self._drawn(np.random.default_rng([self._seed, 0]), self.count)
         for phase, pushes in zip(self.phases, self.pushes, strict=True):
             if phase.drifts:
                 start, stop = pushes[0].start, pushes[-1].stop
@@ -111,43 +110,29 @@ class Story:
                 keys[start:stop] += (1 + steps) * DOMAIN
         return keys
 
-    @cached_property
-    def _blocks(self) -> list[Truth]:
-        starts = range(0, self.keys.size, self._block)
-        return [Truth(self.keys[start : start + self._block], start) for start in starts]
-
-    def asked(self, push: Push) -> tuple[Array, Array]:
+    def boxes(self, push: Push) -> tuple[Array, Array]:
         """Boxes about keys like those that arrive."""
         rng = np.random.default_rng([self._seed, 1 + push.number])
         middle = np.sort(self.keys[rng.integers(push.start, push.stop, push.boxes)])
         return middle - push.width, middle + push.width
 
-    def sorted_batch(self, start: int, stop: int) -> tuple[Array, Array]:
-        """Keys and ids of rows, sorted by key."""
-        order = np.argsort(self.keys[start:stop])
-        return self.keys[start:stop][order], start + order
-
     def right(self, push: Push) -> Digest:
         """The right answer of a push, computed once."""
         if push.number not in self._right:
-            lows, highs = self.asked(push)
-            first, last = push.start - self.rows, push.start
-            begin, end = -(-first // self._block), last // self._block
-            parts = [self._blocks[n].boxes(lows, highs) for n in range(begin, end)]
-            parts.append(self._at_end(first, begin * self._block, lows, highs))
-            parts.append(self._at_end(end * self._block, last, lows, highs))
-            sums = np.stack([hashes for _, hashes in parts]).sum(axis=0, dtype=np.uint64)
-            matches = sum(int(counts.sum()) for counts, _ in parts)
-            self._right[push.number] = Digest(matches, weighed(np.arange(lows.size), sums))
+            self.learn([push])
         return self._right[push.number]
 
-    def _at_end(self, start: int, stop: int, lows: Array, highs: Array) -> tuple[Array, Sums]:
-        keys = self.keys[start:stop]
-        if lows.size > _FEW:
-            return Truth(keys, start).boxes(lows, highs)
-        inside = (keys >= lows[:, None]) & (keys <= highs[:, None])
-        hashes = np.where(inside, row_hash(np.arange(start, stop)), np.uint64(0))
-        return inside.sum(axis=1), hashes.sum(axis=1, dtype=np.uint64)
+    def learn(self, pushes: Sequence[Push]) -> None:
+        """Find the right answers of pushes that follow each other."""
+        lows, highs = (np.concatenate(edge) for edge in zip(*map(self.boxes, pushes), strict=True))
+        sizes = [push.boxes for push in pushes]
+        answer = np.repeat(np.arange(len(pushes)), sizes)
+        position = np.concatenate([np.arange(size) for size in sizes])
+        ends = np.repeat([push.start for push in pushes], sizes)
+        tally = Tally(len(pushes))
+        for box, ids in met(self.keys, lows, highs, ends - self.rows, ends):
+            tally.add(answer[box], weights(position[box]) * row_hash(ids))
+        self._right.update(zip((push.number for push in pushes), tally.digests, strict=True))
 
     def tell(self) -> None:
         """Lead all trials through the phases, in turns within each."""
@@ -157,8 +142,7 @@ class Story:
             size = -(-len(pushes) // _TURNS)
             for turn, at in enumerate(range(0, len(pushes), size)):
                 some = pushes[at : at + size]
-                for push in some:  # before any clock runs: the reference takes the caches
-                    self.right(push)
+                self.learn(some)  # before any clock runs: the reference takes the caches
                 first = turn % len(self.trials)
                 for trial in (*self.trials[first:], *self.trials[:first]):
                     for push in some:
@@ -167,26 +151,21 @@ class Story:
                 trial.close_phase()
 
 
-class Changing(Timed):
+class Changing(Moving):
     """One structure on its way through the story."""
 
-    def __init__(self, who: Contestant, label: str, structure: Structure, story: Story) -> None:
-        super().__init__(who, label)
+    def __init__(self, who: Contestant, label: str, structure: Any, story: Story) -> None:
+        super().__init__(who, label, who.rows)
+        self.held = Filled(structure, story)
         self._story = story
-        self._structure = structure
         self._phases: list[Values] = []
         story.trials.append(self)
         phase, width = story.phases[0], story.pushes[0][0].width
         for start in range(0, story.rows, phase.batch):
             push = Push(-1, start, start + phase.batch, phase.boxes, width)
-            for _ in structure.probe(*story.asked(push)):
+            for _ in structure.probe(*story.boxes(push)):
                 pass
-            structure.insert(*story.sorted_batch(push.start, push.stop))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the window."""
-        return self._structure.nbytes
+            self.held.fill(push.stop)
 
     def turn(self, number: int, seconds: float) -> None:
         """The first trial starts the story, which has turns of its own."""
@@ -196,24 +175,17 @@ class Changing(Timed):
     def restart(self) -> None:
         """Set the clock and the counts to zero."""
         super().restart()
-        self.steps = 0
+        self.steps = self.checked = 0
 
     def take(self, push: Push) -> None:
         """Ask, insert, expire; check the answer."""
-        structure, story = self._structure, self._story
-        lows, highs = story.asked(push)
-        keys, ids = story.sorted_batch(push.start, push.stop)
-        answer = self.read(lambda: structure.probe(lows, highs))
-        self.timed(lambda: structure.insert(keys, ids))
-        self.timed(lambda: structure.expire(push.stop - story.rows))
-        check_pairs(self.name, push.number, answer, story.right(push))
+        story = self._story
+        self.move(push.number, story.boxes(push), push.stop - push.start, lambda: story.right(push))
         self.steps += 1
-        self.tuples += keys.size
-        self.pairs += answer.matches
 
     def close_phase(self) -> None:
         """Keep what the phase took; processor time is what counts."""
-        self.seconds, self.checked = self.cpu, self.tuples
+        self.seconds = self.cpu
         self._phases.append(self.columns)
 
     def lines(self) -> Iterator[Values]:

@@ -24,7 +24,7 @@ distribution              keys, as parts of the 32-bit range
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from thetabench.arrays import Array
 from thetabench.contestant import Unavailable
 from thetabench.digest import VerificationError
 from thetabench.panjoin.contestant import Contestant, Maker
-from thetabench.race import Trial, Values
+from thetabench.race import Values
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
@@ -76,12 +76,16 @@ def keys_of(who: Contestant, iteration: int, seed: int) -> Array:
 
 
 def _worst(who: Contestant) -> Array:
-    partitions = int(dict(who.parameters)["partitions"])
+    partitions = _partitions(who)
     values, value = [0], RANGE // partitions - 2  # just below the first splitter
     while value:
         values.append(value)
         value //= partitions
     return np.resize(np.array(values, np.int64), who.rows)
+
+
+def _partitions(who: Contestant) -> int:
+    return int(dict(who.parameters)["partitions"])
 
 
 def bound(partitions: int) -> int:
@@ -124,7 +128,7 @@ def adjusted(who: Contestant, make: Maker, seed: int) -> list[Values]:
     table: Any = make(who)
     if not hasattr(table, "errors"):
         raise Unavailable(f"{who.structure} does not report the error of its splitters")
-    limit = bound(int(dict(who.parameters)["partitions"]))
+    limit = bound(_partitions(who))
     iterations = max(ITERATIONS, limit + 2 if who.distribution == WORST else 0)
     lines: list[Values] = []
     stored = 0
@@ -150,7 +154,7 @@ def _check(who: Contestant, table: Any, keys: Array, lines: list[Values], iterat
             f"{who.label} reports {len(lines)} subwindows and holds {len(table):,} rows; expected "
             f"{iterations} and {who.rows:,}."
         )
-    right = even_error(keys, int(dict(who.parameters)["partitions"]))
+    right = even_error(keys, _partitions(who))
     if abs(lines[0]["splitter_error"] - right) > _SLACK * max(right, 1.0):
         raise VerificationError(
             f"{who.label} reports an error of {lines[0]['splitter_error']:.3f} for even splitters; "
@@ -158,20 +162,9 @@ def _check(who: Contestant, table: Any, keys: Array, lines: list[Values], iterat
         )
 
 
-class Adjusting(Trial[Contestant]):
-    """Follows the adjustments of a table."""
-
-    def __init__(self, who: Contestant, label: str, make: Maker, seed: int) -> None:
-        super().__init__(who, label)
-        self._lines = adjusted(who, make, seed)
-
-    def turn(self, number: int, seconds: float) -> None:
-        """Nothing is timed."""
-
-    def lines(self) -> Iterator[Values]:
-        """A line per iteration; of the worst case one with the number of iterations."""
-        if self.who.distribution == WORST:
-            partitions = float(dict(self.who.parameters)["partitions"])
-            yield {**self._lines[-1], "place": partitions}
-        else:
-            yield from ({**line, "place": float(n)} for n, line in enumerate(self._lines))
+def lines_of(who: Contestant, make: Maker, seed: int) -> list[Values]:
+    """A line per iteration; of the worst case one with the number of iterations."""
+    lines = adjusted(who, make, seed)
+    if who.distribution == WORST:
+        return [{**lines[-1], "place": float(_partitions(who))}]
+    return [{**line, "place": float(n)} for n, line in enumerate(lines)]

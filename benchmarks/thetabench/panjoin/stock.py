@@ -12,24 +12,22 @@ reference, until there is too much of it; what was not used for the longest time
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable
 from functools import cached_property
 
 import numpy as np
 
+from thetabench.answers import Truth
 from thetabench.arrays import Array
-from thetabench.digest import Digest
-from thetabench.panjoin.contestant import Contestant, Maker, Structure, Work
-from thetabench.panjoin.reference import Truth
+from thetabench.panjoin.contestant import Contestant, Maker, Work
 from thetabench.shelf import Shelf
+from thetabench.windows import Filled
 from thetastream.datasets.keys import DOMAIN
 from thetastream.datasets.rates import uniform_band_width
 
 _POOL = 1 << 20  # boxes after which the batches come again: far more than the caches hold
 _STRUCTURES = 5 << 29  # bytes
 _ROWS = 1 << 30
-_FILL = 1 << 16  # rows per insertion while filling
 _TAIL = 16
 
 
@@ -46,7 +44,7 @@ class Load:
         """The key of every row, in order of arrival."""
         return self._drawn(np.random.default_rng([self._seed, 0]), self.count)
 
-    def sorted_batch(self, start: int, stop: int) -> tuple[Array, Array]:
+    def batch(self, start: int, stop: int) -> tuple[Array, Array]:
         """Keys and ids of rows ``start … stop - 1``, sorted by key."""
         keys = self.keys[start:stop]
         order = np.argsort(keys)
@@ -73,27 +71,6 @@ class Load:
         return rng.integers(0, self.distinct, count) * max(1, DOMAIN // self.distinct)
 
 
-@dataclass
-class Filled:
-    """A structure that holds the first ``count`` rows of a load."""
-
-    structure: Structure
-    load: Load
-    count: int = 0
-
-    def fill(self, stop: int, batch: int = _FILL) -> None:
-        """Insert rows up to ``stop``."""
-        while self.count < stop:
-            end = min(self.count + batch, stop)
-            self.structure.insert(*self.load.sorted_batch(self.count, end))
-            self.count = end
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the structure."""
-        return self.structure.nbytes
-
-
 class Stock:
     """All that cells share."""
 
@@ -103,7 +80,6 @@ class Stock:
         self._loads = Shelf[Load](_ROWS)
         self._truths = Shelf[Truth](_ROWS)
         self._filled = Shelf[Filled](_STRUCTURES)
-        self._digests: dict[Hashable, Digest] = {}
 
     def load(self, who: Contestant, extra: int = 0) -> Load:
         """The rows that a contestant stores."""
@@ -111,10 +87,11 @@ class Stock:
         make = lambda: Load(count, different, self._seed)  # noqa: E731
         return self._loads.get(key, make, lambda load: load.keys.nbytes)
 
-    def truth(self, load: Load) -> Truth:
-        """The reference over all rows of a load."""
-        key = load.count, load.distinct
-        return self._truths.get(key, lambda: Truth(load.keys), lambda truth: truth.nbytes)
+    def truth(self, load: Load, start: int, stop: int) -> Truth:
+        """The reference over the rows ``start … stop - 1`` of a load."""
+        make = lambda: Truth(load.keys[start:stop], np.arange(start, stop))  # noqa: E731
+        key = load.count, load.distinct, start, stop
+        return self._truths.get(key, make, lambda truth: truth.nbytes)
 
     def full(self, who: Contestant) -> Filled:
         """A structure that holds all rows; it must not be changed."""
@@ -141,13 +118,6 @@ class Stock:
     def fresh(self, who: Contestant, extra: int = 0) -> Filled:
         """An empty structure."""
         return Filled(self.make(who), self.load(who, extra))
-
-    def digest(self, who: Contestant, step: int, answer: Callable[[], Digest]) -> Digest:
-        """The right answer of a step of a window that moves, computed once."""
-        key = who.rows, who.batch, who.matches, step
-        if key not in self._digests:
-            self._digests[key] = answer()
-        return self._digests[key]
 
     def clear(self) -> None:
         """Forget everything that takes room."""

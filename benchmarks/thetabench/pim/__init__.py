@@ -1,6 +1,6 @@
 """The experiments of the PIM-Tree paper: ``thetastream bench pim``.
 
-:mod:`paper` is the paper as a value, :mod:`figures` its figures; :mod:`stream` makes the tuples,
-:mod:`contestant` the joins, :mod:`ordered` those on ordered sets from PyPI; :mod:`trial` times
-them, :mod:`reference` knows the right answers, and :mod:`inserts` counts inserts without a join.
+:mod:`paper` is the paper as a value, :mod:`figures` its figures; :mod:`stream` makes the tuples and
+knows the right answers, :mod:`contestant` makes the joins, :mod:`ordered` those on ordered sets
+from PyPI; :mod:`trial` times them, and :mod:`inserts` counts inserts without a join.
 """

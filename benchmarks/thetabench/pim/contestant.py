@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from thetabench.contestant import MissingPackage, Unavailable
 from thetabench.figure import power
 from thetabench.pim.ordered import KINDS, OrderedSetJoin
 from thetabench.pim.stream import Shape, Stream
+from thetastream.errors import RegistryError
 from thetastream.tuplewise.ibwj import IndexJoin, joinable
 
 _RATIO = 1 / 16  # the merge ratio of the merge trees, unless a parameter says otherwise
@@ -75,25 +74,11 @@ class Cell(figure.Cell[Contestant]):
         return f"{self.figure}: {kind}, window {windows}"
 
 
-class Joiner(Protocol):
-    """What is measured."""
-
-    def fill(self, sides: Array, keys: Array) -> None:
-        """Fill the windows, without asking for matches."""
-        ...
-
-    def run(
-        self, sides: Array, keys: Array, lows: Array, highs: Array
-    ) -> Iterator[tuple[Array, Array]]:
-        """Join tuples; see ``IndexJoin.run``. Works only while the next pairs are asked for."""
-        ...
-
-
-class Indexed:
+class Indexed(IndexJoin):
     """An ``IndexJoin``; empty boxes fill it, so that no search is paid for."""
 
     def __init__(self, who: Contestant, shape: Shape) -> None:
-        self.join = IndexJoin(
+        super().__init__(
             who.structure,
             shape.windows,
             self_join=shape.self_join,
@@ -106,27 +91,22 @@ class Indexed:
         )
 
     def fill(self, sides: Array, keys: Array) -> None:
-        """Insert all rows without asking for anything."""
-        for _ in self.join.run(sides, keys, np.ones_like(keys), np.zeros_like(keys)):
+        """Fill the windows, without asking for matches."""
+        for _ in self.run(sides, keys, np.ones_like(keys), np.zeros_like(keys)):
             raise AssertionError("an empty box met a row")
 
-    def run(
-        self, sides: Array, keys: Array, lows: Array, highs: Array
-    ) -> Iterator[tuple[Array, Array]]:
-        """Join tuples."""
-        return self.join.run(sides, keys, lows, highs)
+
+Joiner = Indexed | OrderedSetJoin
+"""What is measured. It works only while the next pairs of a run are asked for."""
 
 
 def make(who: Contestant, shape: Shape) -> Joiner:
     """Make an empty join, or say why it cannot be had."""
-    if who.structure in KINDS:
-        try:
-            return OrderedSetJoin(who.structure, shape.windows)
-        except MissingPackage as missing:
-            raise Unavailable(str(missing)) from None
-    if who.structure not in joinable():
+    if who.structure not in (*KINDS, *joinable()):
         raise Unavailable(f"there is no structure {who.structure}")
     try:
+        if who.structure in KINDS:
+            return OrderedSetJoin(who.structure, shape.windows)
         return Indexed(who, shape)
-    except NotImplementedError:
-        raise Unavailable(f"{who.structure} has no parallel join") from None
+    except (MissingPackage, RegistryError) as error:
+        raise Unavailable(str(error)) from None

@@ -12,6 +12,7 @@ import numpy as np
 from thetabench.arrays import Array
 from thetabench.pim.contestant import Contestant
 from thetabench.pim.stream import Stream
+from thetabench.race import Values
 from thetastream.index.trees.pim_tree import PimTree
 
 _IDLE = 0.01
@@ -32,12 +33,16 @@ def spread(stream: Stream, who: Contestant) -> Array:
     limit = who.limit(shape.window)
     begin, end = shape.legs[:2]
     keys = np.concatenate([stream.fill()[1], stream.tuples(0, end)[1]])
-    total: Array | None = None
-    for merge in range(shape.window + begin, shape.window + end, limit):
-        found = landed(keys[merge - shape.window : merge], keys[merge : merge + limit])
-        total = found if total is None else total + found
-    assert total is not None
-    return total
+    merges = range(shape.window + begin, shape.window + end, limit)
+    counts = [landed(keys[at - shape.window : at], keys[at : at + limit]) for at in merges]
+    return np.sum(counts, axis=0, dtype=np.int64)
+
+
+def counted(stream: Stream, who: Contestant) -> Values:
+    """The columns of a line: inserts, and how they spread."""
+    counts = spread(stream, who)
+    top, idle = shares(counts)
+    return {"tuples": int(counts.sum()), "top_share": top, "idle_share": idle}
 
 
 def shares(counts: Array) -> tuple[float, float]:

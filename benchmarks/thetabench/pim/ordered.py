@@ -11,7 +11,7 @@ Keys must fit into 32 bits and rows be fewer than 2³².
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -59,26 +59,26 @@ class OrderedSetJoin:
         before = np.cumsum(right) - right
         numbers = np.where(right, self._next[1] + before, self._next[0] + np.arange(len(sides)))
         numbers -= np.where(right, 0, before)
-        self._next[1] += int(np.count_nonzero(right))
-        self._next[0] += int(np.count_nonzero(~right))
+        for side in range(2):
+            self._next[side] += int(np.count_nonzero(sides == side))
         found, ends = self._joined(
             sides.tolist(),
             ((keys << _BITS) | numbers).tolist(),
             (np.maximum(lows, _LEAST) << _BITS).tolist(),
             ((np.minimum(highs, _MOST) << _BITS) | _LAST).tolist(),
         )
-        stops = np.array(ends, np.int64)
-        positions = np.repeat(np.arange(len(ends)), stops - np.concatenate([[0], stops[:-1]]))
         if found:
+            positions = np.repeat(np.arange(len(ends)), np.diff(np.array(ends), prepend=0))
             yield positions, np.array(found, np.int64) & _LAST
 
     def _joined(
         self, sides: list[int], codes: list[int], lows: list[int], highs: list[int]
     ) -> tuple[list[int], list[int]]:
         """The loop itself: codes of all rows that were met, and where each tuple's end."""
-        scans = [_method(held, self._scan) for held in self._sets]
-        inserts = [_method(held, self._add) for held in self._sets]
-        removals = [_method(held, "remove") for held in self._sets]
+        scans, inserts, removals = (
+            [getattr(held, name) for held in self._sets]
+            for name in (self._scan, self._add, "remove")
+        )
         queues, windows = self._queues, self._windows
         found: list[int] = []
         ends: list[int] = []
@@ -92,8 +92,3 @@ class OrderedSetJoin:
             inserts[side](code)
             queue.append(code)
         return found, ends
-
-
-def _method(held: Any, name: str) -> Callable[..., Iterable[int]]:
-    found: Callable[..., Iterable[int]] = getattr(held, name)
-    return found

@@ -1,4 +1,6 @@
-"""The tuples of an experiment: two streams in one order of arrival, or one that meets itself.
+"""The tuples of an experiment, in one order of arrival, and the pairs that are their right answer.
+
+There are two streams, or one that meets itself.
 
 First come the tuples that fill the windows: exactly as many of each side as its window holds. Then
 tuples without end, made in blocks as they are asked for. Block ``n`` depends on the seed and on
@@ -10,12 +12,16 @@ the way down: this is how the cost of searching is told from that of scanning.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thetabench.answers import Tally, met
 from thetabench.arrays import Array
+from thetabench.digest import Digest, mix
 from thetastream.datasets.keys import DISTRIBUTIONS, DOMAIN
 from thetastream.datasets.rates import band_width, gaussian_band_width, uniform_band_width
 
@@ -29,6 +35,7 @@ _PAPER_WINDOWS = 10  # windows in which the paper's mean moves by r
 _SIGMA = 0.125
 _BLOCK = 1 << 18
 _SAMPLE = 1 << 19
+_STRETCH = 1 << 12  # tuples whose right answers are found together, at least
 
 
 @dataclass(frozen=True)
@@ -145,3 +152,47 @@ class Stream:
             gone = np.clip(windows, 0, moving) * (shape.drift / _PAPER_WINDOWS)
             keys += (gone * DOMAIN).astype(np.int64)
         return keys & ~np.int64(1)
+
+
+# --- Right answers -------------------------------------------------------------------------------
+
+
+def truths(stream: Stream, marks: Collection[int]) -> dict[int, Digest]:
+    """The digest of the first ``mark`` tuples' answer, for each mark.
+
+    A pair is the place of a tuple after the fill and the number of the row it meets.
+    """
+    ends = np.array(sorted(set(marks)), np.int64)
+    tally = Tally(len(ends))
+    for positions, numbers in pairs(stream, int(ends[-1])):
+        tally.add(np.searchsorted(ends, positions, side="right"), mix(positions, numbers))
+    return dict(zip(ends.tolist(), accumulate(tally.digests), strict=True))
+
+
+def pairs(stream: Stream, stop: int) -> Iterator[tuple[Array, Array]]:
+    """All pairs of the first tuples, in no order; a nested loop in the tests checks them.
+
+    Cost: a sort of one and a half windows per window's worth of tuples, and 1.5 candidates per
+    pair.
+    """
+    sides, keys = stream.tuples(0, stop)
+    filled_sides, filled_keys = stream.fill()
+    shape = stream.shape
+    stored, before = [], []
+    for side, window in enumerate(stream.windows):
+        own = sides == side
+        stored.append(np.concatenate([filled_keys[filled_sides == side], keys[own]]))
+        before.append(window + np.cumsum(own) - own)  # rows of the side before each tuple
+    lows, highs = stream.boxes(keys)
+    stretch = max(_STRETCH, max(stream.windows))
+    for start in range(0, stop, stretch):
+        for side in range(len(stream.windows)):
+            other = side if shape.self_join else 1 - side
+            fresh = start + np.flatnonzero(sides[start : start + stretch] == side)
+            if fresh.size:
+                fresh = fresh[np.argsort(lows[fresh])]  # so that searches are near to each other
+                ends = before[other][fresh]
+                begins = np.maximum(ends - stream.windows[other], 0)
+                boxes = lows[fresh], highs[fresh]
+                for box, numbers in met(stored[other], *boxes, begins, ends):
+                    yield fresh[box], numbers

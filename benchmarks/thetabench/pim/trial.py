@@ -20,10 +20,10 @@ from thetabench.arrays import Array, Flags
 from thetabench.digest import Digest, VerificationError, mix, verify
 from thetabench.figure import Sizes
 from thetabench.pim.contestant import Cell, Contestant, Indexed, Joiner, make
-from thetabench.pim.inserts import shares, spread
-from thetabench.pim.reference import truths
-from thetabench.pim.stream import Shape, Stream
-from thetabench.race import TURNS, Course, Say, Trial, Values
+from thetabench.pim.inserts import counted
+from thetabench.pim.stream import Shape, Stream, truths
+from thetabench.race import TURNS, Say, Trial, Values
+from thetabench.windows import Reported, Sharing
 from thetastream.plan.cost import Constants, predict
 
 _FIRST = 64  # tuples of the first chunk, and a chunk's least
@@ -66,8 +66,8 @@ class Joining(Trial[Contestant]):
             self._join(self.at + self._chunk)
             spent += self.seconds
             self._speed = max(self._speed, self.tuples / max(self.seconds, 1e-9))
-        if isinstance(self.joiner, Indexed) and self.joiner.join.crew is not None:
-            self.joiner.join.crew.forget()
+        if isinstance(self.joiner, Indexed) and self.joiner.crew is not None:
+            self.joiner.crew.forget()
         self.restart()
 
     def restart(self) -> None:
@@ -99,22 +99,23 @@ class Joining(Trial[Contestant]):
     def _join(self, stop: int, *, empty: bool = False) -> None:
         """Join up to a tuple; with ``empty`` boxes that hold nothing."""
         while self.at < stop:
-            start, end, before = self.at, min(self.at + self._chunk, stop), self.seconds
-            sides, keys = self.stream.tuples(start, end)
-            boxes = self.stream.boxes(keys, empty=empty)
-            answer = self._asked(self.joiner.run(sides, keys, *boxes), start)
-            self._adapt(end - start, self.seconds - before)
+            end, before = min(self.at + self._chunk, stop), self.seconds
+            answer = self._asked(self.at, end, empty)
+            self._adapt(end - self.at, self.seconds - before)
+            self.tuples += end - self.at
             self.at = end
-            self.tuples += end - start
             self.pairs += answer.matches
             self.answer += answer
 
-    def _asked(self, answer: Iterator[tuple[Array, Array]], start: int) -> Digest:
+    def _asked(self, start: int, end: int, empty: bool) -> Digest:
+        sides, keys = self.stream.tuples(start, end)
+        boxes = self.stream.boxes(keys, empty=empty)
+
         def digest(positions: Array, numbers: Array) -> Digest:
             total = int(mix(positions + start, numbers).sum(dtype=np.uint64))
             return Digest(len(positions), total)
 
-        return self.read(lambda: answer, digest)
+        return self.read(lambda: self.joiner.run(sides, keys, *boxes), digest)
 
     def _adapt(self, tuples: int, seconds: float) -> None:
         """Choose the next chunk: as large as can be, unless that takes too long."""
@@ -142,7 +143,7 @@ class Joining(Trial[Contestant]):
         }
         phases = self._phases or [self.columns]
         if isinstance(self.joiner, Indexed):
-            size = self.joiner.join.index_bytes
+            size = self.joiner.index_bytes
             facts |= {"index_bytes": size, "bytes_per_row": size / self.stream.shape.rows}
             facts |= self._steps() | self._tasks(self.joiner)
         yield from ({**phase, **facts} for phase in phases)
@@ -152,7 +153,7 @@ class Joining(Trial[Contestant]):
         if not self.who.steps or not isinstance(self.joiner, Indexed):
             return {}
         tuples = self.stream.shape.rows + self.at
-        return {step: cost * tuples for step, cost in self.joiner.join.costs.items()}
+        return {step: cost * tuples for step, cost in self.joiner.costs.items()}
 
     def _steps(self) -> Values:
         """Costs by step; then the same again with empty boxes, to tell searching from scanning."""
@@ -180,7 +181,7 @@ class Joining(Trial[Contestant]):
 
     def _tasks(self, joiner: Indexed) -> Values:
         """Latencies: of all tasks, or of those during a merge where that is the question."""
-        crew = joiner.join.crew
+        crew = joiner.crew
         if crew is None:
             return {}
         starts, ends = crew.tasks["start"], crew.tasks["end"]
@@ -217,43 +218,24 @@ def overlapping(starts: Array, ends: Array, merges: Sequence[tuple[int, int, int
     return np.asarray(latest[begun] > starts)  # … the last of which ended after its start
 
 
-class Counting(Trial[Contestant]):
-    """Counts inserts per subindex of a PIM-Tree, without a join; see :mod:`inserts`."""
-
-    def __init__(self, who: Contestant, label: str, stream: Stream) -> None:
-        super().__init__(who, label)
-        self._counts = spread(stream, who)
-
-    def turn(self, number: int, seconds: float) -> None:
-        """Nothing is timed."""
-
-    def lines(self) -> Iterator[Values]:
-        """A line."""
-        top, idle = shares(self._counts)
-        yield {"tuples": int(self._counts.sum()), "top_share": top, "idle_share": idle}
-
-
 Maker = Callable[[Contestant, Shape], Joiner]
 
 
-class PimCourse(Course[Cell, Contestant]):
+class PimCourse(Sharing[Cell, Contestant]):
     """The stream of the present cell, and the reference."""
 
     def __init__(self, sizes: Sizes, maker: Maker = make) -> None:
         super().__init__(sizes)
         self._make = maker
-        self._held: Stream | None = None
 
     def _stream(self, cell: Cell) -> Stream:
-        if self._held is None or self._held.shape != cell.shape:
-            self._held = Stream(cell.shape)
-        return self._held
+        return self.shared(cell, lambda: Stream(cell.shape))
 
     def enter(self, cell: Cell, who: Contestant, say: Say) -> Trial[Contestant]:
         """A join with full windows that has shown its speed."""
         stream = self._stream(cell)
         if cell.figure == "13a":
-            return Counting(who, cell.label, stream)
+            return Reported(who, cell.label, [counted(stream, who)])
         joiner = self._make(who, cell.shape)
         return Joining(who, cell, joiner, stream, self.sizes.seconds * cell.weight)
 

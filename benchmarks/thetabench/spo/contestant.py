@@ -75,7 +75,6 @@ class Contestant(figure.Contestant):
     """How many of the last rows go in a few at a time, so that they stay in a mutable part."""
     cycle: int = 0
     """Rows after which it has merged once more: as many are timed, if they do not take too long."""
-    output: str = "rows"
 
     @property
     def step(self) -> int:

@@ -79,25 +79,24 @@ def _slide(window: int) -> int:
 # --- The parts, and their latency ----------------------------------------------------------------
 
 
-def _immutable(
-    sizes: Sizes, window: int, query: str, rate: float, labels: Sequence[str]
-) -> list[Contestant]:
-    """A full window of ten slides. A rate below 1 is a part of the window."""
+def _parts(
+    sizes: Sizes, place: int, work: Work, query: str, rate: float, labels: Sequence[str],
+    slides: int = 1, batches: Sequence[int] = (1, BATCH),
+) -> list[Contestant]:  # fmt: skip
+    """A full window; or a growing part, of a window of some slides of its size.
+
+    A rate below 1 is a part of the window.
+    """
+    window = place * slides
     which = rows(sizes, query, window, rate if rate >= 1 else rate * window)
-    return asking(labels, window, Work.PROBE, which)
-
-
-def _mutable(sizes: Sizes, slide: int, query: str, rate: float) -> list[Contestant]:
-    """A part of up to a slide, of a window of ten."""
-    which = rows(sizes, query, slide * _SLIDES, rate)
-    return asking(("bits", "hash"), slide, Work.GROW, which, slide)
+    return asking(labels, place, work, which, place, batches)
 
 
 def _latency(sizes: Sizes, window: int) -> list[Contestant]:
     which, slide = rows(sizes, "Q1", window, 10.0), _slide(window)
     return [
         *asking(("po-join", "zoned-runs", CSS[0]), window, Work.PROBE, which, batches=(1,)),
-        *asking(("bits", "hash"), window, Work.GROW, which, slide, (1,)),
+        *asking(_LISTS, window, Work.GROW, which, slide, (1,)),
         spo_join("spo-join", window, Work.SLIDE, which, slide),
     ]
 
@@ -114,11 +113,6 @@ def _thresholds(sizes: Sizes, window: int) -> list[Contestant]:
             spo_join(f"spo-join, {name}", window, Work.SLIDE, which, slide, elements),
         ]
     return who
-
-
-def _growing_rates(sizes: Sizes, slide: int) -> list[Contestant]:
-    which = rows(sizes, "Q3", slide, SHARE * slide)
-    return asking(("bits", "hash"), slide, Work.GROW, which, batches=(1, 64))
 
 
 def _largest_latency(sizes: Sizes, slide: int) -> list[Contestant]:
@@ -281,13 +275,14 @@ def _policy(sizes: Sizes) -> list[Cell]:
 
 
 _SOME = ("po-join", "zoned-runs", *CSS)
+_LISTS = ("bits", "hash")
 _TACTICS = ("auto", "spo-join", "spo-join/po-join", "ordered/zoned-runs")
 _NOTE = batched("", BATCH)
 _SHOWN = ("tuples_per_s", "pairs_per_tuple")
 
 _ALL = (
     Figure("7a", "Q3, immutable part", "window",
-           _each("7a", (600_000, 800_000, _MILLION), _immutable, "Q3", 10.0,
+           _each("7a", (600_000, 800_000, _MILLION), _parts, Work.PROBE, "Q3", 10.0,
                  ("po-join", "po-join, one per slide", *_SOME[1:])),
            claim="PO-Join is 12–31 × faster than css-trees with bit arrays and 25–57 × faster than "
            "with hash tables, more so for larger windows.",
@@ -298,32 +293,33 @@ _ALL = (
            "are 4–5 × faster than one structure per slide. Zone maps are 4 × faster still: "
            "correlated keys are what they are made for."),
     Figure("7b", "Q3, mutable part", "slide",
-           _each("7b", (60_000, 80_000, 100_000), _mutable, "Q3", 10.0),
+           _each("7b", (60_000, 80_000, 100_000), _parts, Work.GROW, "Q3", 10.0, _LISTS, _SLIDES),
            claim="bit arrays are 9–44 × faster.",
            holds=at_least(9, least, ratio(f"bits{_NOTE}", f"hash{_NOTE}")),
            because="our hash tables are compiled and hold the smaller result, while the paper's "
            "are Java's: 8.0–8.2 × in batches of 1,024, 2.8–3.7 × row by row, where a call costs "
            "about as much as the bits. The must of 5 × is reached in batches only."),
     Figure("7c", "Q3, immutable part, 5 % of the pairs match", "window",
-           _each("7c", (600_000, _MILLION), _immutable, "Q3", SHARE, _SOME),
+           _each("7c", (600_000, _MILLION), _parts, Work.PROBE, "Q3", SHARE, _SOME),
            claim="this is the match rate of its Figure 7, with 12–31 × and 25–57 × as in 7a.",
            holds=at_least(12, least, ratio("po-join", "css-tree, bits")),
            because="writing 60,000–100,000 pairs per row is most of the work, for all of them: "
            "1.6–1.9 × row by row and 2.6–2.8 × in batches over css-trees with bits; 20–33 × over "
            "hash tables."),
     Figure("8a", "Q2, immutable part", "window",
-           _each("8a", (200_000, 600_000, _MILLION), _immutable, "Q2", 5.0, _SOME),
+           _each("8a", (200_000, 600_000, _MILLION), _parts, Work.PROBE, "Q2", 5.0, _SOME),
            claim="1.3–1.6 × faster than the css-tree.",
            holds=at_least(1.3, least, ratio("po-join", "css-tree, bits")),
            because="1.4–1.8 × row by row, 8–25 × in batches."),
     Figure("8b", "Q2, mutable part", "slide",
-           _each("8b", (20_000, 60_000, 100_000), _mutable, "Q2", 5.0),
+           _each("8b", (20_000, 60_000, 100_000), _parts, Work.GROW, "Q2", 5.0, _LISTS, _SLIDES),
            claim="bit arrays are 4.9–7 × faster.",
            holds=at_least(4.9, least, ratio(f"bits{_NOTE}", f"hash{_NOTE}")),
            because="bands pass too few rows for the intersection to matter: 1.2 × row by row, "
            "2.9–4.5 × in batches."),
     Figure("9a", "Q1, immutable part", "window",
-           _each("9a", (_MILLION, 3 * _MILLION, 5 * _MILLION), _immutable, "Q1", 10.0, _SOME[:3]),
+           _each("9a", (_MILLION, 3 * _MILLION, 5 * _MILLION), _parts, Work.PROBE, "Q1", 10.0,
+                 _SOME[:3]),
            claim="12 × and 19 × for slides of 100 k and 200 k; 2–5.4 × for larger ones, which are "
            "cut into parts.",
            holds=at_least(12, least, ratio("po-join", "css-tree, bits")),
@@ -331,7 +327,7 @@ _ALL = (
            "cost of ours hardly grows with the window, as blocks are passed over by their zones; "
            "the css-tree reads half of a term."),
     Figure("9b", "Q1, mutable part", "slide",
-           _each("9b", (100_000, 300_000, 500_000), _mutable, "Q1", 10.0),
+           _each("9b", (100_000, 300_000, 500_000), _parts, Work.GROW, "Q1", 10.0, _LISTS, _SLIDES),
            claim="bit arrays are 2–5.2 × faster.",
            holds=at_least(2, least, ratio("bits", "hash")),
            because="2.4–4.9 × row by row, 6.3–7.7 × in batches."),
@@ -400,7 +396,8 @@ _ALL = (
            because="our PIM-Trees are smaller: two of them take 45 bytes per row, 1.39 × the 32.4 "
            "bytes of `spo-join`. Zone maps take 26."),
     Figure("14", "Q3, mutable part, 5 % of the pairs match", "slide",
-           _each("14", (25_000, 50_000, 75_000, 100_000), _growing_rates), _SHOWN,
+           _each("14", (25_000, 50_000, 75_000, 100_000), _parts, Work.GROW, "Q3", SHARE, _LISTS,
+                 batches=(1, 64)), _SHOWN,
            claim="167 rows per second at 25 k, 114 at 100 k.", holds=True,
            because="there are more, 3.6 k rows per second row by row and 23 k in batches of 64 at "
            "the smallest slide, 2.2 k and 7.2 k at the largest."),

@@ -14,6 +14,7 @@ import numpy as np
 from thetabench.arrays import Array
 from thetabench.query import Op, Query, Term, Values
 from thetabench.spo.contestant import TAXI, Rows
+from thetastream.data.batch import float_keys
 from thetastream.datasets.queries import QUERIES, taxi_q2, taxi_q3
 from thetastream.datasets.workloads import WORKLOADS, Workload
 from thetastream.side import Side
@@ -110,5 +111,4 @@ def keys_of(values: Values) -> Array:
     """
     if np.issubdtype(values.dtype, np.integer):
         return values.astype(np.int64)
-    bits = (values.astype(np.float64) + 0.0).view(np.int64)  # + 0.0: one zero, not two
-    return np.asarray(bits ^ ((bits >> 63) & np.int64((1 << 63) - 1)))
+    return float_keys(values)

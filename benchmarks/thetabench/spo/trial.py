@@ -10,11 +10,11 @@ import time
 
 import numpy as np
 
-from thetabench.digest import Digest, VerificationError, check_pairs
-from thetabench.race import Trial, Values
+from thetabench.digest import Digest, VerificationError, check_pairs, verify
+from thetabench.race import Values
 from thetabench.spo.contestant import Contestant, Work
-from thetabench.spo.reference import Step
-from thetabench.spo.stock import Filled, Stock
+from thetabench.spo.stock import Step, Stock, moving
+from thetabench.windows import Batched, Filled, Holding
 
 _POOL = 1 << 11  # fresh rows after which the same ones ask again …
 _WIDE_POOL = 1 << 8  # … where each has so many matches that a checksum takes long
@@ -30,64 +30,40 @@ _COUNTED = ("runs", "merges")
 _QUANTILES = {"p50_us": 0.5, "p75_us": 0.75, "p95_us": 0.95, "p99_us": 0.99, "max_us": 1.0}
 
 
-class Clocked(Trial[Contestant]):
-    """What one contestant does in ``budget`` seconds."""
-
-    def __init__(self, who: Contestant, label: str, budget: float) -> None:
-        super().__init__(who, label, several=dict(who.parameters).get("workers", 1) > 1)
-        self.budget = budget
-        self.asked = who.batch
-        """Rows that ask at a time."""
-        self.waits: list[float] = []
-        """Seconds per row, where single rows ask."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the structure."""
-        raise NotImplementedError
-
-    @property
-    def columns(self) -> Values:
-        """What was done and how long it took."""
-        rows, waits = max(self.tuples, 1), np.array(self.waits) * 1e6
-        shown = _QUANTILES if self.waits else {}
-        return {
-            **super().columns,
-            "asked": self.asked,
-            "batches": self.steps,
-            "ns_per_tuple": 1e9 * self.seconds / rows,
-            "pairs": self.pairs,
-            "pairs_per_tuple": self.pairs / rows,
-            "checked_tuples": self.checked,
-            "index_bytes": self.nbytes,
-            "bytes_per_row": self.nbytes / self.who.window,
-            **{name: float(np.quantile(waits, part)) for name, part in shown.items()},
-        }
+def row_columns(trial: Batched[Contestant], asked: int) -> Values:
+    """What a line says of rows that ask, ``asked`` at a time."""
+    shown = _QUANTILES if asked == 1 and trial.waits else {}
+    waits = np.array(trial.waits) * 1e6
+    return {
+        "asked": asked,
+        "pairs_per_tuple": trial.pairs / max(trial.tuples, 1),
+        **{name: float(np.quantile(waits, part)) for name, part in shown.items()},
+    }
 
 
-class Asking(Clocked):
-    """A structure of the registry that is asked with boxes."""
+class Asking(Holding[Contestant]):
+    """A structure of the registry that is asked with boxes, for ``budget`` seconds."""
 
     def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
-        super().__init__(who, label, budget)
+        super().__init__(who, label, who.window)
+        self.budget = budget
         self.stock = stock
-        self._held = self._made()
+        self.asked = who.batch
+        """Rows that ask at a time."""
+        self.held = self._made()
         self._rehearse()
 
     def _made(self) -> Filled:
-        """A structure of its own, with a full window."""
-        return self.stock.fresh(self.who)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the structure."""
-        return self._held.structure.nbytes
+        """A structure of its own: with a full window, or half of what a growing part can hold."""
+        grows = self.who.work is Work.GROW
+        return self.stock.fresh(self.who, self.who.window // (2 if grows else 1))
 
     @property
     def columns(self) -> Values:
-        """The same, and what the structure has counted."""
-        counted = self._held.structure.statistics
-        return {**super().columns, **{name: counted.get(name, 0.0) for name in _COUNTED}}
+        """What was done and how long it took, and what the structure has counted."""
+        counted = self.held.structure.statistics
+        counts = {name: counted.get(name, 0.0) for name in _COUNTED}
+        return {**super().columns, **row_columns(self, self.asked), **counts}
 
     def _rehearse(self) -> None:
         """Ask twice with one row, to see how many rows there is time for; then with some."""
@@ -102,15 +78,7 @@ class Asking(Clocked):
 
     def _ask(self, start: int, stop: int) -> Digest:
         """Ask with fresh rows and read the answer, while the clock runs."""
-        lows, highs = self._held.load.boxes(start, stop)
-        structure = self._held.structure
-        return self.read(lambda: structure.probe(lows, highs))
-
-    def _noted(self, before: float) -> None:
-        """Count a batch that took the seconds since ``before``."""
-        if self.asked == 1:
-            self.waits.append(self.seconds - before)
-        self.tuples += self.asked
+        return self.ask(*self.held.load.boxes(start, stop))
 
 
 class Probing(Asking):
@@ -118,9 +86,10 @@ class Probing(Asking):
 
     def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
         super().__init__(who, label, budget, stock)
-        self._answers = stock.answers(who.rows, who.window)
         pool = _WIDE_POOL if who.rows.rate > _WIDE else _POOL
-        self._pool = max(1, min(pool, who.rows.after) // self.asked) * self.asked
+        count = max(self.asked, min(pool, who.rows.after))
+        self._answers = stock.answers(who.rows, who.window, count)
+        self._pool = count // self.asked * self.asked
 
     def _made(self) -> Filled:
         return self.stock.full(self.who)
@@ -129,8 +98,7 @@ class Probing(Asking):
         """Ask with one batch."""
         start, before = self.steps * self.asked % self._pool, self.seconds
         answer = self._ask(start, start + self.asked)
-        self._noted(before)
-        self.pairs += answer.matches
+        self.count(self.asked, answer.matches, before)
         right = self._answers.digest(start, start + self.asked)
         check_pairs(self.name, self.steps, answer, right)
         self.checked += self.asked
@@ -148,62 +116,49 @@ class Weighing(Probing):
 
     def finish(self) -> None:
         """Compare the number of rows, and forget what was timed."""
-        held = len(self._held.structure)
+        held = len(self.held.structure)
         if held != self.who.window:
             raise VerificationError(f"{self.name} holds {held:,} of {self.who.window:,} rows.")
         self.restart()
-        self.waits.clear()
 
 
 class Recorded(Asking):
-    """A structure that changes: probe, insert, expire. Its answers are compared at the end."""
+    """A structure that changes: probe, insert, expire. Its answers are compared at the end.
+
+    Some parts only grow: they start half full, and rows go in until they are full.
+    """
 
     def __init__(self, who: Contestant, label: str, budget: float, stock: Stock) -> None:
         super().__init__(who, label, budget, stock)
         self._asked: list[Step] = []
         self._answered: list[Digest] = []
 
-    def _recorded(self, count: int) -> None:
-        """Let the next rows ask."""
+    def _recorded(self, count: int) -> int:
+        """Let the next rows ask; returns the number of their matches."""
         start = self._asked[-1].stop if self._asked else 0
-        answer = self._ask(start, start + count)
-        self._asked.append(Step(start, start + count, self._held.first, self._held.count))
-        self._answered.append(answer)
-        self.pairs += answer.matches
-
-    def _entered(self, count: int) -> None:
-        """Insert the next rows."""
-        rows = self._held.next(count)
-        self.timed(lambda: self._held.structure.insert(*rows))
+        self._answered.append(self._ask(start, start + count))
+        self._asked.append(Step(start, start + count, self.held.first, self.held.count))
+        return self._answered[-1].matches
 
     def step(self) -> bool:
         """Move on by one batch; a part that grows, until it is full."""
-        held, rows, work = self._held, self.asked, self.who.work
+        held, rows, work = self.held, self.asked, self.who.work
         full = work is Work.GROW and held.count + rows > self.who.window
         if full or (self.steps + 1) * rows > self.who.rows.after:
             return False
         before = self.seconds
-        if work is not Work.INSERT:
-            self._recorded(rows)
-        self._entered(rows)
+        pairs = 0 if work is Work.INSERT else self._recorded(rows)
+        self.enter(rows)
         if work is not Work.GROW:
-            self.timed(lambda: held.expire(held.count - self.who.window))
-        self._noted(before)
+            self.expire(held.count - self.who.window)
+        self.count(rows, pairs, before)
         return True
 
     def finish(self) -> None:
         """Compare all answers."""
-        rights = self.stock.right(self.who.rows, self._asked)
-        for number, (answer, right) in enumerate(zip(self._answered, rights, strict=True)):
-            check_pairs(self.name, number, answer, right)
+        if self._asked:
+            verify(self.name, self._answered, moving(self.held.load, self._asked), "batch")
         self.checked += sum(step.stop - step.start for step in self._asked)
-
-
-class Growing(Recorded):
-    """Rows ask a part that is half full, and other rows go into it, until it is full."""
-
-    def _made(self) -> Filled:
-        return self.stock.fresh(self.who, self.who.window // 2)
 
 
 class Sliding(Recorded):
@@ -225,7 +180,7 @@ class Inserting(Sliding):
 
     def finish(self) -> None:
         """Compare the rows that are there, and a few answers."""
-        held, seconds, cpu, pairs = self._held, self.seconds, self.cpu, self.pairs
+        held, seconds, cpu = self.held, self.seconds, self.cpu
         keys, ids = held.structure.dump()
         right = np.arange(held.first, held.count)
         if not np.array_equal(ids, right) or not np.array_equal(keys, held.load.keys[:, right]):
@@ -234,7 +189,7 @@ class Inserting(Sliding):
             )
         self._recorded(1)
         super().finish()
-        self.seconds, self.cpu, self.pairs = seconds, cpu, pairs
+        self.seconds, self.cpu = seconds, cpu
         self.checked += self.tuples
 
 
@@ -257,13 +212,13 @@ class Merging(Recorded):
 
     def step(self) -> bool:
         """Come to the next merge, and through it."""
-        held, stop = self._held, self._held.count + self.who.slide
+        held, stop = self.held, self.held.count + self.who.slide
         if self.steps == _MERGES or stop > len(held.load.keys[0]):
             return False
         held.fill(stop - 1, self.who.few)
         held.expire(held.count - self.who.window)
         started, before = time.perf_counter(), self.seconds
-        self._entered(1)
+        self.enter(1)
         self._stalls.append(self.seconds - before)
         merged, asked = self._stalls[-1] if self._is_merged() else 0.0, 0
         while not merged:
@@ -283,13 +238,12 @@ class Merging(Recorded):
 
     def _asks_alone(self) -> None:
         before = self.seconds
-        self._recorded(1)
-        self._noted(before)
+        self.count(1, self._recorded(1), before)
 
     def _is_merged(self) -> bool:
         """Whether the mutable part is empty; a finished merge is taken over first."""
-        structure = self._held.structure
-        structure.expire(self._held.first)
+        structure = self.held.structure
+        structure.expire(self.held.first)
         return not structure.details["rows in the mutable part"]
 
     @property
