@@ -110,7 +110,7 @@ class Judy(OrderedIndex):
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         one = np.empty(2, np.int64)
-        rows.fold_boxes(*self._parts, lows, highs, before, one, one.ctypes.data, fold.arrays)
+        rows.fold_boxes(*self._parts, lows, highs, before, one, one.ctypes.data, *fold.arrays)
 
     # --- Facts ----------------------------------------------------------------------------------
 

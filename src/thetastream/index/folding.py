@@ -18,7 +18,7 @@ from thetastream._jit.compiling import prepare
 from thetastream.data.number_columns import Values
 from thetastream.errors import DataError, suggest
 from thetastream.index.kernels import fold as kernels
-from thetastream.index.kernels.fold import Sums, fold_pairs
+from thetastream.index.kernels.fold import fold_pairs
 
 MAPPINGS = ("count", "sum", "min", "max", "mean")
 
@@ -46,14 +46,17 @@ class Fold:
         return bool(self.totals.dtype == np.float64)
 
     @property
-    def arrays(self) -> Sums:
-        """What mappers take: values, and the accumulators."""
-        of, sums = self.values, (self.totals, self.carries, self.least, self.greatest)
-        return Sums(of.array, of.first, of.valid, self.counts, *sums)
+    def arrays(self) -> tuple[Any, ...]:
+        """What mappers take: values, first, valid, and the accumulators."""
+        values = self.values
+        return (
+            values.array, values.first, values.valid,
+            self.counts, self.totals, self.carries, self.least, self.greatest,
+        )  # fmt: skip
 
     def add(self, positions: Array, ids: Array, before: int = LEAST) -> None:
         """Add pairs of box and row; rows below ``before`` are left out."""
-        fold_pairs(positions, ids, before, self.arrays)
+        fold_pairs(positions, ids, before, *self.arrays)
 
     # --- Results --------------------------------------------------------------------------------
 

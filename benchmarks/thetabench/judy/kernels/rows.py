@@ -16,12 +16,17 @@ Kernels stop when the lists or their pool are too small.
 
 from __future__ import annotations
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 from thetabench.arrays import Array
 from thetabench.judy.kernels.calling import call_address
-from thetastream._jit.compiling import N, V, inlined, kernel
+from thetastream._jit.compiling import inlined, kernel
 from thetastream._jit.intrinsics import load_word, store_word
-from thetastream.index.kernels.fold import SUMS, Sums, fold_rows
+from thetastream.index.kernels.fold import FOLD, fold_rows
 
+Values = NDArray[Any]
 LEAST = -(2**63)
 
 # What a kernel says when it stops.
@@ -300,10 +305,13 @@ def read_rows(
     return filled
 
 
-@kernel(*((V, N, V, V, V, V, V, N, V, N, sums) for sums in SUMS))
+@kernel(
+    *(f"void(i8[::1], i8, {_LISTS}, i8[::1], i8[::1], i8, i8[::1], i8, {tail})" for tail in FOLD)
+)
 def fold_boxes(
     calls: Array, root: int, heads: Array, pool: Array, facts: Array, lows: Array, highs: Array,
-    before: int, one: Array, at: int, s: Sums,
+    before: int, one: Array, at: int, values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
 ) -> None:  # fmt: skip
     """First and next over the keys of each box, adding the rows of each: the paper's baseline."""
     for box in range(lows.size):
@@ -314,5 +322,8 @@ def fold_boxes(
             word = call_address(calls[FIRST], load_word(root), at, 0)
         while word != 0 and load_word(at) ^ LEAST <= high:
             rows, start, stop = ids_of(load_word(word), heads, pool, one)
-            fold_rows(rows, start, stop, before, box, s)
+            fold_rows(
+                rows, start, stop, before, box, values, first, valid,
+                counts, totals, carries, least, greatest,
+            )  # fmt: skip
             word = call_address(calls[NEXT], load_word(root), at, 0)

@@ -19,33 +19,25 @@ empty ``valid`` means that all rows have a value. Without ``values`` the value o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetastream._jit.arrays import Array, Bytes, i64
-from thetastream._jit.compiling import N, V, by_type, inlined, kernel, named, vector
+from thetastream._jit.arrays import Array, i64
+from thetastream._jit.compiling import N, V, by_type, inlined, kernel, vector
 
 Values = NDArray[Any]
-_REALS, _BYTES = vector(1, 64, "float"), vector(1, 8, "uint")
-
-
-class Sums(NamedTuple):
-    """What a mapper reads, by row, and what it adds to, by box."""
-
-    values: Values
-    first: int
-    valid: Bytes
-    counts: Array
-    totals: Values
-    carries: Values
-    least: Values
-    greatest: Values
-
-
-SUMS = tuple(named(Sums, unit, N, _BYTES, V, unit, unit, unit, unit) for unit in (V, _REALS))
-"""The types of integers and of floats, for signatures."""
+FOLD = tuple(
+    f"{unit}[::1], i8, u1[::1], i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1]"
+    for unit in ("i8", "f8")
+)
+"""The last eight parameters of a mapper in signatures: values, first, valid, five accumulators."""
+FOLD_TYPES = tuple(
+    (unit, N, vector(1, 8, "uint"), V, unit, unit, unit, unit)
+    for unit in (V, vector(1, 64, "float"))
+)
+"""The same as types."""
 
 _LOW = 0xFFFFFFFF
 
@@ -99,23 +91,27 @@ def _wider(low: Any, high: Any, least: Any, greatest: Any) -> Any:
 
 
 @inlined
-def fold_rows(ids: Array, start: int, stop: int, before: int, box: int, s: Sums) -> None:
+def fold_rows(
+    ids: Array, start: int, stop: int, before: int, box: int,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """Add the rows ``ids[start:stop]`` that are not below ``before`` to a box. O(rows)."""
     count = 0
-    total, carry, low, high = s.totals[box], s.carries[box], s.least[box], s.greatest[box]
+    total, carry, low, high = totals[box], carries[box], least[box], greatest[box]
     for i in range(start, stop):
         row = ids[i]
         if row < before:
             continue
-        at = row - s.first
-        if s.valid.size and not s.valid[at]:
+        at = row - first
+        if valid.size and not valid[at]:
             continue
-        value = _value(row, at, s.values)
+        value = _value(row, at, values)
         count += 1
         total, carry = _sum(value, total, carry)
         low, high = _ends(value, low, high)
-    s.counts[box] += count
-    s.totals[box], s.carries[box], s.least[box], s.greatest[box] = total, carry, low, high
+    counts[box] += count
+    totals[box], carries[box], least[box], greatest[box] = total, carry, low, high
 
 
 @inlined
@@ -146,13 +142,16 @@ def _added_lane(
 
 
 @inlined
-def fold_span(held: Values, start: int, stop: int, box: int, s: Sums) -> None:
+def fold_span(
+    held: Values, start: int, stop: int, box: int,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """Add the values ``held[start:stop]``, which lie side by side, to a box. O(rows).
 
     In four lanes, since a rounded sum waits for the one before it.
     """
-    zero, low, high = held.dtype.type(0), s.least[box], s.greatest[box]
-    lane_0 = s.totals[box], s.carries[box], low, high
+    zero, low, high = held.dtype.type(0), least[box], greatest[box]
+    lane_0 = totals[box], carries[box], low, high
     lane_1 = lane_2 = lane_3 = zero, zero, low, high
     i = start
     while i + 4 <= stop:
@@ -164,37 +163,58 @@ def fold_span(held: Values, start: int, stop: int, box: int, s: Sums) -> None:
     while i < stop:
         lane_0 = _added_row(held[i], *lane_0)
         i += 1
-    s.counts[box] += max(0, stop - start)
+    counts[box] += max(0, stop - start)
     lane_0 = _added_lane(*lane_3, *_added_lane(*lane_2, *_added_lane(*lane_1, *lane_0)))
-    s.totals[box], s.carries[box], s.least[box], s.greatest[box] = lane_0
+    totals[box], carries[box], least[box], greatest[box] = lane_0
 
 
-@kernel(*((V, V, N, sums) for sums in SUMS))
-def fold_pairs(positions: Array, ids: Array, before: int, s: Sums) -> None:
+@kernel(*(f"void(i8[::1], i8[::1], i8, {tail})" for tail in FOLD))
+def fold_pairs(
+    positions: Array, ids: Array, before: int,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """Add pairs of box and row; fastest when the pairs of a box are adjacent."""
     i = 0
     while i < ids.size:
         box, stop = positions[i], i + 1
         while stop < ids.size and positions[stop] == box:
             stop += 1
-        fold_rows(ids, i, stop, before, box, s)
+        fold_rows(
+            ids, i, stop, before, box, values, first, valid,
+            counts, totals, carries, least, greatest,
+        )  # fmt: skip
         i = stop
 
 
-@kernel(*((V, V, V, N, sums) for sums in SUMS))
-def fold_ranges(ids: Array, starts: Array, stops: Array, before: int, s: Sums) -> None:
+_HELD = tuple(
+    f"{unit}[::1], i8[::1], {unit}[::1], {unit}[::1], {unit}[::1], {unit}[::1]"
+    for unit in ("i8", "f8")
+)
+
+
+@kernel(*(f"void(i8[::1], i8[::1], i8[::1], i8, {tail})" for tail in FOLD))
+def fold_ranges(
+    ids: Array, starts: Array, stops: Array, before: int,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """Add the rows ``ids[starts[b] : stops[b]]`` that are not below ``before`` to box ``b``."""
     for box in range(starts.size):
-        fold_rows(ids, starts[box], stops[box], before, box, s)
+        fold_rows(
+            ids, starts[box], stops[box], before, box, values, first, valid,
+            counts, totals, carries, least, greatest,
+        )  # fmt: skip
 
 
 @inlined
 def _fold_live(
-    ids: Array, before: int, held: Values, start: int, stop: int, box: int, s: Sums
-) -> None:
+    ids: Array, before: int, held: Values, start: int, stop: int, box: int,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """``fold_span`` without the rows below ``before``. Any row may be one, so it never branches."""
-    zero, low, high = held.dtype.type(0), s.least[box], s.greatest[box]
-    lane_0 = s.totals[box], s.carries[box], low, high
+    zero, low, high = held.dtype.type(0), least[box], greatest[box]
+    lane_0 = totals[box], carries[box], low, high
     lane_1 = lane_2 = lane_3 = zero, zero, low, high
     count, i = 0, start
     while i + 4 <= stop:
@@ -211,20 +231,29 @@ def _fold_live(
             count += 1
             lane_0 = _added_row(held[i], *lane_0)
         i += 1
-    s.counts[box] += count
+    counts[box] += count
     lane_0 = _added_lane(*lane_3, *_added_lane(*lane_2, *_added_lane(*lane_1, *lane_0)))
-    s.totals[box], s.carries[box], s.least[box], s.greatest[box] = lane_0
+    totals[box], carries[box], least[box], greatest[box] = lane_0
 
 
-@kernel(*((V, N, V, V, unit, sums) for unit, sums in zip((V, _REALS), SUMS, strict=True)))
-def fold_live(ids: Array, before: int, starts: Array, stops: Array, held: Values, s: Sums) -> None:
+@kernel(*(f"void(i8[::1], i8, i8[::1], i8[::1], {tail})" for tail in _HELD))
+def fold_live(
+    ids: Array, before: int, starts: Array, stops: Array, held: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """Add the values ``held[starts[b] : stops[b]]`` of rows not below ``before`` to box ``b``."""
     for box in range(starts.size):
-        _fold_live(ids, before, held, starts[box], stops[box], box, s)
+        _fold_live(
+            ids, before, held, starts[box], stops[box], box,
+            counts, totals, carries, least, greatest,
+        )  # fmt: skip
 
 
-@kernel(*((V, V, unit, sums) for unit, sums in zip((V, _REALS), SUMS, strict=True)))
-def fold_held(starts: Array, stops: Array, held: Values, s: Sums) -> None:
+@kernel(*(f"void(i8[::1], i8[::1], {tail})" for tail in _HELD))
+def fold_held(
+    starts: Array, stops: Array, held: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """Add the values ``held[starts[b] : stops[b]]`` to box ``b``, without looking up rows."""
     for box in range(starts.size):
-        fold_span(held, starts[box], stops[box], box, s)
+        fold_span(held, starts[box], stops[box], box, counts, totals, carries, least, greatest)

@@ -68,7 +68,7 @@ class BTree(NodeTree):
         self._words = np.zeros(LEAD, np.int64)
         self._facts[btree.HEIGHT] = 0
         self._grow()
-        rows.clear(self._tree)
+        rows.clear(*self._tree)
 
     def _grow(self) -> None:
         """Add a third of the present nodes, and at least as many as an insert may need."""

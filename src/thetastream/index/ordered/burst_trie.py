@@ -130,7 +130,7 @@ class BurstTrie(OrderedIndex):
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         path = np.empty(layout.PATH, np.int64)
-        reading.fold_boxes(self._trie, lows, highs, before, path, fold.arrays)
+        reading.fold_boxes(*self._trie, lows, highs, before, path, *fold.arrays)
 
     def _rows(self) -> tuple[Array, Array]:
         keys, ids = np.empty(self._held, np.int64), np.empty(self._held, np.int64)

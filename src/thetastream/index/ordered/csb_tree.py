@@ -73,7 +73,7 @@ class CsbTree(NodeTree):
         self._leaves = np.zeros(LEAD + int(facts[csb.LEAF_STRIDE]), np.int64)
         facts[[csb.HEIGHT, csb.LEAF_TOP, csb.INNER_TOP]] = 0
         self._grow()
-        rows.clear(self._tree)
+        rows.clear(*self._tree)
 
     def _grow(self) -> None:
         """Add a third of the present groups wherever an insert may need some."""

@@ -44,25 +44,25 @@ class NodeTree(OrderedIndex):
         """One descent per row, in groups that wait for memory together."""
         scratch, done = [*_scratch(*self.inserting)], 0
         while done < keys.size:
-            done = self.loops.insert_rows(self._tree, keys, ids, done, *scratch)
+            done = self.loops.insert_rows(*self._tree, keys, ids, done, *scratch)
             if done < keys.size:
                 self._grow()
 
     def _take_out(self, keys: Array, ids: Array) -> int:
-        return int(self.loops.delete_rows(self._tree, keys, ids, *_scratch(*self.deleting)))
+        return int(self.loops.delete_rows(*self._tree, keys, ids, *_scratch(*self.deleting)))
 
     def _find(self, keys: Array) -> Array:
         ids = np.empty(keys.size, np.int64)
-        self.loops.find_rows(self._tree, keys, ids, *_scratch(GROUP))
+        self.loops.find_rows(*self._tree, keys, ids, *_scratch(GROUP))
         return ids
 
     def _read(self, lows: Array, highs: Array, before: int, cursor: Array, *out: Array) -> int:
         boxes = (lows, highs, before, cursor)
-        return int(self.loops.read_rows(self._tree, *boxes, *_scratch(PATH, RUN, GROUP), *out))
+        return int(self.loops.read_rows(*self._tree, *boxes, *_scratch(PATH, RUN, GROUP), *out))
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         boxes = (lows, highs, before)
-        self.loops.fold_boxes(self._tree, *boxes, *_scratch(PATH, RUN, GROUP), fold.arrays)
+        self.loops.fold_boxes(*self._tree, *boxes, *_scratch(PATH, RUN, GROUP), *fold.arrays)
 
     @property
     def nbytes(self) -> int:

@@ -153,7 +153,7 @@ class RadixTrie(OrderedIndex):
 
     def _fold(self, lows: Array, highs: Array, before: int, fold: Fold) -> None:
         boxes = (_unsigned(lows), _unsigned(highs), max(0, before))
-        fold_boxes(self._trie, *boxes, np.empty(WALK, np.int64), fold.arrays)
+        fold_boxes(self._trie, *boxes, np.empty(WALK, np.int64), *fold.arrays)
 
     def first_next(self, lows: Array, highs: Array, fold: Fold) -> None:
         """The mapper with a search from the root for every key, like libJudy's next.
@@ -161,7 +161,7 @@ class RadixTrie(OrderedIndex):
         For comparison (Ordered Indexing, Section 3.2).
         """
         boxes = (_unsigned(lows), _unsigned(highs), max(0, self._before))
-        fold_by_next(self._trie, *boxes, np.empty(WALK, np.int64), fold.arrays)
+        fold_by_next(self._trie, *boxes, np.empty(WALK, np.int64), *fold.arrays)
 
     @property
     def _held(self) -> int:

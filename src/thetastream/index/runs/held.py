@@ -51,11 +51,11 @@ class HeldValues:
             if columns is not None:
                 held = self._values(columns[id(run)], int((stop - start).sum()), fold)
             if held is None:
-                fold_ranges(run.ids, start, stop, before, fold.arrays)
+                fold_ranges(run.ids, start, stop, before, *fold.arrays)
             elif run.first >= before:
-                fold_held(start, stop, held, fold.arrays)
+                fold_held(start, stop, held, *fold.arrays[3:])
             else:
-                fold_live(run.ids, before, start, stop, held, fold.arrays)
+                fold_live(run.ids, before, start, stop, held, *fold.arrays[3:])
 
     def _of(self, runs: tuple[Run, ...], fold: Fold) -> dict[int, _Column] | None:
         """The column in each live run, by the run's identity; None for one that is not cached."""

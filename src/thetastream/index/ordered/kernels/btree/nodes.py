@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from thetastream._jit.arrays import Array, u64
-from thetastream._jit.compiling import V, inlined, named
+from thetastream._jit.compiling import inlined
 from thetastream._jit.intrinsics import prefetch
 from thetastream.index.ordered.kernels import lines
 
@@ -37,9 +37,6 @@ class Nodes(NamedTuple):
 
     words: Array
     facts: Array
-
-
-NODES = named(Nodes, V, V)
 
 
 def shape_of(node_bytes: int) -> tuple[int, int, int]:

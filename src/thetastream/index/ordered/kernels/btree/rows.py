@@ -11,30 +11,33 @@ from __future__ import annotations
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import N, V, kernel
 from thetastream._jit.intrinsics import prefetch
-from thetastream.index.kernels.fold import SUMS, Sums, fold_rows
+from thetastream.index.kernels.fold import FOLD_TYPES, Values, fold_rows
 from thetastream.index.ordered.kernels import lines
 from thetastream.index.ordered.kernels.btree import nodes as btree
 from thetastream.index.ordered.kernels.btree.change import delete_row, insert_row
-from thetastream.index.ordered.kernels.btree.nodes import NODES, Nodes
+from thetastream.index.ordered.kernels.btree.nodes import Nodes
 from thetastream.index.ordered.kernels.lines import COUNT, ID_AT
 
 
-@kernel((NODES,))
-def clear(t: Nodes) -> int:
+@kernel((V, V))
+def clear(words: Array, facts: Array) -> int:
     """Make the tree empty. O(1)."""
+    t = Nodes(words, facts)
     btree.plant(t)
     return 0
 
 
-@kernel((NODES, V, V, N, V, V, V))
+@kernel((V, V, V, V, N, V, V, V))
 def insert_rows(
-    t: Nodes, keys: Array, ids: Array, start: int, path: Array, fresh: Array, nodes: Array
-) -> int:
+    words: Array, facts: Array, keys: Array, ids: Array, start: int, path: Array, fresh: Array,
+    nodes: Array,
+) -> int:  # fmt: skip
     """Insert rows in key order from ``start`` on; returns where nodes ran short, or the end.
 
     ``nodes`` has a place for each row of a group. A split moves rows of one leaf only, so the
     leaves of the other rows stay right.
     """
+    t = Nodes(words, facts)
     done = start
     while done < keys.size:
         size = min(nodes.size, keys.size - done)
@@ -55,21 +58,23 @@ def insert_rows(
     return done
 
 
-@kernel((NODES, V, V, V))
-def delete_rows(t: Nodes, keys: Array, ids: Array, path: Array) -> int:
+@kernel((V, V, V, V, V))
+def delete_rows(words: Array, facts: Array, keys: Array, ids: Array, path: Array) -> int:
     """Delete rows one by one, each from the root; returns how many were there."""
+    t = Nodes(words, facts)
     found = 0
     for i in range(keys.size):
         found += delete_row(t, keys[i], ids[i], path)
     return found
 
 
-@kernel((NODES, V, V, V))
-def find_rows(t: Nodes, keys: Array, found: Array, nodes: Array) -> int:
+@kernel((V, V, V, V, V))
+def find_rows(words: Array, facts: Array, keys: Array, found: Array, nodes: Array) -> int:
     """The newest id of each key, -1 without one.
 
     Of equal rows the one that lies deeper is newer: what is found on the way down is replaced.
     """
+    t = Nodes(words, facts)
     for done in range(0, keys.size, nodes.size):
         size = min(nodes.size, keys.size - done)
         for j in range(size):
@@ -100,9 +105,9 @@ def find_rows(t: Nodes, keys: Array, found: Array, nodes: Array) -> int:
     return 0
 
 
-@kernel((NODES, V, V, N, V, V, V, V, V, V, V))
+@kernel((V, V, V, V, N, V, V, V, V, V, V, V))
 def read_rows(
-    t: Nodes, lows: Array, highs: Array, before: int, cursor: Array, path: Array,
+    words: Array, facts: Array, lows: Array, highs: Array, before: int, cursor: Array, path: Array,
     run: Array, nodes: Array, positions: Array, keys: Array, ids: Array,
 ) -> int:  # fmt: skip
     """Write (box, key, id) of the rows with an id of at least ``before`` in each box.
@@ -110,6 +115,7 @@ def read_rows(
     In the order of the walk; returns how many. If the arrays are full, ``cursor`` (box, key, skip)
     says where to resume.
     """
+    t = Nodes(words, facts)
     filled, ready = 0, 0
     while cursor[0] < lows.size and filled < positions.size:
         box = cursor[0]
@@ -133,11 +139,15 @@ def read_rows(
     return filled
 
 
-@kernel(*((NODES, V, V, N, V, V, V, sums) for sums in SUMS))
+@kernel(*((V, V, V, V, N, V, V, V, *fold) for fold in FOLD_TYPES))
 def fold_boxes(
-    t: Nodes, lows: Array, highs: Array, before: int, path: Array, run: Array, nodes: Array, s: Sums
-) -> int:
+    words: Array, facts: Array, lows: Array, highs: Array, before: int, path: Array, run: Array,
+    nodes: Array,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> int:  # fmt: skip
     """The mapper: add the rows of each box to its accumulators, run by run."""
+    t = Nodes(words, facts)
     for box in range(lows.size):
         if box % nodes.size == 0:  # prefetch for the next boxes
             size = min(nodes.size, lows.size - box)
@@ -147,6 +157,9 @@ def fold_boxes(
         if going:
             btree.begin_run(t, lows[box], high, path, run)
         while going:
-            fold_rows(t.words, run[ID_AT], run[ID_AT] + run[COUNT], before, box, s)
+            fold_rows(
+                t.words, run[ID_AT], run[ID_AT] + run[COUNT], before, box, values, first, valid,
+                counts, totals, carries, least, greatest,
+            )  # fmt: skip
             going = btree.next_run(t, high, path, run)
     return 0

@@ -66,7 +66,8 @@ class Burst(NamedTuple):
     facts: Array
 
 
-BURST = named(Burst, vector(1, 32), *[V] * 6)
+ARRAYS = (vector(1, 32), *[V] * 6)
+BURST = named(Burst, *ARRAYS)
 
 
 # --- Pointers and bytes --------------------------------------------------------------------------

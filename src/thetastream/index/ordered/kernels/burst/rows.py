@@ -5,10 +5,13 @@ Paper: Ordered Indexing, Section 2 (search in containers) and 3.2 (mappers).
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thetastream._jit.arrays import LEAST, Array
 from thetastream._jit.compiling import N, V, inlined, kernel
 from thetastream._jit.intrinsics import prefetch
-from thetastream.index.kernels.fold import SUMS, Sums, fold_rows
+from thetastream.index.kernels.fold import FOLD_TYPES, Values, fold_rows
 from thetastream.index.ordered.kernels.burst import nodes
 from thetastream.index.ordered.kernels.burst.nodes import BURST, Burst
 
@@ -167,9 +170,15 @@ def dump_rows(t: Burst, path: Array, keys: Array, ids: Array) -> int:
     return filled
 
 
-@kernel(*((BURST, V, V, N, V, sums) for sums in SUMS))
-def fold_boxes(t: Burst, lows: Array, highs: Array, before: int, path: Array, s: Sums) -> None:
+@kernel(*((*nodes.ARRAYS, V, V, N, V, *fold) for fold in FOLD_TYPES))
+def fold_boxes(
+    tables: NDArray[np.int32], prefixes: Array, counted: Array, pool: Array, rooms: Array,
+    free: Array, facts: Array, lows: Array, highs: Array, before: int, path: Array,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """The mapper: walk the containers of each box, and add the rows of each container at once."""
+    t = Burst(tables, prefixes, counted, pool, rooms, free, facts)
     for box in range(lows.size):
         low, high = lows[box], highs[box]
         nodes.begin(path)
@@ -177,5 +186,8 @@ def fold_boxes(t: Burst, lows: Array, highs: Array, before: int, path: Array, s:
         while at >= 0:
             start, stop = inside(t, at, low, high)
             shift = t.rooms[t.pool[at] & 127]
-            fold_rows(t.pool, start + shift, stop + shift, before, box, s)
+            fold_rows(
+                pool, start + shift, stop + shift, before, box, values, first, valid,
+                counts, totals, carries, least, greatest,
+            )  # fmt: skip
             at = nodes.advance(t, low, high, path)

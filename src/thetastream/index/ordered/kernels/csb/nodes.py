@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from thetastream._jit.arrays import Array, u64
-from thetastream._jit.compiling import V, inlined, named
+from thetastream._jit.compiling import inlined
 from thetastream.index.ordered.kernels import lines
 
 MANY = 256  # a header is the place of the group times this, plus the number of keys
@@ -46,9 +46,6 @@ class Groups(NamedTuple):
     inners: Array
     leaves: Array
     facts: Array
-
-
-GROUPS = named(Groups, V, V, V)
 
 
 def shape_of(keys: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from thetastream._jit.arrays import Array, Words, i64, u64
 from thetastream._jit.compiling import N, U, V, inlined, kernel
 from thetastream._jit.intrinsics import lowest_bit
-from thetastream.index.kernels.fold import SUMS, Sums, fold_rows
+from thetastream.index.kernels.fold import FOLD_TYPES, Values, fold_rows
 from thetastream.index.ordered.kernels.trie import nodes
 from thetastream.index.ordered.kernels.trie.arena import TRIE, Trie
 
@@ -219,8 +219,12 @@ def read_boxes(
     return filled
 
 
-@kernel(*((TRIE, U, U, N, V, sums) for sums in SUMS))
-def fold_boxes(t: Trie, lows: Words, highs: Words, before: int, walk: Array, s: Sums) -> None:
+@kernel(*((TRIE, U, U, N, V, *fold) for fold in FOLD_TYPES))
+def fold_boxes(
+    t: Trie, lows: Words, highs: Words, before: int, walk: Array,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """The mapper: add the rows of each box that are not below ``before`` (at least 0).
 
     The values of a leaf are adjacent. Lists among them are negative, so they are skipped as if
@@ -240,7 +244,10 @@ def fold_boxes(t: Trie, lows: Words, highs: Words, before: int, walk: Array, s: 
             if nodes.form_of(head) == nodes.ONE or head & u64(8):
                 place = start
             while True:
-                fold_rows(t.words, start, stop, before, box, s)
+                fold_rows(
+                    t.words, start, stop, before, box, values, first, valid,
+                    counts, totals, carries, least, greatest,
+                )  # fmt: skip
                 while place < end and t.words[place] >= 0:
                     place += 1
                 if place == end:
@@ -251,8 +258,12 @@ def fold_boxes(t: Trie, lows: Words, highs: Words, before: int, walk: Array, s: 
             slot = advance(t, low, high, walk)
 
 
-@kernel(*((TRIE, U, U, N, V, sums) for sums in SUMS))
-def fold_by_next(t: Trie, lows: Words, highs: Words, before: int, walk: Array, s: Sums) -> None:
+@kernel(*((TRIE, U, U, N, V, *fold) for fold in FOLD_TYPES))
+def fold_by_next(
+    t: Trie, lows: Words, highs: Words, before: int, walk: Array,
+    values: Values, first: int, valid: Values,
+    counts: Array, totals: Values, carries: Values, least: Values, greatest: Values,
+) -> None:  # fmt: skip
     """The mapper by first/next: searches every key from the root, like libJudy."""
     for box in range(lows.size):
         low, high = lows[box], highs[box]
@@ -267,7 +278,10 @@ def fold_by_next(t: Trie, lows: Words, highs: Words, before: int, walk: Array, s
             if value < 0:
                 start = nodes.list_start(value)
                 stop = start + nodes.list_count(value)
-            fold_rows(t.words, start, stop, before, box, s)
+            fold_rows(
+                t.words, start, stop, before, box, values, first, valid,
+                counts, totals, carries, least, greatest,
+            )  # fmt: skip
             key = _key_at(t, slot, head, _prefix(t, walk), place)
             if key == high:
                 break
