@@ -48,7 +48,8 @@ class BySession(Lifetime):
         if self.window.by is not None:
             columns = zip(Side, self.window.by, strict=True)
             kinds = [facts.binding.schemas[side].field(name).type for side, name in columns]
-            self._key_domain = common_domain(*kinds, f"session key {self.window.by}")
+            what = f"session key {self.window.by}"
+            self._key_domain = common_domain(kinds[0], kinds[1], what)
 
     def admit(self, fresh: Sequence[Fresh], outside: Outside) -> Sequence[Fresh]:
         self._frontier = outside.frontier
