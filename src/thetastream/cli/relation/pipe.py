@@ -89,12 +89,14 @@ class _TextRows:
     """Lines of text: all that have arrived, parsed with the types of the first ones."""
 
     def __init__(self, descriptor: int, format_: PipeFormat) -> None:
-        self._lines = _Lines(descriptor)
+        self._descriptor = descriptor
+        self._rest = b""  # an incomplete line
+        self._ended = False
         self._parse = _parse_csv if format_ is PipeFormat.CSV else _parse_json
         enough = 2 if format_ is PipeFormat.CSV else 1  # names and a row, or a row
         text: bytes = b""
         while text.strip().count(b"\n") + 1 < enough or not text.strip():
-            piece = self._lines.read()
+            piece = self._lines()
             if piece is None:
                 break
             text += piece
@@ -113,22 +115,13 @@ class _TextRows:
         if self._first is not None:
             first, self._first = self._first, None
             return first
-        text = self._lines.read()
+        text = self._lines()
         if text is None:
             return None
         return self._parse(text, self.schema) if text.strip() else self.schema.empty_table()
 
-
-class _Lines:
-    """Complete lines from a descriptor; an incomplete one is kept for the next read."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._rest = b""
-        self._ended = False
-
-    def read(self) -> bytes | None:
-        """Wait for input and read what is available, up to ``PIECE`` bytes; None at the end."""
+    def _lines(self) -> bytes | None:
+        """Wait for input; return the complete lines of up to ``PIECE`` bytes, None at the end."""
         if self._ended:
             return None
         parts = [self._rest]

@@ -14,7 +14,6 @@ Open sessions are looked at when one can have ended. That costs O(w log w) for w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from thetastream.data.batch import plain, to_keys
 from thetastream.engine.lifetime.base import Interval, Lifetime, Setting
 from thetastream.engine.lifetime.time import without_late
 from thetastream.engine.outside import Outside
-from thetastream.schema import KeyKind, common_domain
+from thetastream.schema import Domain, KeyKind, common_domain
 from thetastream.side import Side
 from thetastream.window.lengths import MAX, saturating_add
 
@@ -45,7 +44,12 @@ class BySession(Lifetime):
         self._frontier: int | None = None
         self._ends = MAX  # no waiting session ends before the frontier is above this
         self._sessions = {side: np.empty(0, np.int64) for side in facts.query.streams}
-        self._keys = _SessionKeys(facts) if self.window.by is not None else None
+        self._key_domain: Domain | None = None
+        if self.window.by is not None:
+            columns = zip(Side, self.window.by, strict=True)
+            kinds = [facts.binding.schemas[side].field(name).type for side, name in columns]
+            what = f"session key {self.window.by}"
+            self._key_domain = common_domain(kinds[0], kinds[1], what)
 
     def admit(self, fresh: Sequence[Fresh], outside: Outside) -> Sequence[Fresh]:
         self._frontier = outside.frontier
@@ -93,10 +97,26 @@ class BySession(Lifetime):
             for rows in whole.values()
         ]
         able = np.concatenate(timed)
-        if self._keys is None:
+        if self._key_domain is None:
             return np.zeros(able.size, np.int64), able
-        keys, known = self._keys.numbers(whole)
+        keys, known = self._numbers(whole, self._key_domain)
         return keys, able & known
+
+    def _numbers(self, whole: dict[Side, Fresh], domain: Domain) -> tuple[Array, Mask]:
+        """The column ``by`` of all rows as numbers, side by side, and where it is not NULL.
+
+        Equal values have equal numbers on both sides.
+        """
+        names = {side: self.window.by[side.position] for side in whole}
+        columns = {side: rows.batch.column(names[side]) for side, rows in whole.items()}
+        if domain.kind is KeyKind.BYTES:
+            return _encoded([plain(column) for column in columns.values()])
+        pairs = [
+            to_keys(column, domain, f"{side.alias}.{names[side]}")
+            for side, column in columns.items()
+        ]
+        known = [np.ones(k.size, np.bool_) if v is None else v for k, v in pairs]
+        return np.concatenate([keys for keys, _ in pairs]), np.concatenate(known)
 
     def sees(self, rows: Fresh, first: int, role: Side) -> Interval | None:
         mine = self._sessions[rows.side]
@@ -123,31 +143,6 @@ class BySession(Lifetime):
     def check(self) -> None:
         for stream in self.streams.values():
             assert not len(stream.rows), "rows of a session leave when it is over"
-
-
-class _SessionKeys:
-    """The column ``by`` as numbers: equal on both sides for equal values."""
-
-    def __init__(self, facts: Setting) -> None:
-        window: Any = facts.query.window
-        self._names: tuple[str, str] = window.by
-        schemas = facts.binding.schemas
-        kinds = [schemas[side].field(self._names[side.position]).type for side in Side]
-        self._domain = common_domain(kinds[0], kinds[1], f"session key {self._names}")
-
-    def numbers(self, whole: dict[Side, Fresh]) -> tuple[Array, Mask]:
-        """The numbers of all rows, side by side, and where they are not NULL."""
-        columns = {
-            side: rows.batch.column(self._names[side.position]) for side, rows in whole.items()
-        }
-        if self._domain.kind is KeyKind.BYTES:
-            return _encoded([plain(column) for column in columns.values()])
-        pairs = [
-            to_keys(column, self._domain, f"{side.alias}.{self._names[side.position]}")
-            for side, column in columns.items()
-        ]
-        known = [np.ones(k.size, np.bool_) if v is None else v for k, v in pairs]
-        return np.concatenate([keys for keys, _ in pairs]), np.concatenate(known)
 
 
 def _encoded(columns: list[pa.Array]) -> tuple[Array, Mask]:
