@@ -29,7 +29,7 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.rows import check_gatherable
 from thetastream.plan.choice import Explanation
-from thetastream.relation.disk.clock import Clock, Costs
+from thetastream.relation.disk.clock import Costs
 from thetastream.relation.disk.size import show_size
 from thetastream.relation.files.scan import damaged
 from thetastream.relation.files.snapshot import Snapshot
@@ -39,7 +39,6 @@ from thetastream.relation.join.engine import Settings
 from thetastream.relation.join.join import RelationJoin
 from thetastream.relation.join.matching import Matching, RelationBoxes
 from thetastream.relation.join.memory import Memory
-from thetastream.relation.join.metrics import RelationCounters
 from thetastream.relation.join.waiting import Segment
 from thetastream.relation.store import Relation
 from thetastream.side import How
@@ -75,9 +74,8 @@ class Baseline(RelationJoin):
         layout = self._first.layout
         matching = Matching(self._on, schema, layout, self._how, self._suffix, self._names)
         engine: Any = self._make_engine(
-            self._relation, self._first, matching, self._memory, self._settings, self._costs,
-            self._clock, self._counters,
-        )  # fmt: skip
+            self._relation, self._first, matching, self._memory, self._settings
+        )
         self._engine, self._schema = engine, schema
         return engine
 
@@ -108,9 +106,6 @@ class BaselineEngine(ABC):
     matching: Matching
     memory: Memory
     settings: Settings
-    costs: Costs
-    clock: Clock
-    counters: RelationCounters
 
     has_enough: ClassVar[bool] = False
     has_failed: ClassVar[bool] = False
@@ -118,6 +113,8 @@ class BaselineEngine(ABC):
 
     def __post_init__(self) -> None:
         budget, batch_rows = self.memory.budget, self.settings.batch_rows
+        self.costs, self.clock = self.settings.costs, self.settings.clock
+        self.counters = self.settings.counters
         self.arrivals = Arrivals(self.memory)
         self.answers = Answers(self.matching, self.counters, self.clock, budget, batch_rows)
         self.cache: Any = SimpleNamespace(count=0)
