@@ -101,6 +101,7 @@ class PlannerCourse(Course[GridCell, Contestant]):
             verify(first.name, first.digests[:checked], right)
         for trial in others:
             _agree(trial, first)
+        self._field.trials.clear()  # so that their windows do not outlive the cell
 
 
 def _agree(trial: Pushing, first: Pushing) -> None:
