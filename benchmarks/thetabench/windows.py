@@ -181,8 +181,9 @@ J = TypeVar("J", bound=Joining[Any])
 
 def check_joins(joins: Sequence[J], truths: Callable[[J, int], Sequence[Digest]]) -> None:
     """Compare the answers of joins that had the same input and share the right answers."""
-    if joins:
-        right = truths(joins[0], max(len(trial.digests) for trial in joins))
+    if not joins:
+        return
+    right = truths(joins[0], max(len(trial.digests) for trial in joins))
     for trial in joins:
         verify(trial.name, trial.digests, right, "batch")
         trial.checked = len(trial.digests) * trial.feed.batch

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import thetabench
 from thetabench.answers import Census
 from thetabench.digest import Digest, VerificationError, mix, pair_digest, row_hash
 from thetabench.figure import Sizes
@@ -27,6 +28,8 @@ from thetastream.datasets.real import VARIABLE
 from thetastream.errors import RegistryError
 from thetastream.index import create
 from thetastream.side import Side
+
+from .bench_command import check_examples
 
 TINY = Sizes(scale=1e-4, seconds=0.002)
 QUERIES = ("Q1", "Q1=", "Q2", "Q3")
@@ -116,6 +119,10 @@ def test_the_census_counts_like_a_mask(rows: int, boxes: int, domain: int, seed:
     assert np.array_equal(counts, kept.sum(axis=1))
     hashes = row_hash(np.arange(rows))
     assert np.array_equal(sums, np.where(kept, hashes, np.uint64(0)).sum(axis=1, dtype=np.uint64))
+
+
+def test_examples_of_right_answers_are_right() -> None:
+    check_examples(thetabench, "answers")
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -35,8 +35,7 @@ def spread(stream: Stream, who: Contestant) -> Array:
     keys = np.concatenate([stream.fill()[1], stream.tuples(0, end)[1]])
     merges = range(shape.window + begin, shape.window + end, limit)
     counts = [landed(keys[at - shape.window : at], keys[at : at + limit]) for at in merges]
-    total: Array = np.sum(counts, axis=0, dtype=np.int64)
-    return total
+    return np.asarray(np.sum(counts, axis=0), np.int64)
 
 
 def counted(stream: Stream, who: Contestant) -> Values:
