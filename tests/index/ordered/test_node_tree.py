@@ -94,11 +94,14 @@ def test_bytes_per_row(kind: type[Tree], tops: list[int], least: float, most: fl
     assert used <= index.nbytes < 1.5 * used, "what is not used yet counts"
 
 
-def test_a_damaged_tree_is_noticed() -> None:
+def test_a_damaged_b_tree_is_noticed() -> None:
     words, facts = filled(BTree, 500)._tree
     root = int(facts[btree.ROOT])
     damages = [(words, root, 1 + words[root]), (words, root + 1, 2**62), (facts, btree.ROWS, 7)]
     notice(damages, check_btree, words, facts)
+
+
+def test_a_damaged_csb_tree_is_noticed() -> None:
     inners, leaves, facts = filled(CsbTree, 100)._tree
     assert facts[csb.HEIGHT] == 1
     root = int(facts[csb.ROOT])

@@ -49,7 +49,8 @@ def asked(index: PerTerm, boxes: list[Box], limit: int = 64) -> Any:
 
 
 def expected(rows: dict[int, tuple[int, ...]], boxes: list[Box]) -> Counter[Pair]:
-    return Counter(brute(matrix([*rows.values()]), int64(rows), *boxed(boxes)))
+    columns = len(boxes[0]) if boxes else 2
+    return Counter(brute(matrix([*rows.values()], columns), int64(rows), *boxed(boxes, columns)))
 
 
 @pytest.fixture(autouse=True)
