@@ -17,29 +17,16 @@ from thetastream.errors import RegistryError
 from thetastream.index.subwindows.opencl import find
 from thetastream.prices import constants
 
-# The same examples on every run and every machine; a first call may compile, so no deadline.
-settings.register_profile(
-    "ci",
-    derandomize=True,
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-# Few of them, for what a newcomer runs.
-settings.register_profile(
-    "quick",
-    derandomize=True,
-    max_examples=8,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-# New examples on every run: THETASTREAM_HYPOTHESIS=explore make test ARGS="-k oracle"
-settings.register_profile(
-    "explore",
-    max_examples=1000,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+# "ci" and "quick", for what a newcomer runs, try the same examples on every run and every machine;
+# "explore" tries new ones: THETASTREAM_HYPOTHESIS=explore make test ARGS="-k oracle"
+for profile, examples in (("ci", 60), ("quick", 8), ("explore", 1000)):
+    settings.register_profile(
+        profile,
+        derandomize=profile != "explore",
+        max_examples=examples,
+        deadline=None,  # a first call may compile
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile(os.environ.get("THETASTREAM_HYPOTHESIS", "ci"))
 
 

@@ -128,11 +128,17 @@ CASES: dict[str, Case] = {
     "no side": (
         lambda: join("x = r.x"),
         PredicateError,
-        r"write l\.x for the left or r\.x for the",
+        r"ambiguous side.*write l\.x for the left or r\.x for the",
     ),
     "unknown side": (lambda: join("q.x = r.x"), PredicateError, r"unknown side 'q'; write l\.x"),
     "one side": (lambda: join("l.x = l.y"), PredicateError, "must use columns of both sides"),
-    "empty band": (lambda: join("abs(l.x - r.x) <= -1"), PredicateError, r"-1"),
+    "a column and a number": (lambda: join("l.x < 5"), PredicateError, "columns of both sides"),
+    "empty band": (lambda: join("abs(l.x - r.x) <= -1"), PredicateError, "band is empty: .*-1"),
+    "bounds": (
+        lambda: join("l.x BETWEEN r.x + 5 AND r.x"),
+        PredicateError,
+        "band is empty: .*exchange its bounds",
+    ),
     "truth value": (
         lambda: bool(ts.left.x < ts.right.x),
         PredicateError,
@@ -155,13 +161,18 @@ CASES: dict[str, Case] = {
     ),
     # The window
     "size 0": (lambda: ts.CountWindow(0), WindowError, "must be at least 1; got 0"),
+    "no time": (lambda: ts.TimeWindow(0, time="t"), WindowError, "must be positive; got 0"),
     "half a row": (lambda: ts.CountWindow(1.5), WindowError, "a whole number of rows; got 1.5"),
     "lateness on rows": (
         lambda: ts.CountWindow(5, lateness="1 s"),
         WindowError,
-        "use TimeWindow for event time",
+        "no 'lateness'.*use TimeWindow for event time",
     ),
-    "no time column": (lambda: ts.TimeWindow("1 s"), WindowError, r"time=\('left_t', 'right_t'\)"),
+    "no time column": (
+        lambda: ts.TimeWindow("1 s"),
+        WindowError,
+        r"event-time column.*time=\('left_t', 'right_t'\)",
+    ),
     "bad duration": (
         lambda: ts.TimeWindow("soon", time="t"),
         WindowError,
@@ -182,12 +193,12 @@ CASES: dict[str, Case] = {
     "not arrow": (
         lambda: join().push(left={"x": [1]}),
         SchemaError,
-        "for example with pyarrow.RecordBatch.from_pylist",
+        "pyarrow record batches or tables;.*for example with pyarrow.RecordBatch.from_pylist",
     ),
     "null type": (
         lambda: push("l.x = r.x", {"x": pa.nulls(1)}),
         SchemaError,
-        "cast it to the type it will have later",
+        "type null; cast it to the type it will have later",
     ),
     "missing": (
         lambda: twice({"x": [1], "y": [1]}, {"x": [1]}),
@@ -207,7 +218,7 @@ CASES: dict[str, Case] = {
     "string and number": (
         lambda: push("l.x = r.x", {"x": ["a"]}, {"x": [1]}),
         SchemaError,
-        "cast one of the columns",
+        "string cannot be compared with int64; cast one of the columns",
     ),
     "zone": (
         lambda: push("l.x = r.x", stamps(), stamps("UTC")),
@@ -219,6 +230,7 @@ CASES: dict[str, Case] = {
         SchemaError,
         "write INTERVAL '5 seconds' or another unit",
     ),
+    "band": (lambda: push("abs(l.x - r.x) <= 5", stamps()), SchemaError, "INTERVAL '5 seconds'"),
     "unit of a number": (
         lambda: push("l.x - r.x < INTERVAL '1 s'", {"x": [1]}),
         SchemaError,
@@ -229,6 +241,11 @@ CASES: dict[str, Case] = {
         lambda: push("l.x = r.x", {"x": [1]}, suffix=""),
         SchemaError,
         "choose a suffix other than ''",
+    ),
+    "another clash": (
+        lambda: push("l.x = r.x", {"x": [1], "x_r": [1]}, {"x": [1]}, suffix="_r"),
+        SchemaError,
+        "choose a suffix other than '_r'",
     ),
     "output column": (
         lambda: push("l.x = r.x", {"x": [1]}, columns=["x_rihgt"]),
@@ -248,7 +265,7 @@ CASES: dict[str, Case] = {
     "time in durations": (
         lambda: push("l.x = r.x", {"x": [1]}, window=ts.TimeWindow("5 s", time="x")),
         SchemaError,
-        "or cast the column to a timestamp; got 5 seconds",
+        "whole number in the column's unit, or cast the column to a timestamp; got 5 seconds",
     ),
     "time column": (
         lambda: push("l.x = r.x", {"x": [1]}, window=ts.TimeWindow(5, time="tt")),
@@ -309,7 +326,11 @@ CASES: dict[str, Case] = {
         "must be a CountWindow, a TimeWindow, .*; got 5",
     ),
     "threads": (lambda: join(threads=0), OptionError, "a whole number of at least 1; got 0"),
-    "batch rows": (lambda: join(batch_rows=0), OptionError, "batch_rows must be a whole number"),
+    "batch rows": (
+        lambda: join(batch_rows=0),
+        OptionError,
+        "batch_rows must be a whole number of at least 1; got 0",
+    ),
     # Names
     "tactic": (lambda: join(tactic="hsah"), RegistryError, r"Did you mean 'hash'\?"),
     "index": (

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples"
+from .example_scripts import load
 
 
 @pytest.mark.parametrize("index", ["auto", "ptwi/b+tree", "sorted-runs"])
 def test_linear_road(index: str, capsys: pytest.CaptureFixture[str]) -> None:
-    spec = importlib.util.spec_from_file_location("example_linear_road", FOLDER / "linear_road.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = module.main(minutes=7, index=index)  # checks every answer itself
+    found = load("linear_road").main(minutes=7, index=index)  # checks every answer itself
     assert len(found) == 20
     assert found[:3] == [56, 57, 72]
     # A query of an earlier test may still print a line of its own.
@@ -28,12 +22,7 @@ def test_linear_road(index: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_enrich(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec = importlib.util.spec_from_file_location("example_enrich", FOLDER / "enrich.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    priced = module.main(tmp_path, batches=4)  # checks every answer itself
+    priced = load("enrich").main(tmp_path, batches=4)  # checks every answer itself
     assert len(priced) == 4
     assert all(0 < count < 20_000 for count in priced)
     printed = capsys.readouterr().out.splitlines()

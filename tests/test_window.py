@@ -12,7 +12,8 @@ from thetastream.errors import WindowError
 from thetastream.side import Side
 from thetastream.window import CountWindow, TimeWindow, saturating_add, saturating_multiply
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from .keys import HIGH, LOW
+
 SIDES = st.sampled_from(list(Side))
 SLIDES = st.sampled_from([None, 1, 2, 3])
 

@@ -23,8 +23,9 @@ from thetastream.duration import Interval
 from thetastream.schema import Domain, KeyKind
 from thetastream.side import Side
 
+from ..keys import HIGH, LOW
+
 INF, NAN = math.inf, math.nan
-LOW, HIGH = -(2**63), 2**63 - 1
 OPERATORS: dict[Function, Callable[[Any, Any], bool]] = {
     Function.EQ: operator.eq,
     Function.NE: operator.ne,

@@ -18,7 +18,6 @@ VERBS = ["demo", "join", "relation", "explain", "index", "bench"]
 
 def test_help_names_every_verb_and_shows_examples(command) -> None:
     result = command("--help")
-    assert result.exit_code == 0
     assert all(f" {verb} " in result.stdout for verb in VERBS)
     assert "Examples:" in result.stdout
 
@@ -26,7 +25,6 @@ def test_help_names_every_verb_and_shows_examples(command) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help(command, verb: str) -> None:
     result = command(verb, "--help")
-    assert result.exit_code == 0
     assert "Usage:" in result.stdout
 
 
@@ -36,7 +34,7 @@ def test_version_is_the_one_of_the_project(command) -> None:
 
 
 def test_an_unknown_verb_is_wrong_input(command) -> None:
-    assert command("jion").exit_code == 2
+    command("jion", code=2)
 
 
 def run_failing(error: BaseException) -> Result:

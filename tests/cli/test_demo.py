@@ -23,7 +23,6 @@ def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_small_demo_agrees_with_the_oracle(command) -> None:
     result = command("demo", "--embedded", "--rows", "20000", "--seed", "3")
-    assert result.exit_code == 0, result.output
     assert "20.0k of 20.0k rows" in result.stdout  # no terminal: plain lines
     assert re.search(r"rows in +20,000 ", result.stdout)
     agreed = re.search(r"the oracle agrees on ([\d,]+) matches", result.stdout)
@@ -50,8 +49,7 @@ def test_a_wrong_answer_is_noticed(command, monkeypatch: pytest.MonkeyPatch) -> 
         return oracle.Truth(answer.pairs[1:], answer.late)
 
     monkeypatch.setattr(oracle, "join", one_pair_less)
-    result = command("demo", "--embedded", "--rows", "20000")
-    assert result.exit_code == 1
+    result = command("demo", "--embedded", "--rows", "20000", code=1)
     assert "the oracle disagrees" in result.stdout
 
 
@@ -70,8 +68,7 @@ def test_ctrl_c_stops_the_demo() -> None:
 @pytest.mark.parametrize("package", ["pyspark", "pandas", "google.protobuf"])
 def test_spark_must_be_installed(command, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    result = command("demo")
-    assert result.exit_code == 2
+    result = command("demo", code=2)
     assert f"needs the package {package.removeprefix('google.')}" in result.stderr
     assert "pip install 'thetastream[spark]'" in result.stderr
     assert "--embedded" in result.stderr
@@ -79,8 +76,7 @@ def test_spark_must_be_installed(command, monkeypatch: pytest.MonkeyPatch, packa
 
 def test_java_must_be_installed(command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    result = command("demo", "--rows", "100")
-    assert result.exit_code == 2
+    result = command("demo", "--rows", "100", code=2)
     assert "Spark needs Java 17 or later" in result.stderr
 
 
@@ -95,7 +91,7 @@ def test_the_exit_code_is_the_oracles_word(
         return agrees
 
     monkeypatch.setattr(demo_spark, "run_on_spark", run_on_spark)
-    assert command("demo", "--seed", "5").exit_code == (0 if agrees else 1)
+    command("demo", "--seed", "5", code=0 if agrees else 1)
     assert calls == [(400_000, 5, None)]
 
 

@@ -19,7 +19,6 @@ def test_text_and_json_say_the_same(command) -> None:
     text = command("explain", ON)
     assert (text.exit_code, text.stdout) == (0, f"{explanation}\n")
     asked = command("explain", ON, "--json")
-    assert asked.exit_code == 0
     assert json.loads(asked.stdout) == json.loads(json.dumps(explanation.as_dict(), default=str))
 
 
@@ -31,7 +30,6 @@ def test_parameters_workers_and_collecting_are_shown(command, tmp_path: Path) ->
         *("--tactic", "spo-join(elements=8)", "--workers", "2", "--collect", "100"),
         "--json",
     )
-    assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert facts["tactic asked for"] == "spo-join(elements=8)"
     assert facts["plan"][0]["chosen"]["parameters"] == {"elements": 8, "workers": 2}
@@ -40,7 +38,6 @@ def test_parameters_workers_and_collecting_are_shown(command, tmp_path: Path) ->
 
 def test_a_condition_that_no_index_covers(command) -> None:
     result = command("explain", "l.x * r.x > 10", "--count", "100")
-    assert result.exit_code == 0
     assert "nested loop" in result.stdout
 
 
@@ -48,10 +45,9 @@ def test_schemas_are_checked(command, tmp_path: Path) -> None:
     left, right = str(tmp_path / "l.parquet"), str(tmp_path / "r.parquet")
     pq.write_table(pa.table({"x": [1]}), left)
     pq.write_table(pa.table({"x": ["a"]}), right)
-    assert command("explain", "l.x < r.x", "--left-schema", left).exit_code == 0
+    command("explain", "l.x < r.x", "--left-schema", left)
     both = ("--left-schema", left, "--right-schema", right)
-    result = command("explain", "l.x < r.x", *both)
-    assert result.exit_code == 2
+    result = command("explain", "l.x < r.x", *both, code=2)
     assert "string" in result.stderr
 
 
@@ -67,7 +63,6 @@ def test_schemas_are_checked(command, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_input_is_a_message_and_code_2(command, arguments: list[str]) -> None:
-    result = command("explain", *arguments)
-    assert result.exit_code == 2
+    result = command("explain", *arguments, code=2)
     assert result.stdout == ""
     assert result.stderr

@@ -18,7 +18,8 @@ from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import DataError, SchemaError
 from thetastream.schema import Domain, KeyKind, common_domain
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from ..keys import HIGH, LOW
+
 SECOND, DAY = 10**9, 86_400 * 10**9
 INTEGER, FLOAT = Domain(KeyKind.INTEGER), Domain(KeyKind.FLOAT)
 SIGNED = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]

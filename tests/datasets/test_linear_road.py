@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,23 +24,12 @@ from thetastream.datasets import (
     road_key,
 )
 from thetastream.datasets.linear_road import COLUMNS
-from thetastream.datasets.real import VARIABLE
 from thetastream.datasets.traffic import FEET, VIDS, TrafficSimulation
 from thetastream.errors import DataError
 
 from ..scale import scaled
 
 Trips = dict[str, NDArray[Any]]
-
-
-@pytest.fixture(scope="module")
-def folder() -> Path:
-    """Find the real data: the variable, else the folder that stands beside the project."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    path = Path(os.environ.get(VARIABLE) or beside)
-    if not path.is_dir():
-        pytest.skip(f"no real data here; set {VARIABLE} to run this")
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -154,16 +153,6 @@ def test_values_of_the_others(made: Path) -> None:
     ]
     assert datasets.load_ais(made)["lon"].to_pylist() == [-1.09, 54.8]
     assert datasets.load_ais(made, in_area=True)["lon"].to_pylist() == [-1.09]
-
-
-@pytest.fixture(scope="module")
-def folder() -> Path:
-    """Find the real data: the variable, else the folder that stands beside the project."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    path = Path(os.environ.get(VARIABLE) or beside)
-    if not path.is_dir():
-        pytest.skip(f"no real data here; set {VARIABLE} to run this")
-    return path
 
 
 ROWS: dict[str, tuple[int, Loader]] = {

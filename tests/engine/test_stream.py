@@ -18,7 +18,8 @@ from thetastream.plan.choice import Choice, choose
 from thetastream.side import Side
 from thetastream.window import CountWindow, TimeWindow
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from ..keys import HIGH, LOW
+
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("t", pa.int64())])
 COUNT, TIME = CountWindow(100), TimeWindow(5, time="t")
 
@@ -49,6 +50,14 @@ def add(target: Stream, rows: Fresh, before: int = 0) -> int:
     return first
 
 
+def filled(x: list[Any], t: list[Any] | None = None, *, before: int = 0, **options: Any) -> Stream:
+    """A stream with rows, by time if their times are given."""
+    binding = bound(window=COUNT if t is None else TIME)
+    held = stream(binding, **options)
+    add(held, fresh(binding, x, t), before)
+    return held
+
+
 def ids_of(target: Stream) -> list[int]:
     return target.indexes[Side.LEFT].index.dump()[1].tolist()
 
@@ -67,9 +76,7 @@ def test_rows_are_numbered_by_arrival() -> None:
 
 
 def test_marks_are_told_once() -> None:
-    binding = bound()
-    held = stream(binding, first=10)
-    add(held, fresh(binding, [1, 2, 3, 4]))
+    held = filled([1, 2, 3, 4], first=10)
     assert held.mark(Side.LEFT, np.array([13, 11, 13])).tolist() == [11, 13]
     assert held.mark(Side.LEFT, np.array([11, 12])).tolist() == [12]
     assert held.mark(Side.LEFT, np.array([], np.int64)).tolist() == []
@@ -78,9 +85,7 @@ def test_marks_are_told_once() -> None:
 
 
 def test_unmatched_rows_below_a_bound() -> None:
-    binding = bound()
-    held = stream(binding)
-    add(held, fresh(binding, [1, 2, 3, 4]))
+    held = filled([1, 2, 3, 4])
     held.mark(Side.LEFT, np.array([1]))
     assert held.unmatched(Side.LEFT, -5).tolist() == []
     assert held.unmatched(Side.LEFT, 3).tolist() == [0, 2]
@@ -88,20 +93,16 @@ def test_unmatched_rows_below_a_bound() -> None:
 
 
 def test_flags_of_a_self_join_are_kept_per_role() -> None:
-    binding = bound()
-    held = stream(binding, tracked=tuple(Side))
-    add(held, fresh(binding, [1, 2]))
+    held = filled([1, 2], tracked=tuple(Side))
     held.mark(Side.RIGHT, np.array([0]))
     assert held.unmatched(Side.LEFT, 9).tolist() == [0, 1]
     assert held.unmatched(Side.RIGHT, 9).tolist() == [1]
 
 
 def test_flags_outlive_growth_and_expiry() -> None:
-    binding = bound()
-    held = stream(binding)
-    add(held, fresh(binding, [0] * 10))
+    held = filled([0] * 10)
     held.mark(Side.LEFT, np.array([4, 7]))
-    add(held, fresh(binding, [0] * 5000))
+    add(held, fresh(bound(), [0] * 5000))
     held.expire(6)
     held.check()
     assert held.unmatched(Side.LEFT, 10).tolist() == [6, 8, 9]
@@ -111,9 +112,7 @@ def test_flags_outlive_growth_and_expiry() -> None:
 
 
 def test_rows_by_their_time() -> None:
-    binding = bound(window=TIME)
-    held = stream(binding, first=3)
-    add(held, fresh(binding, [0] * 5, [10, 30, 20, None, 40]))
+    held = filled([0] * 5, [10, 30, 20, None, 40], first=3)
     assert held.first_younger(10) == 3
     assert held.first_younger(11) == 4
     assert held.first_younger(31) == 7
@@ -124,9 +123,7 @@ def test_rows_by_their_time() -> None:
 
 
 def test_old_rows_before_a_young_one_are_found_far_away() -> None:
-    binding = bound(window=TIME)
-    held = stream(binding)
-    add(held, fresh(binding, [0] * 10_000, [1] * 9_000 + [5] + [1] * 999))
+    held = filled([0] * 10_000, [1] * 9_000 + [5] + [1] * 999)
     assert held.first_younger(5) == 9000
     assert held.first_younger(6) == 10_000
 
@@ -139,9 +136,7 @@ TREES = [f"ibwj/{name}" for name in names() if issubclass(structure(name), TreeI
 
 @pytest.mark.parametrize("tactic", ["ordered", "nested-loop", *TREES])
 def test_expiry_is_seen_everywhere(tactic: str) -> None:
-    binding = bound(window=TIME)
-    held = stream(binding, tactic=tactic)
-    add(held, fresh(binding, list(range(50)), list(range(50))))
+    held = filled(list(range(50)), list(range(50)), tactic=tactic)
     full = held.nbytes
     held.expire(20)
     held.expire(10)
@@ -151,7 +146,7 @@ def test_expiry_is_seen_everywhere(tactic: str) -> None:
     held.expire(50)
     assert ids_of(held) == []
     if tactic in TREES:  # trees keep their nodes for the rows to come
-        add(held, fresh(binding, list(range(50)), list(range(50))))
+        add(held, fresh(bound(window=TIME), list(range(50)), list(range(50))))
         assert ids_of(held) == list(range(50, 100))
     else:
         assert held.index_bytes == 0
@@ -159,24 +154,18 @@ def test_expiry_is_seen_everywhere(tactic: str) -> None:
 
 
 def test_rows_that_cannot_match_are_not_indexed() -> None:
-    binding = bound(window=TIME)
-    held = stream(binding)
-    add(held, fresh(binding, [1, None, 3, 4], [1, 1, None, 1]))
+    held = filled([1, None, 3, 4], [1, 1, None, 1])
     assert ids_of(held) == [0, 3]
     assert len(held.rows) == 4
 
 
 def test_rows_that_have_expired_already_are_not_indexed() -> None:
-    binding = bound()
-    held = stream(binding)
-    add(held, fresh(binding, [5, 1, 4, 2]), before=2)
+    held = filled([5, 1, 4, 2], before=2)
     assert ids_of(held) == [2, 3]
 
 
 def test_bytes_add_up() -> None:
-    binding = bound(window=TIME)
-    held = stream(binding)
-    add(held, fresh(binding, list(range(100)), [1] * 100))
+    held = filled(list(range(100)), [1] * 100)
     stored = held.indexes[Side.LEFT].index.nbytes
     parts = held.rows.nbytes + held.times.nbytes + held.matched[Side.LEFT].nbytes + stored
     assert held.nbytes == parts
@@ -184,14 +173,11 @@ def test_bytes_add_up() -> None:
 
 
 def test_check_can_fail() -> None:
-    binding = bound()
-    held = stream(binding)
-    add(held, fresh(binding, [1, 2]))
+    held = filled([1, 2])
     held.matched[Side.LEFT].append(np.zeros(1, np.bool_))
     with pytest.raises(AssertionError):
         held.check()
-    held = stream(binding)
-    add(held, fresh(binding, [1, 2]))
+    held = filled([1, 2])
     held.indexes[Side.LEFT].index.insert(np.zeros((1, 1), np.int64), np.array([2]))
     with pytest.raises(AssertionError):
         held.check()

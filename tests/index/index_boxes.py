@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thetastream.index import Index, create
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
+from ..keys import HIGH, LOW, Array, Pair, pairs_of
 
 
 def po_join(columns: int = 2, **parameters: Any) -> Index:
@@ -23,22 +21,18 @@ def matrix(rows: Any, columns: int = 2) -> Array:
     return np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, columns).T)
 
 
-def pairs(index: Index, lows: Array, highs: Array, limit: int = 65_536) -> list[tuple[int, int]]:
+def pairs(index: Index, lows: Array, highs: Array, limit: int = 65_536) -> list[Pair]:
     """All pairs of an answer, in its order."""
-    given_: list[tuple[int, int]] = []
-    for positions, ids in index.probe(lows, highs, limit=limit):
-        assert 0 < positions.size == ids.size <= limit
-        given_ += zip(positions.tolist(), ids.tolist(), strict=True)
-    return given_
+    return pairs_of(index.probe(lows, highs, limit=limit), limit)
 
 
-def brute(keys: Array, ids: Array, lows: Array, highs: Array) -> list[tuple[int, int]]:
-    """All pairs, by every row against every box."""
-    inside = np.ones((lows.shape[1], ids.size), bool)
+def brute(keys: Array, ids: Array, lows: Array, highs: Array, before: int = LOW) -> list[Pair]:
+    """All pairs of live rows, by every box against every row, in their order."""
+    inside = np.tile(ids >= before, (lows.shape[1], 1))
     for key, low, high in zip(keys, lows, highs, strict=True):
         inside &= (low[:, None] <= key) & (key <= high[:, None])
     boxes, rows = np.nonzero(inside)
-    return sorted(zip(boxes.tolist(), ids[rows].tolist(), strict=True))
+    return list(zip(boxes.tolist(), ids[rows].tolist(), strict=True))
 
 
 def boxed(boxes: Any, columns: int = 2) -> tuple[Array, Array]:
@@ -55,6 +49,18 @@ def random_boxes(random: Any, count: int, domain: int, columns: int = 2) -> tupl
     lows[shape == 1] = LOW
     highs[shape == 2] = HIGH
     return lows, highs
+
+
+def fed(index: Index, batches: Any) -> Array:
+    """Insert batches of rows, ids from 0 on, keys in Fortran order; all keys."""
+    keys = matrix([], index.columns)
+    for batch in batches:
+        fresh = matrix(batch, index.columns)
+        ids = np.arange(keys.shape[1], keys.shape[1] + len(batch))
+        index.insert(np.asfortranarray(fresh), ids)
+        index.check()
+        keys = np.hstack([keys, fresh])
+    return keys
 
 
 def held(index: Index) -> list[int]:
@@ -110,3 +116,15 @@ def slide(index: Index, sizes: Sequence[int], random: Any, domain: int, boxes: i
         lows, highs = random_boxes(random, boxes, domain, columns)
         expected = brute(keys[:, before:], ids, lows, highs)
         assert sorted(pairs(index, lows, highs)) == expected
+
+
+def with_threads(alone: Index, several: Index, batch: int, batches: int) -> None:
+    """Algorithm 4: the same pairs in the same order, however many threads probe the list."""
+    random = np.random.default_rng(2)
+    for at in range(batches):
+        keys = random.integers(0, 30, (2, batch))
+        for index in (alone, several):
+            index.insert(keys, np.arange(at * batch, (at + 1) * batch))
+    lows, highs = random_boxes(random, 30, 30)
+    for limit in (3, 65_536):
+        assert pairs(several, lows, highs, limit) == pairs(alone, lows, highs, limit)

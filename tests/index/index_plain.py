@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thetastream.index.ordered.ordered_index import OrderedIndex
 
-__all__ = ["Plain"]
-
-Array = NDArray[np.int64]
+from ..keys import Array
 
 
 class Plain(OrderedIndex):

@@ -9,53 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
 from thetastream.index import Index, create, names, structure
 from thetastream.index.base import Ranges
 from thetastream.testing.index_checks import tiny
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
-STEPS = st.lists(
-    st.one_of(
-        st.lists(KEYS, max_size=9),  # insert these
-        st.integers(1, 8),  # expire so many
-    ),
-    max_size=20,
-)
-BOXES = [(LOW, HIGH), (0, 0), (-2, 3), (HIGH, HIGH), (LOW, LOW), (LOW, 0), (0, HIGH), (3, -3)]
+from ..keys import BOXES, STEPS, Pair, Rows, edges, pair_counts
+
 RANGED = [name for name in names() if structure(name).ranged]
 OTHERS = [name for name in names() if not structure(name).ranged]
 
 
-def asked(index: Index, boxes: list[tuple[int, int]]) -> Ranges:
-    lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
-    return index.ranges(lows, highs)
-
-
-def counted(index: Index, boxes: list[tuple[int, int]]) -> list[int]:
-    lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
-    return index.counts(lows, highs).tolist()
-
-
-def read(ranges: Ranges, limit: int = 64) -> Counter:
-    found: Counter = Counter()
-    for positions, ids in ranges.pairs(limit):
-        assert 0 < positions.size == ids.size <= limit
-        found.update(zip(positions.tolist(), ids.tolist(), strict=True))
-    return found
-
-
-def expected(live: dict[int, int], boxes: list[tuple[int, int]]) -> Counter:
-    return Counter(
-        (at, row)
-        for at, (low, high) in enumerate(boxes)
-        for row, key in live.items()
-        if low <= key <= high
-    )
+def asked(index: Index, boxes: list[Pair]) -> Ranges:
+    return index.ranges(*edges(boxes))
 
 
 def check_records(ranges: Ranges, live: dict[int, int]) -> None:
@@ -78,52 +45,34 @@ def test_there_are_structures_that_give_ranges() -> None:
 @pytest.mark.parametrize("name", RANGED)
 @given(steps=STEPS)
 def test_the_records_stand_for_the_matches(name: str, steps: list[list[int] | int]) -> None:
-    index = tiny(name)(1)
-    live: dict[int, int] = {}
-    number = before = 0
+    index, rows = tiny(name)(1), Rows()
     for step in steps:
-        if isinstance(step, list):
-            index.insert(np.array(step, np.int64), np.arange(number, number + len(step)))
-            live.update(enumerate(step, number))
-            number += len(step)
-        else:
-            before = min(before + step, number)
-            index.expire(before)
-            live = {row: key for row, key in live.items() if row >= before}
+        rows.step(index, step)
         ranges = asked(index, BOXES)
-        check_records(ranges, live)
-        matches = expected(live, BOXES)
-        assert read(ranges) == matches
+        check_records(ranges, rows.live)
+        matches = rows.matches()
+        assert pair_counts(ranges.pairs(64), 64) == matches
         counts = ranges.counts(len(BOXES))
         assert counts.tolist() == [sum(at == b for at, _ in matches) for b in range(len(BOXES))]
         assert ranges.matches == matches.total()
-        assert counted(index, BOXES) == counts.tolist()
+        assert index.counts(*edges(BOXES)).tolist() == counts.tolist()
         few = BOXES[1:2]  # few matches: live rows are counted one by one
-        assert counted(index, few) == [expected(live, few).total()]
+        assert index.counts(*edges(few)).tolist() == [rows.matches(few).total()]
 
 
 @pytest.mark.parametrize("name", RANGED)
 @given(steps=STEPS, at=st.integers(0, 19))
 def test_ranges_are_a_snapshot(name: str, steps: list[list[int] | int], at: int) -> None:
-    index = tiny(name)(1)
-    number = before = 0
-    live: dict[int, int] = {}
-    held: list[tuple[Ranges, list[list[int]], Counter]] = []
+    index, rows = tiny(name)(1), Rows()
+    held: list[tuple[Ranges, list[list[int]], Counter[Pair]]] = []
     for turn, step in enumerate(steps):
-        if isinstance(step, list):
-            index.insert(np.array(step, np.int64), np.arange(number, number + len(step)))
-            live.update(enumerate(step, number))
-            number += len(step)
-        else:
-            before = min(before + step, number)
-            index.expire(before)
-            live = {row: key for row, key in live.items() if row >= before}
+        rows.step(index, step)
         if turn == at % len(steps):
             ranges = asked(index, BOXES)
-            held.append((ranges, [ids.tolist() for ids in ranges.ids], expected(live, BOXES)))
+            held.append((ranges, [ids.tolist() for ids in ranges.ids], rows.matches()))
     for ranges, ids, matches in held:
         assert [part.tolist() for part in ranges.ids] == ids
-        assert read(ranges) == matches
+        assert pair_counts(ranges.pairs(64), 64) == matches
         index.check()
 
 
@@ -135,17 +84,17 @@ def test_a_snapshot_outlives_merges_of_long_runs(name: str, window: int) -> None
     keys = np.random.default_rng(1).integers(0, 100, 20_000)
     boxes = [(10, 20), (0, 100)]
     held: Ranges | None = None
-    live: dict[int, int] = {}
+    rows = Rows()
     for step, start in enumerate(range(0, keys.size, 64)):
         index.insert(keys[start : start + 64], np.arange(start, min(start + 64, keys.size)))
         index.expire(start - window)
         if step % 5 == 0:
             stored = range(max(0, start - window), min(start + 64, keys.size))
-            held, live = asked(index, boxes), {row: int(keys[row]) for row in stored}
+            held, rows = asked(index, boxes), Rows({row: int(keys[row]) for row in stored})
         elif step % 5 == 3:
             assert held is not None
-            assert held.matches == expected(live, boxes).total()
-            assert sorted(row for ids in held.ids for row in ids.tolist()) == list(live)
+            assert held.matches == rows.matches(boxes).total()
+            assert sorted(row for ids in held.ids for row in ids.tolist()) == list(rows.live)
             for ids in held.ids:
                 assert np.all(np.diff(keys[ids]) >= 0)
             held = None
@@ -162,7 +111,9 @@ def test_chunks_are_bounded_and_read_lazily(name: str, limit: int) -> None:
     assert sum(sizes) == 106
     assert all(size == limit for size in sizes[:-1])
     assert 0 < sizes[-1] <= limit
-    assert read(ranges, limit) == Counter((box, row) for box in (0, 2) for row in range(53))
+    assert pair_counts(ranges.pairs(limit), limit) == Counter(
+        (box, row) for box in (0, 2) for row in range(53)
+    )
 
 
 @pytest.mark.parametrize("name", RANGED)

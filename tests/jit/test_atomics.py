@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from thetastream._jit.atomics import (
     add,
@@ -27,10 +26,10 @@ from thetastream._jit.atomics import (
 )
 from thetastream._jit.compiling import ENABLED, device
 
-Array = NDArray[np.int64]
+from ..keys import HIGH, LOW
+
 THREADS = 4 if ENABLED else 1  # without the compiler they serve one thread only
 TURNS = 20_000 if ENABLED else 50
-LOW, HIGH = -(2**63), 2**63 - 1
 
 
 # Compiled code alone can call the intrinsics: these stand for its loops.

@@ -117,6 +117,13 @@ def made(index: str, size: int = 12, slide: int | None = None, **more: Any) -> t
     return ts.WindowIndex(KEY, window, index, **more)
 
 
+def holding(rows: list[Any], index: str, *shape: int, **more: Any) -> ts.WindowIndex:
+    """A window over these rows."""
+    window = made(index, *shape, **more)
+    window.insert(table(rows))
+    return window
+
+
 @pytest.mark.parametrize("slide", [None, 3])
 @pytest.mark.parametrize("index", INDEXES)
 @settings(max_examples=scaled(40))
@@ -252,8 +259,7 @@ def test_memory_is_given_back() -> None:
 
 
 def test_a_column_that_is_asked_for_late_is_whole() -> None:
-    window = made("auto")
-    window.insert(table([(1, 0, 0, 5), (2, 0, 1, None)]))
+    window = holding([(1, 0, 0, 5), (2, 0, 1, None)], "auto")
     assert window.aggregate([(0,)], [(0,)], {"s": ("speed", "sum")}).to_pylist() == [{"s": 5}]
     window.insert(table([(3, 0, 2, 7)]))
     both = {"s": ("speed", "sum"), "f": ("fuel", "max"), "p": ("plate", "count")}
@@ -296,16 +302,15 @@ def test_parameters_reach_the_structure() -> None:
         assert structure_of(window).parameters["node_bytes"] == 256
         assert "index='b-tree(node_bytes=256)' was asked for" in window.explain()
         assert window.lookup([(0, 0)])["speed"].to_pylist() == [5]
-    cut = made("ptwi/b-tree(subwindows=4, background=false, options.node_bytes=256)")
-    cut.insert(table([(1, 0, 0, 5)]))
+    cut = holding(
+        [(1, 0, 0, 5)], "ptwi/b-tree(subwindows=4, background=false, options.node_bytes=256)"
+    )
     held = structure_of(cut).parameters
     assert (held["subwindows"], held["stride"], held["background"]) == (4, 3, False)
     assert held["options"] == {"node_bytes": 256}
-    plain = made("auto(background=false)")
-    plain.insert(table([(1, 0, 0, 5)]))
+    plain = holding([(1, 0, 0, 5)], "auto(background=false)")
     assert structure_of(plain).parameters["background"] is False
-    chain = made("bi-sort(subwindows=3)")
-    chain.insert(table([(1, 0, 0, 5)]))
+    chain = holding([(1, 0, 0, 5)], "bi-sort(subwindows=3)")
     assert structure_of(chain).parameters["subwindows"] == 3
 
 
@@ -335,8 +340,7 @@ def test_wrong_parameters(index: Any, more: dict[str, Any], message: str) -> Non
 
 
 def test_rows_beyond_the_packed_range_are_refused_and_nothing_is_lost() -> None:
-    window = made("auto")
-    window.insert(table([(1, 0, 0, 5)]))
+    window = holding([(1, 0, 0, 5)], "auto")
     with pytest.raises(DataError, match=r"'vid' holds 8 at row 1, outside its range \(0, 7\)"):
         window.insert(table([(2, 0, 1, 5), (2, 0, 8, 5)]))
     window.check()
@@ -354,8 +358,7 @@ def test_rows_beyond_the_packed_range_are_refused_and_nothing_is_lost() -> None:
     ],
 )
 def test_moments_that_make_no_sense(asked: dict[str, Any], message: str) -> None:
-    window = made("auto")
-    window.insert(table([(100, 0, 0, 5)]))
+    window = holding([(100, 0, 0, 5)], "auto")
     with pytest.raises(DataError, match=message):
         window.lookup([(0, 0)], **asked)
     with pytest.raises(DataError, match=message):
@@ -363,8 +366,7 @@ def test_moments_that_make_no_sense(asked: dict[str, Any], message: str) -> None
 
 
 def test_last_must_suit_the_slide() -> None:
-    window = made("auto", 12, 3)
-    window.insert(table([(100, 0, 0, 5)]))
+    window = holding([(100, 0, 0, 5)], "auto", 12, 3)
     with pytest.raises(DataError, match="every 3, so last must be a multiple"):
         window.lookup([(0, 0)], last=4)
 
@@ -379,8 +381,7 @@ def test_last_must_suit_the_slide() -> None:
     ],
 )
 def test_aggregates_that_make_no_sense(aggregates: Any, message: str) -> None:
-    window = made("auto")
-    window.insert(table([(1, 0, 0, 5)]))
+    window = holding([(1, 0, 0, 5)], "auto")
     with pytest.raises(SchemaError, match=message):
         window.aggregate([(0,)], [(0,)], aggregates)
 
@@ -394,8 +395,7 @@ def test_other_bad_input() -> None:
         ts.WindowIndex("k", "5 minutes", schema=pa.schema([("k", pa.int64())]))  # type: ignore[arg-type]
     with pytest.raises(WindowError, match="one size and one time column"):
         ts.WindowIndex("vid", ts.TimeWindow((5, 6), time="t"), schema=SCHEMA)
-    window = made("auto")
-    window.insert(table([(1, 0, 0, 5)]))
+    window = holding([(1, 0, 0, 5)], "auto")
     with pytest.raises(SchemaError, match="no column 'sped'"):
         window.lookup([(0, 0)], columns=["sped"])
     with pytest.raises(SchemaError, match="missing on the indexed side"):

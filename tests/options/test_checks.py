@@ -16,7 +16,7 @@ from thetastream.relation.join.cache import Policy
 
 BAND = "abs(l.x - r.x) <= 1"
 COUNTS = ("threads", "workers", "batch_rows", "collect")
-NO_COUNTS: tuple[Any, ...] = (0, -1, 2.0, "2", True)
+NO_COUNTS: tuple[Any, ...] = (0, -1, 1.5, 2.0, "2", True)
 
 OF_ANY_JOIN: list[tuple[dict[str, Any], str]] = [
     ({"suffix": 5}, "suffix must be text; got 5"),
@@ -31,7 +31,7 @@ OF_TWO_STREAMS: list[tuple[dict[str, Any], str]] = [
     *OF_ANY_JOIN,
     ({"self_join": "yes"}, "self_join must be True or False; got 'yes'"),
     ({"self_join": 1}, "self_join must be True or False; got 1"),
-    ({"output": "counts"}, "output must be one of rows.*Did you mean 'count'"),
+    ({"output": "counts"}, "output must be one of rows, pairs.*Did you mean 'count'"),
     ({"output": None}, "output must be one of rows"),
     ({"schemas": 5}, "schemas must be a pair of Arrow schemas"),
     ({"schemas": (pa.schema([("x", pa.int64())]),)}, "schemas must be a pair"),
@@ -41,7 +41,11 @@ OF_TWO_STREAMS: list[tuple[dict[str, Any], str]] = [
 ]
 OF_A_STREAM_JOIN: list[tuple[dict[str, Any], str]] = [
     *OF_TWO_STREAMS,
-    *(({word: wrong}, f"{word} must be a whole") for word in COUNTS for wrong in NO_COUNTS),
+    *(
+        ({word: wrong}, f"{word} must be a whole number of at least 1; got")
+        for word in COUNTS
+        for wrong in NO_COUNTS
+    ),
     ({"threads": None}, "threads must be a whole number"),
     ({"how": "inn"}, "how must be one of inner.*got 'inn'.*Did you mean 'inner'"),
     ({"how": None}, "how must be one of inner.*; got None"),
@@ -81,7 +85,7 @@ OF_A_RELATION_JOIN: list[tuple[dict[str, Any], str]] = [
     ({"split": "half"}, "split must be a number; got 'half'"),
     ({"split": 1}, "0 ≤ split < 1"),
     ({"memory": "lots"}, "such as '64 MB'"),
-    ({"deadline": "soon"}, "deadline: cannot read 'soon'"),
+    ({"deadline": "soon"}, "deadline: cannot read 'soon' as a duration"),
     ({"input_rows": 0}, "input_rows must be a whole number"),
     ({"max_scan": 1.5}, "max_scan must be a whole number"),
 ]

@@ -250,13 +250,6 @@ def test_without_rows_that_can_match_nothing_is_estimated_from_them() -> None:
 # --- The index-based window join -----------------------------------------------------------------
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache without a calibration."""
-    monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path))
-    return tmp_path
-
-
 BAND = "abs(l.x - r.x) <= 5"
 PER_TUPLE = {"b+tree", "chained", "im-tree", "pim-tree", "round-robin"}
 

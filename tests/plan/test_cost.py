@@ -274,12 +274,6 @@ def test_what_is_carried_on_never_falls_below_zero() -> None:
     assert at(((10, 40.0), (12, 10.0)), 2**20) == 0.0
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("THETASTREAM_CACHE", str(tmp_path))
-    return tmp_path
-
-
 def test_without_a_calibration_there_are_defaults(folder: Path) -> None:
     assert calibration_file().parent == folder
     assert Constants.load() == Constants()

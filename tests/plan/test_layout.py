@@ -30,9 +30,9 @@ from thetastream.side import Side
 from thetastream.truth import oracle
 from thetastream.window import CountWindow, TimeWindow, Window
 
+from ..keys import HIGH, LOW
 from ..scale import scaled
 
-LOW, HIGH = -(2**63), 2**63 - 1
 SCHEMA = pa.schema(
     [
         ("x", pa.int64()),

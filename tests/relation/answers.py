@@ -12,25 +12,32 @@ import pyarrow as pa
 from thetastream.truth.oracle import join
 from thetastream.window import CountWindow
 
-__all__ = ["expected", "given", "run"]
+__all__ = ["expected", "given", "positions", "run"]
 
+Positions = list[tuple[int | None, int | None]]
 # The oracle is slow, and several joins are asked the same. Tables are kept: ids stay theirs.
-_known: dict[tuple[int, int, str, str], tuple[pa.Table, pa.Table, Counter[Any]]] = {}
+_known: dict[tuple[int, int, str, str], tuple[pa.Table, pa.Table, Positions]] = {}
 
 
-def expected(stream: pa.Table, relation: pa.Table, on: str, how: str) -> Counter[Any]:
-    """Pairs of ``(n, m)``, the numbers of the rows; None where a side is missing."""
+def positions(stream: pa.Table, relation: pa.Table, on: str, how: str) -> Positions:
+    """Places of the rows of the answer in both tables; None where the relation's is missing."""
     key = (id(stream), id(relation), on, how)
     if key not in _known:
-        pairs = join([(stream, relation)], on, CountWindow(10**6), how).pairs
-        ns, ms = stream.column("n").to_pylist(), relation.column("m").to_pylist()
-        found = Counter(
-            (ns[left], None if right is None else ms[right])
-            for left, right in pairs
-            if left is not None
-        )
-        _known[key] = (stream, relation, found)
+        pairs = join([(stream, relation)], on, CountWindow(1 << 40), how).pairs
+        _known[key] = (stream, relation, list(pairs))
     return _known[key][2]
+
+
+def expected(
+    stream: pa.Table, relation: pa.Table, on: str, how: str, names: tuple[str, str] = ("n", "m")
+) -> Counter[Any]:
+    """Pairs of the columns that number the rows; None where the relation's is missing."""
+    ns, ms = stream.column(names[0]).to_pylist(), relation.column(names[1]).to_pylist()
+    return Counter(
+        (ns[left], None if right is None else ms[right])
+        for left, right in positions(stream, relation, on, how)
+        if left is not None
+    )
 
 
 def given(batches: Iterable[pa.RecordBatch]) -> Counter[Any]:

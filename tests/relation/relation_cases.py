@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from thetastream import CountWindow
 from thetastream.relation.store import Relation
-from thetastream.truth import oracle
+
+from .answers import positions
 
 PAD = "·" * 150  # so that a block of 4,096 bytes holds a dozen rows
 
@@ -28,14 +28,11 @@ def padded(columns: dict[str, Any], kinds: dict[str, pa.DataType] | None = None)
     return pa.table({**arrays, "id": range(count), "pad": [PAD + str(i) for i in range(count)]})
 
 
-def truth(
-    stream: pa.Table, relation: pa.Table, on: str, how: str, columns: list[str] | None = None
-) -> Counter[tuple[Any, ...]]:
+def truth(stream: pa.Table, relation: pa.Table, on: str, how: str) -> Counter[tuple[Any, ...]]:
     """Rows of the answer, by the oracle; ``id_right`` names the relation's row."""
-    answer = oracle.join([(stream, relation)], on, CountWindow(1 << 40), how)
     lefts, rights = stream.to_pylist(), relation.to_pylist()
     found: Counter[tuple[Any, ...]] = Counter()
-    for left, right in answer.pairs:
+    for left, right in positions(stream, relation, on, how):
         assert left is not None
         given = {**lefts[left]}
         if how in ("inner", "left"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,10 +17,11 @@ import pyarrow.parquet as pq
 from thetastream.spark import query_metrics, theta_join
 from thetastream.spark.metrics import JoinMetrics
 from thetastream.testing import assert_same_pairs, run_oracle
-from thetastream.testing.driver import ROW, numbered
+from thetastream.testing.driver import numbered
 from thetastream.testing.streams import Scenario
 
-Pair = tuple[int | None, int | None]
+from .simulate import Pair, pairs_of
+
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)
 FAR = START + timedelta(days=30)
 SCHEMA = pa.schema(
@@ -75,6 +75,21 @@ def stream(seed: int, pushes: int, number: int = 14, step: float = 12.0) -> list
     return found
 
 
+def ranked(pushes: list[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
+    """Ranks that rise from push to push, distinct per side, mixed within a push."""
+    found, base = [], 0
+    for push in pushes:
+        tables: list[Any] = []
+        for position, table in enumerate(push):
+            if table is not None:
+                ranks = [base + 2 * i + position for i in range(table.num_rows)]
+                table = table.append_column("o", pa.array(ranks, pa.int64()))
+            tables.append(table)
+        base += 1000
+        found.append((tables[0], tables[1]))
+    return tuple(found)
+
+
 def closing() -> tuple[pa.Table, pa.Table]:
     """A push that moves the watermark beyond all windows; its rows match nothing."""
     row = {"x": [None], "v": [None], "s": [None], "t": [FAR], "n": [10**9]}
@@ -104,17 +119,6 @@ class Ran:
     @property
     def late(self) -> int:
         return sum(metrics.numRowsDroppedByWatermark for metrics in self.metrics)
-
-
-def pairs_of(table: pa.Table) -> list[Pair]:
-    """Row-number pairs of an answer."""
-
-    def column(name: str) -> list[Any]:
-        if name in table.column_names:
-            return list(table[name].to_pylist())
-        return [None] * table.num_rows
-
-    return list(zip(column(ROW), column(f"{ROW}_right"), strict=True))
 
 
 def write_pushes(folder: Path, tables: list[Any]) -> pa.Schema:
@@ -156,14 +160,35 @@ def run(frame: Any, folder: Path, *, mode: str = "append") -> Ran:
         .trigger(availableNow=True)
         .start()
     )
+    finish(query)
+    table = frame.sparkSession.table(name).toArrow()
+    frame.sparkSession.catalog.dropTempView(name)
+    return Ran(table, query_metrics(query), query.recentProgress)
+
+
+def run_to_files(frame: Any, folder: Path) -> Any:
+    """Run over all that is new since the last run, into files in ``sink``; the query."""
+    query = (
+        frame.writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(folder / "sink"))
+    )
+    return finish(query)
+
+
+def finish(query: Any) -> Any:
+    """Wait until a query has read what is there."""
     try:
         query.awaitTermination(300)
         assert not query.isActive, "the query did not end"
     finally:
         query.stop()
-    table = frame.sparkSession.table(name).toArrow()
-    frame.sparkSession.catalog.dropTempView(name)
-    return Ran(table, query_metrics(query), query.recentProgress)
+    return query
+
+
+def read_sink(spark: Any, folder: Path) -> pa.Table:
+    return spark.read.parquet(str(folder / "sink")).toArrow()
 
 
 def join_streams(spark: Any, folder: Path, scenario: Scenario, **options: Any) -> Ran:
@@ -197,18 +222,15 @@ def without_closing(scenario: Scenario, pairs: list[Pair]) -> Iterator[Pair]:
 # --- Restart ------------------------------------------------------------------------------------
 
 
-def go_on(spark: Any, folder: Path, scenario: Scenario, **options: Any) -> None:
-    """Join what is new in ``left`` and ``right`` since the last run, to a sink of files."""
+def go_on(
+    spark: Any, folder: Path, scenario: Scenario, until: int | None = None, **options: Any
+) -> None:
+    """Write the pushes before ``until``, then join what is new since the last run, to files."""
+    if until is not None:
+        for position, name in enumerate(("left", "right")):
+            write_pushes(folder / name, [push[position] for push in numbered(scenario)[:until]])
     left, right = (read_stream(spark, folder / name) for name in ("left", "right"))
-    query = (
-        joined(left, right, scenario, **options)
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(folder / "sink"))
-    )
-    query.awaitTermination(300)
-    query.stop()
+    run_to_files(joined(left, right, scenario, **options), folder)
 
 
 def check_restart(
@@ -219,18 +241,10 @@ def check_restart(
     Some pairs have a row from either run.
     """
     pushes = numbered(scenario)
-    for position, name in enumerate(("left", "right")):
-        write_pushes(folder / "all" / name, [push[position] for push in pushes])
-    for part in (pushes[:before], pushes):
-        for name in ("left", "right"):
-            (folder / name).mkdir(exist_ok=True)
-            for path in sorted((folder / "all" / name).iterdir())[: len(part)]:
-                if not (folder / name / path.name).exists():
-                    shutil.copy2(path, folder / name)
-        go_on(spark, folder, scenario, **options)
+    for until in (before, len(pushes)):
+        go_on(spark, folder, scenario, until, **options)
     expected = list(without_closing(scenario, run_oracle(scenario).pairs))
-    table = spark.read.parquet(str(folder / "sink")).toArrow()
-    assert_same_pairs(pairs_of(table), expected, note=scenario)
+    assert_same_pairs(pairs_of(read_sink(spark, folder)), expected, note=scenario)
     parts = pushes[:before]
     first = [sum(push[p].num_rows for push in parts if push[p] is not None) for p in (0, 1)]
     over = [(a, b) for a, b in expected if b is not None and (a < first[0]) != (b < first[1])]

@@ -144,7 +144,7 @@ class Simulation:
                 self._run(key, store.copy(), packets[key], frontier)  # fails before its commit
             batches, report = self._run(key, store, packets[key], frontier)
             self.batches += batches
-            self.pairs += [pair for batch in batches for pair in _pairs(batch)]
+            self.pairs += [pair for batch in batches for pair in pairs_of(batch)]
             self.reports.append(report)
         if timed:
             self._note(tables)
@@ -188,11 +188,13 @@ class Simulation:
         }
 
 
-def _pairs(batch: pa.RecordBatch) -> list[Pair]:
+def pairs_of(table: pa.Table | pa.RecordBatch) -> list[Pair]:
+    """Row-number pairs of an answer."""
+
     def column(name: str) -> list[Any]:
-        if name in batch.schema.names:
-            return list(batch.column(name).to_pylist())
-        return [None] * batch.num_rows
+        if name in table.schema.names:
+            return list(table.column(name).to_pylist())
+        return [None] * table.num_rows
 
     return list(zip(column(ROW), column(f"{ROW}_right"), strict=True))
 
@@ -213,5 +215,5 @@ def whole(scenario: Scenario, spec: JoinSpec) -> list[Pair]:
         pair
         for key in spec.keys
         for batch in join_whole(spec, packed[key])
-        for pair in _pairs(batch)
+        for pair in pairs_of(batch)
     ]

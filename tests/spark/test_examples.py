@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples"
+from ..example_scripts import FOLDER, load
+
 ANSWERS: dict[str, Any] = {
     "aggregate_after_join": [(0, 3), (1, 1)],
     "batch_backfill": [("door", None), ("fan", "belt"), ("pump", "oil")],
@@ -26,15 +25,6 @@ ANSWERS: dict[str, Any] = {
 EMBEDDED = ("enrich", "linear_road")
 """Without Spark: run by ``tests/test_examples.py``."""
 LIVE = ("foreach_batch", "metrics_listener", "rate_source")
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_example_is_run() -> None:

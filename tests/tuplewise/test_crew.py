@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from thetastream.errors import OptionError
 from thetastream.tuplewise import crew as workers
 from thetastream.tuplewise.ibwj import IndexJoin
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
+from ..keys import HIGH, LOW
 
 
 class Scenario:

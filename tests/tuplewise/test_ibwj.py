@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import DataError, OptionError, RegistryError
 from thetastream.index import structure
 from thetastream.index.trees.kernels import store as layout
 from thetastream.tuplewise.ibwj import STEPS, IndexJoin, joinable
 
+from ..keys import HIGH, LOW, Array, Pair
 from ..scale import scaled
 
-Array = NDArray[np.int64]
-Pair = tuple[int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
 TREE: dict[str, Any] = {"slots": 2, "fanout": 3}
 RUN: dict[str, Any] = {"leaf": 1, "run_fanout": 2}
 SMALL: dict[str, list[dict[str, Any]]] = {
@@ -83,6 +80,20 @@ def joined(
     return found
 
 
+def check(
+    tuples: Sequence[Sequence[int]],
+    name: str,
+    windows: tuple[int, int],
+    cuts: Iterable[int] = (),
+    **options: Any,
+) -> IndexJoin:
+    """The join gives what a nested loop gives, in arrival order; those of one tuple in any."""
+    join = IndexJoin(name, windows, **options)
+    wanted = nested_loop(tuples, windows, self_join=options.get("self_join", False))
+    same(joined(join, tuples, cuts), wanted)
+    return join
+
+
 def same(found: list[Pair], wanted: list[Pair]) -> None:
     """All pairs, in arrival order; those of one tuple in any order."""
     assert sorted(found) == wanted
@@ -111,8 +122,7 @@ def test_pairs_and_order(
     cuts: list[int],
     self_join: bool,
 ) -> None:
-    join = IndexJoin(name, windows, self_join=self_join, parameters=small)
-    same(joined(join, tuples, cuts), nested_loop(tuples, windows, self_join=self_join))
+    check(tuples, name, windows, cuts, self_join=self_join, parameters=small)
 
 
 def stream(
@@ -135,8 +145,7 @@ def test_windows_and_rates_may_differ(
     name: str, small: dict[str, Any], windows: tuple[int, int], right: float
 ) -> None:
     tuples = stream(600, 1, right=right)
-    join = IndexJoin(name, windows, parameters=small)
-    same(joined(join, tuples, [100, 101, 350]), nested_loop(tuples, windows))
+    check(tuples, name, windows, [100, 101, 350], parameters=small)
 
 
 @cases
@@ -155,8 +164,7 @@ def test_inequalities_reach_to_the_ends(name: str, small: dict[str, Any]) -> Non
     for at, row in enumerate(tuples):
         row[2:] = [[LOW, row[1]], [row[1], HIGH], [LOW, HIGH], [HIGH, LOW], [HIGH, HIGH]][at % 5]
         row[1] = [row[1], LOW, HIGH, HIGH - 1][at // 5 % 4]
-    join = IndexJoin(name, (31, 17), parameters=small)
-    same(joined(join, tuples), nested_loop(tuples, (31, 17)))
+    check(tuples, name, (31, 17), parameters=small)
 
 
 @cases
@@ -173,8 +181,7 @@ def test_equal_keys_and_keys_in_order(name: str, small: dict[str, Any]) -> None:
         tuples = [
             (at % 2, key, max(LOW, key - 1), min(HIGH, key + 1)) for at, key in enumerate(keys)
         ]
-        join = IndexJoin(name, (20, 26), parameters=small)
-        same(joined(join, tuples, [75]), nested_loop(tuples, (20, 26)))
+        check(tuples, name, (20, 26), [75], parameters=small)
 
 
 @pytest.mark.parametrize("name", joinable())
@@ -183,24 +190,21 @@ def test_a_tuple_may_have_more_pairs_than_a_chunk(
 ) -> None:
     monkeypatch.setattr("thetastream.tuplewise.ibwj._CHUNK", 64)
     tuples = [(0, 5, 1, 0)] * 700 + [(1, 5, 5, 5)] * 3 + [(0, 4, 5, 5)]
-    join = IndexJoin(name, (500, 500))
-    same(joined(join, tuples), nested_loop(tuples, (500, 500)))
+    check(tuples, name, (500, 500))
 
 
 @pytest.mark.parametrize("name", joinable())
 def test_long_runs_are_queued_in_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thetastream.tuplewise.ibwj._STEP", 37)
     tuples = stream(400, 4)
-    join = IndexJoin(name, (50, 50))
-    same(joined(join, tuples), nested_loop(tuples, (50, 50)))
+    check(tuples, name, (50, 50))
 
 
 @pytest.mark.parametrize("name", joinable())
 def test_default_settings(name: str) -> None:
     tuples = stream(6000, 5, span=3000)
     windows = (1 << 10, 1 << 11)
-    join = IndexJoin(name, windows)
-    same(joined(join, tuples, [4000]), nested_loop(tuples, windows))
+    check(tuples, name, windows, [4000])
 
 
 # --- Windows that are not counts ----------------------------------------------------------------
@@ -252,16 +256,14 @@ def test_a_divided_window(
     self_join: bool,
 ) -> None:
     small = TREE if name == "round-robin" else {}
-    join = IndexJoin(name, windows, self_join=self_join, threads=threads, parameters=small)
-    same(joined(join, tuples, cuts), nested_loop(tuples, windows, self_join=self_join))
+    check(tuples, name, windows, cuts, self_join=self_join, threads=threads, parameters=small)
 
 
 @pytest.mark.parametrize("name", ["round-robin", "nested-loop"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_a_divided_window_at_length(name: str, threads: int) -> None:
     tuples = stream(5000, 7, span=400)
-    join = IndexJoin(name, (700, 300), threads=threads)
-    same(joined(join, tuples, [1111]), nested_loop(tuples, (700, 300)))
+    check(tuples, name, (700, 300), [1111], threads=threads)
 
 
 # --- Facts --------------------------------------------------------------------------------------

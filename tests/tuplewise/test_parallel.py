@@ -224,8 +224,6 @@ def test_metrics_and_explanation() -> None:
          WindowError, "cannot wait for ranks"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="pim-tre"),
          RegistryError, "Did you mean 'pim-tree'"),
-        (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), merge="never"),
-         OptionError, "merge must be one of blocking, non-blocking"),
         (lambda: ParallelJoin("l.x = r.x", window=CountWindow(5), structure="b+tree", threads=2),
          RegistryError, "threads must be 0; got 2"),
     ],

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from thetastream.boxes.kernels.arms import make_disjoint
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from ...keys import HIGH, LOW
+
 EDGE = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 # Numbers that tell intervals with such edges apart.
 PROBES = sorted({*range(-6, 7), LOW, LOW + 1, LOW + 2, HIGH - 2, HIGH - 1, HIGH})

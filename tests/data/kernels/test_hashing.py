@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from thetastream.data.kernels.hashing import hash_bytes, mix, mix_into, unmix
 
+from ...keys import HIGH, LOW
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.lists(st.one_of(st.integers(-5, 5), st.integers(LOW, HIGH)))
 
 

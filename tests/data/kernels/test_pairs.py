@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from thetastream.data.kernels.pairs import keep_inside, keep_within
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from ...keys import HIGH, LOW
+
 VALUES = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 
 

@@ -17,7 +17,8 @@ from thetastream.index import create
 from thetastream.index.ordered.burst_trie import BurstTrie
 from thetastream.index.ordered.kernels.burst import nodes as layout
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from ...keys import HIGH, LOW, Pair, edges, inside, int64, pairs_of
+
 # Keys that differ in any byte, alone and together, on both sides of zero, and many equal ones.
 BYTES = st.sampled_from([0, 0, 1, 2, 255])
 KEYS = st.one_of(
@@ -39,16 +40,12 @@ STEPS = st.lists(
 )
 
 
-def int64(values: Any) -> Any:
-    return np.array(list(values), np.int64)
-
-
 class Both:
     """A trie and a sorted list of its rows."""
 
     def __init__(self, container: int = 2) -> None:
         self.index = BurstTrie(capacity=4, container=container)
-        self.rows: list[tuple[int, int]] = []
+        self.rows: list[Pair] = []
         self.issued = 0
 
     def insert(self, keys: list[int]) -> None:
@@ -61,22 +58,17 @@ class Both:
         """Rows at places of the list, some of them twice, and one that was never there."""
         gone = {self.rows[at] for at in places if at < len(self.rows)}
         asked = [self.rows[at] for at in places if at < len(self.rows)] + [(0, self.issued)]
-        found = self.index.remove(int64(key for key, _ in asked), int64(row for _, row in asked))
+        found = self.index.remove(*edges(asked))
         assert found == len(gone)
         self.rows = [row for row in self.rows if row not in gone]
 
-    def ask(self, boxes: list[tuple[int, int]]) -> None:
-        lows, highs = int64(low for low, _ in boxes), int64(high for _, high in boxes)
-        inside = [[row for row in self.rows if low <= row[0] <= high] for low, high in boxes]
-        pairs = [
-            pair
-            for positions, ids in self.index.probe(lows, highs, limit=3)
-            for pair in zip(positions.tolist(), ids.tolist(), strict=True)
-        ]
-        assert pairs == [(box, row) for box, held in enumerate(inside) for _, row in held]
-        assert self.index.map(lows, highs).tolist() == [len(held) for held in inside]
+    def ask(self, boxes: list[Pair]) -> None:
+        lows, highs = edges(boxes)
+        held = [[row for row in self.rows if low <= row[0] <= high] for low, high in boxes]
+        assert pairs_of(self.index.probe(lows, highs, limit=3), 3) == inside(self.rows, boxes)
+        assert self.index.map(lows, highs).tolist() == [len(rows) for rows in held]
         ids = self.index.map(lows, highs, "sum").filled(0).tolist()
-        assert ids == [sum(row for _, row in held) for held in inside]
+        assert ids == [sum(row for _, row in rows) for rows in held]
         newest = dict(self.rows)
         assert self.index.find(lows).tolist() == [newest.get(low, -1) for low, _ in boxes]
 

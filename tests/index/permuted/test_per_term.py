@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError
 from thetastream.index import create
@@ -19,11 +17,11 @@ from thetastream.index.permuted import per_term, present, term_reader, terms
 from thetastream.index.permuted.per_term import PerTerm
 from thetastream.testing import INDEX_CHECKS, IndexCheck
 
+from ...keys import HIGH, LOW, Pair, int64, pair_counts
 from ...scale import scaled
+from ..index_boxes import boxed, brute, matrix
 
-Array = NDArray[np.int64]
 Box = tuple[tuple[int, int], ...]
-LOW, HIGH = -(2**63), 2**63 - 1
 TREE: dict[str, Any] = {"slots": 2, "fanout": 3}
 RUN: dict[str, Any] = {"leaf": 1, "run_fanout": 2}
 INNER: dict[str, tuple[str, dict[str, Any]]] = {
@@ -46,30 +44,13 @@ def made(kind: str, how: str, columns: int = 2, capacity: int = 4) -> PerTerm:
     return PerTerm(capacity, columns, inner, how, options)
 
 
-def matrix(rows: list[tuple[int, ...]], columns: int = 2) -> Array:
-    return np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, columns).T)
-
-
 def asked(index: PerTerm, boxes: list[Box], limit: int = 64) -> Any:
-    lows = matrix([tuple(low for low, _ in box) for box in boxes], index.columns)
-    highs = matrix([tuple(high for _, high in box) for box in boxes], index.columns)
-    return index.probe(lows, highs, limit=limit)
+    return index.probe(*boxed(boxes, index.columns), limit=limit)
 
 
-def pairs_of(chunks: Iterator[tuple[Array, Array]]) -> Counter:
-    found: Counter = Counter()
-    for positions, ids in chunks:
-        found.update(zip(positions.tolist(), ids.tolist(), strict=True))
-    return found
-
-
-def expected(rows: dict[int, tuple[int, ...]], boxes: list[Box]) -> Counter:
-    return Counter(
-        (at, id_)
-        for at, box in enumerate(boxes)
-        for id_, keys in rows.items()
-        if all(low <= key <= high for key, (low, high) in zip(keys, box, strict=True))
-    )
+def expected(rows: dict[int, tuple[int, ...]], boxes: list[Box]) -> Counter[Pair]:
+    columns = len(boxes[0]) if boxes else 2
+    return Counter(brute(matrix([*rows.values()], columns), int64(rows), *boxed(boxes, columns)))
 
 
 @pytest.fixture(autouse=True)
@@ -130,8 +111,8 @@ def test_open_answers_stay_as_they_are(kind: str, how: str, steps: list[Any], re
         index.check()
         assert len(index) == len(rows)
     for answer, chunks, wanted in waiting:
-        again = pairs_of(answer.again())
-        assert pairs_of(iter([*chunks, *answer])) == wanted == again
+        again = pair_counts(answer.again())
+        assert pair_counts(iter([*chunks, *answer])) == wanted == again
 
 
 @each_way
@@ -153,7 +134,7 @@ def test_stress(kind: str, how: str) -> None:
         index.check()
         lows, highs = np.sort(random.integers(-1, 7, (2, 4, 3)), axis=0).tolist()
         boxes = [tuple(zip(a, b, strict=True)) for a, b in zip(lows, highs, strict=True)]
-        assert pairs_of(asked(index, boxes)) == expected(rows, boxes)
+        assert pair_counts(asked(index, boxes)) == expected(rows, boxes)
         words.append(index._present.words.size)
     assert max(words) <= 2 * 270 // 64 + 2, "for 210 ids that live, 60 that expire, and as many"
 
@@ -171,7 +152,7 @@ def numbered(how: str, rows: int = 100, inner: str = "b+tree") -> PerTerm:
 @pytest.mark.parametrize("inner", ["b+tree", "css-tree", "chained", "sorted-runs"])
 def test_only_the_smaller_side_is_set(inner: str) -> None:
     index = numbered("bits", inner=inner)
-    assert pairs_of(asked(index, [((LOW, 95), (LOW, HIGH))])) == {(0, i): 1 for i in range(96)}
+    assert pair_counts(asked(index, [((LOW, 95), (LOW, HIGH))])) == {(0, i): 1 for i in range(96)}
     assert index.statistics["bits_set"] <= 10, "the four above, not the 96 inside"
     list(asked(index, [((LOW, HIGH), (LOW, HIGH))]))
     assert index.statistics["bits_set"] <= 10, "everything costs nothing"
@@ -187,7 +168,7 @@ def test_a_box_that_is_empty_after_a_term_is_not_read_further() -> None:
 
 def test_hash_tables_take_the_shorter_list() -> None:
     index = numbered("hash")
-    found = pairs_of(asked(index, [((10, 50), (-12, 0)), ((50, 60), (-99, -58))]))
+    found = pair_counts(asked(index, [((10, 50), (-12, 0)), ((50, 60), (-99, -58))]))
     assert found == Counter([(0, 10), (0, 11), (0, 12), (1, 58), (1, 59), (1, 60)])
     assert index.statistics["hashed"] == 13 + 11
     assert index.statistics["bits_set"] == 0
@@ -197,7 +178,7 @@ def test_prefixes_spare_most_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms, "_PREFIXES", 64)
     plain, better = numbered("bits"), numbered("prefixes")
     boxes: list[Box] = [((LOW, at), (LOW, -at // 2)) for at in range(0, 100, 7)]
-    assert pairs_of(asked(plain, boxes)) == pairs_of(asked(better, boxes))
+    assert pair_counts(asked(plain, boxes)) == pair_counts(asked(better, boxes))
     assert better._prefixed is not None
     assert 0 < better.statistics["bits_set"] < plain.statistics["bits_set"]
     assert better.nbytes > plain.nbytes, "while the prefixes are kept"
@@ -208,7 +189,7 @@ def test_prefixes_spare_most_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_few_boxes_need_no_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(per_term, "_MANY", 3)
     index = numbered("prefixes")
-    assert len(pairs_of(asked(index, [((3, 5), (LOW, HIGH))] * 2))) == 6
+    assert len(pair_counts(asked(index, [((3, 5), (LOW, HIGH))] * 2))) == 6
     assert index._prefixed is None
 
 
@@ -262,7 +243,7 @@ def test_rows_that_lie_far_below_are_left_out() -> None:
     index.check()
     assert not index._present.clean
     assert index._present.words.size < 10
-    assert pairs_of(index.probe(np.array([5]), np.array([5]))) == Counter([(0, 10**6)])
+    assert pair_counts(index.probe(np.array([5]), np.array([5]))) == Counter([(0, 10**6)])
 
 
 def test_ids_too_far_apart_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,12 @@ from thetastream.errors import DataError, RegistryError
 from thetastream.index import Index, create
 from thetastream.index.permuted.permuted import Permuted, Way
 
+from ...keys import HIGH, KEYS, LOW
 from ...scale import scaled
 from ..index_boxes import (
-    HIGH,
-    LOW,
     boxed,
     brute,
+    fed,
     held,
     inserted,
     matrix,
@@ -29,10 +29,10 @@ from ..index_boxes import (
     random_boxes,
     slide,
     walk,
+    with_threads,
 )  # fmt: skip
 
 WAYS = ("auto", "fill", "sweep", "scan")
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
 PAIRS = st.tuples(KEYS, KEYS)
 STEPS = st.lists(
     st.one_of(
@@ -100,14 +100,9 @@ def test_any_number_of_columns(probing: str, columns: int, data: st.DataObject) 
     inserts = data.draw(st.lists(st.lists(row, max_size=10), max_size=5))
     boxes = data.draw(st.lists(st.tuples(*[PAIRS] * columns), min_size=1, max_size=5))
     index = po_join(columns, ratio=data.draw(st.sampled_from([0, 2])), probing=probing)
-    rows: list[tuple[int, ...]] = []
-    for batch in inserts:
-        ids = np.arange(len(rows), len(rows) + len(batch))
-        index.insert(matrix(batch, columns), ids)
-        rows += batch
-        index.check()
+    keys = fed(index, inserts)
     lows, highs = boxed(boxes, columns)
-    expected = brute(matrix(rows, columns), np.arange(len(rows)), lows, highs)
+    expected = brute(keys, np.arange(keys.shape[1]), lows, highs)
     assert sorted(pairs(index, lows, highs)) == expected
 
 
@@ -294,17 +289,9 @@ def test_no_rows_and_no_boxes(probing: str) -> None:
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_threads_over_the_list(workers: int) -> None:
-    """Algorithm 4: the same pairs, in the same order."""
-    random = np.random.default_rng(2)
     for probing in WAYS:
         alone, several = (po_join(ratio=0, probing=probing, workers=w) for w in (1, workers))
-        for first in range(0, 500, 50):
-            keys = random.integers(0, 30, (2, 50))
-            for index in (alone, several):
-                index.insert(keys, np.arange(first, first + 50))
-        lows, highs = random_boxes(random, 30, 30)
-        for limit in (3, 65_536):
-            assert pairs(several, lows, highs, limit) == pairs(alone, lows, highs, limit)
+        with_threads(alone, several, 50, 10)
 
 
 def test_bad_parameters_and_shapes() -> None:

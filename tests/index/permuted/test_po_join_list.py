@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ..index_boxes import HIGH, LOW, Array, boxed, held, inserted, pairs, po_join, random_boxes
+from ...keys import HIGH, LOW, Array
+from ..index_boxes import boxed, held, inserted, pairs, po_join, random_boxes
 
 WAYS = ("auto", "fill", "sweep", "scan")
 

@@ -15,10 +15,10 @@ from thetastream.errors import RegistryError
 from thetastream.index import Index, create
 from thetastream.index.permuted import spo_join as spo_join_module
 
+from ...keys import HIGH, KEYS, LOW
 from ...scale import scaled
-from ..index_boxes import HIGH, LOW, brute, pairs, random_boxes, slide, walk
+from ..index_boxes import brute, pairs, random_boxes, slide, walk, with_threads
 
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
 PAIRS = st.tuples(KEYS, KEYS)
 SETTINGS: list[dict[str, Any]] = [
     {},
@@ -347,16 +347,8 @@ def test_a_merging_thread_under_load() -> None:
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_threads_over_the_list(workers: int) -> None:
-    """Algorithm 4: the same pairs, in the same order."""
-    random = np.random.default_rng(2)
     alone, several = (spo_join(1000, slide=50, ratio=0, workers=w) for w in (1, workers))
-    for first in range(0, 520, 8):
-        keys = random.integers(0, 30, (2, 8))
-        for index in (alone, several):
-            index.insert(keys, np.arange(first, first + 8))
-    lows, highs = random_boxes(random, 30, 30)
-    for limit in (3, 65_536):
-        assert pairs(several, lows, highs, limit) == pairs(alone, lows, highs, limit)
+    with_threads(alone, several, 8, 65)
 
 
 def test_bad_parameters() -> None:

@@ -11,35 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError
-from thetastream.index import create
+from thetastream.index import Index, create
+from thetastream.index.runs.nested_loop import NestedLoop
 from thetastream.index.runs.run import Run
 from thetastream.index.runs.sorted_runs import SortedRuns
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
-STEPS = st.lists(
-    st.one_of(
-        st.lists(KEYS, max_size=9),  # insert these
-        st.integers(1, 8),  # expire so many
-    ),
-    max_size=25,
-)
-
-
-def found(index: SortedRuns, boxes: list[tuple[int, int]], limit: int = 64) -> Counter:
-    lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
-    answer: Counter = Counter()
-    for positions, ids in index.probe(lows, highs, limit=limit):
-        assert 0 < positions.size == ids.size <= limit
-        answer.update(zip(positions.tolist(), ids.tolist(), strict=True))
-    return answer
-
-
-BOXES = [(LOW, HIGH), (0, 0), (-2, 3), (HIGH, HIGH), (LOW, LOW), (LOW, 0), (0, HIGH), (3, -3)]
+from ...keys import HIGH, LOW, MORE_KEYS, STEPS, Rows, probed
+from ..index_boxes import boxed, brute, fed, pairs
 
 
 @pytest.mark.parametrize("slot", [1, 16])
@@ -50,48 +30,21 @@ BOXES = [(LOW, HIGH), (0, 0), (-2, 3), (HIGH, HIGH), (LOW, LOW), (LOW, 0), (0, H
 def test_every_step_keeps_the_invariants(
     ratio: int, slot: int, steps: list[list[int] | int]
 ) -> None:
-    index = SortedRuns(capacity=4, ratio=ratio, slot=slot)
-    model: dict[int, int] = {}
-    number = before = 0
+    index, rows = SortedRuns(capacity=4, ratio=ratio, slot=slot), Rows()
     for step in steps:
-        if isinstance(step, list):
-            index.insert(np.array(step, np.int64), np.arange(number, number + len(step)))
-            model.update(enumerate(step, number))
-            number += len(step)
-        else:
-            before = min(before + step, number)
-            index.expire(before)
-        live = {row: key for row, key in model.items() if row >= before}
-        index.check()
-        assert len(index) == len(live)
-        assert found(index, BOXES) == Counter(
-            (b, row)
-            for b, (low, high) in enumerate(BOXES)
-            for row, key in live.items()
-            if low <= key <= high
-        )
-        keys, ids = index.dump()
-        assert dict(zip(ids.tolist(), keys[0].tolist(), strict=True)) == live
+        rows.step(index, step)
+        rows.check(index)
         assert index.nbytes == sum(run.nbytes for run in index._runs)
 
 
-@given(st.lists(st.lists(st.tuples(KEYS, KEYS, KEYS), max_size=6), max_size=8), st.data())
+@given(st.lists(st.lists(st.tuples(*[MORE_KEYS] * 3), max_size=6), max_size=8), st.data())
 def test_several_columns(inserts: list[list[tuple[int, ...]]], data: st.DataObject) -> None:
     index = SortedRuns(columns=3, ratio=2, slot=1)
-    rows: list[tuple[int, ...]] = []
-    for batch in inserts:
-        matrix = np.array(batch, np.int64).reshape(-1, 3).T
-        index.insert(matrix, np.arange(len(rows), len(rows) + len(batch)))
-        rows += batch
-        index.check()
-    box = data.draw(st.lists(st.tuples(KEYS, KEYS), min_size=3, max_size=3))
-    lows, highs = (np.array([[edge[i]] for edge in box], np.int64) for i in (0, 1))
-    ids = [row for _, chunk in index.probe(lows, highs) for row in chunk.tolist()]
-    assert sorted(ids) == [
-        i
-        for i, row in enumerate(rows)
-        if all(a <= k <= b for k, (a, b) in zip(row, box, strict=True))
-    ]
+    keys = fed(index, inserts)
+    box = data.draw(st.lists(st.tuples(MORE_KEYS, MORE_KEYS), min_size=3, max_size=3))
+    lows, highs = boxed([box], 3)
+    expected = brute(keys, np.arange(keys.shape[1]), lows, highs)
+    assert sorted(pairs(index, lows, highs)) == expected
 
 
 def slid(window: int, batch: int, batches: int, **parameters: int) -> Iterator[SortedRuns]:
@@ -164,7 +117,7 @@ def test_a_run_is_rewritten_when_more_than_half_has_expired() -> None:
     full = index.nbytes
     index.expire(5)
     assert (len(index), index.nbytes) == (5, full), "filtered, not rewritten"
-    assert found(index, [(0, 9)]) == Counter((0, row) for row in range(5, 10))
+    assert probed(index, [(0, 9)]) == Counter((0, row) for row in range(5, 10))
     index.expire(6)
     assert len(index) == 4
     assert index.nbytes < full
@@ -178,7 +131,7 @@ def test_expiry_never_goes_back() -> None:
     index.expire(3)
     assert len(index) == 3
     index.insert(np.array([5]), np.array([10]))
-    assert found(index, [(0, 9)]) == Counter((0, row) for row in (7, 8, 9, 10))
+    assert probed(index, [(0, 9)]) == Counter((0, row) for row in (7, 8, 9, 10))
 
 
 def test_rows_that_expire_before_they_are_inserted_are_not_found() -> None:
@@ -186,10 +139,10 @@ def test_rows_that_expire_before_they_are_inserted_are_not_found() -> None:
     index.expire(5)
     index.insert(np.arange(4), np.arange(4))
     assert len(index) == 0
-    assert found(index, [(LOW, HIGH)]) == Counter()
+    assert probed(index, [(LOW, HIGH)]) == Counter()
     index.insert(np.arange(4), np.arange(4, 8))
     index.check()
-    assert sorted(found(index, [(LOW, HIGH)])) == [(0, 5), (0, 6), (0, 7)]
+    assert sorted(probed(index, [(LOW, HIGH)])) == [(0, 5), (0, 6), (0, 7)]
 
 
 def test_an_answer_is_a_snapshot() -> None:
@@ -213,8 +166,9 @@ def test_an_answer_that_was_not_begun_is_a_snapshot_too() -> None:
     assert [ids.tolist() for _, ids in answer] == [[0, 1, 2, 3, 4]]
 
 
-def test_an_answer_can_be_read_again_and_by_several() -> None:
-    index = SortedRuns()
+@pytest.mark.parametrize("kind", [SortedRuns, NestedLoop])
+def test_an_answer_can_be_read_again_and_by_several(kind: type[Index]) -> None:
+    index = kind()
     index.insert(np.zeros(9, np.int64), np.arange(9))
     answer = index.probe(np.array([0]), np.array([0]), limit=2)
     together = list(zip(answer.again(), answer, strict=True))
@@ -250,7 +204,7 @@ def test_the_caller_keeps_its_arrays(in_order: bool) -> None:
     index = SortedRuns()
     index.insert(keys, ids)
     keys[:], ids[:] = 77, 99
-    assert sorted(found(index, [(0, 4)])) == [(0, row) for row in range(5)]
+    assert sorted(probed(index, [(0, 4)])) == [(0, row) for row in range(5)]
 
 
 def test_extreme_keys_share_a_run() -> None:
@@ -258,7 +212,7 @@ def test_extreme_keys_share_a_run() -> None:
     keys = np.array([HIGH, LOW, 0, -1, HIGH - 1, LOW + 1])
     index.insert(keys, np.arange(6))
     index.check()
-    assert sorted(found(index, [(LOW, LOW), (HIGH, HIGH), (-1, 0)])) == [
+    assert sorted(probed(index, [(LOW, LOW), (HIGH, HIGH), (-1, 0)])) == [
         (0, 1),
         (1, 0),
         (2, 2),
@@ -269,7 +223,7 @@ def test_extreme_keys_share_a_run() -> None:
 def test_lists_of_numbers_of_other_widths_are_taken() -> None:
     index = SortedRuns()
     index.insert(np.arange(3, dtype=np.int32), np.arange(3))
-    assert found(index, [(1, 2)]) == Counter([(0, 1), (0, 2)])
+    assert probed(index, [(1, 2)]) == Counter([(0, 1), (0, 2)])
 
 
 def test_bad_parameters_and_shapes() -> None:

@@ -17,6 +17,8 @@ from thetastream.index.runs import nested_loop, split_join
 from thetastream.index.runs.split_join import SplitJoin
 from thetastream.testing import INDEX_CHECKS, IndexCheck
 
+from ...keys import Pair, pairs_of
+
 
 def filled(workers: int, keys: list[int]) -> SplitJoin:
     index = SplitJoin(8, 1, workers)
@@ -24,9 +26,8 @@ def filled(workers: int, keys: list[int]) -> SplitJoin:
     return index
 
 
-def pairs(index: SplitJoin, low: int, high: int, limit: int = 100) -> list[tuple[int, int]]:
-    answer = index.probe(np.array([low]), np.array([high]), limit=limit)
-    return [pair for p, i in answer for pair in zip(p.tolist(), i.tolist(), strict=True)]
+def pairs(index: SplitJoin, low: int, high: int, limit: int = 100) -> list[Pair]:
+    return pairs_of(index.probe(np.array([low]), np.array([high]), limit=limit), limit)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import thetastream as ts
 from thetastream.index.runs.sorted_runs import SortedRuns
 from thetastream.index.runs.zoned_runs import ZonedRuns
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
+from ...keys import HIGH, KEYS, LOW, Array, Pair
+from ..index_boxes import boxed, brute, matrix, pairs
+
 ROWS = st.lists(st.tuples(KEYS, KEYS, KEYS), max_size=9)
 STEPS = st.lists(
     st.one_of(
@@ -29,17 +28,13 @@ STEPS = st.lists(
 BOXES = st.lists(st.lists(st.tuples(KEYS, KEYS), min_size=3, max_size=3), max_size=4)
 
 
-def asked(boxes: list[list[tuple[int, int]]], columns: int) -> tuple[Array, Array]:
-    edges = np.array([box[:columns] for box in boxes], np.int64).reshape(len(boxes), columns, 2)
-    return np.ascontiguousarray(edges[:, :, 0].T), np.ascontiguousarray(edges[:, :, 1].T)
+def found(index: SortedRuns, boxes: list[list[Pair]], limit: int = 1000) -> Counter[Pair]:
+    """The pairs of an answer; of the intervals of a box, those of the index's columns."""
+    return Counter(pairs(index, *asked(index, boxes), limit))
 
 
-def found(index: SortedRuns, boxes: list[list[tuple[int, int]]], limit: int = 1000) -> Counter:
-    answer: Counter = Counter()
-    for positions, ids in index.probe(*asked(boxes, index.columns), limit=limit):
-        assert 0 < positions.size == ids.size <= limit
-        answer.update(zip(positions.tolist(), ids.tolist(), strict=True))
-    return answer
+def asked(index: SortedRuns, boxes: list[list[Pair]]) -> tuple[Array, Array]:
+    return boxed([box[: index.columns] for box in boxes], index.columns)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
@@ -49,29 +44,23 @@ def found(index: SortedRuns, boxes: list[list[tuple[int, int]]], limit: int = 10
 def test_it_answers_like_a_list(
     columns: int,
     steps: list[tuple[list[tuple[int, ...]], int] | int],
-    boxes: list[list[tuple[int, int]]],
+    boxes: list[list[Pair]],
     limit: int,
 ) -> None:
     index = ZonedRuns(capacity=64, columns=columns, ratio=3, slot=2)
-    rows: list[tuple[int, ...]] = []
-    before = 0
+    keys, before = matrix([], columns), 0
     for step in steps:
         if isinstance(step, int):
-            before = min(before + step, len(rows))
+            before = min(before + step, keys.shape[1])
             index.expire(before)
         else:
-            fresh = [row[:columns] for row in step[0] * step[1]]
-            matrix = np.array(fresh, np.int64).reshape(-1, columns).T
-            index.insert(matrix, np.arange(len(rows), len(rows) + len(fresh)))
-            rows += fresh
+            fresh = matrix([row[:columns] for row in step[0] * step[1]], columns)
+            index.insert(fresh, np.arange(keys.shape[1], keys.shape[1] + fresh.shape[1]))
+            keys = np.hstack([keys, fresh])
         index.check()
-        assert found(index, boxes, limit) == Counter(
-            (b, i)
-            for b, box in enumerate(boxes)
-            for i, row in enumerate(rows)
-            if i >= before
-            and all(low <= key <= high for key, (low, high) in zip(row, box, strict=False))
-        )
+        ids = np.arange(before, keys.shape[1])
+        expected = brute(keys[:, before:], ids, *asked(index, boxes))
+        assert sorted(pairs(index, *asked(index, boxes), limit)) == expected
 
 
 def correlated(rows: int, seed: int = 0) -> Array:
@@ -110,7 +99,7 @@ def test_an_open_answer_does_not_change() -> None:
     answers = []
     for at in range(0, 4_000, 100):
         index.insert(np.ascontiguousarray(keys[:, at : at + 100]), np.arange(at, at + 100))
-        answers.append((at + 100, index.probe(*asked(everything, 2), limit=64)))
+        answers.append((at + 100, index.probe(*asked(index, everything), limit=64)))
     for rows, answer in answers:
         ids = np.concatenate([ids for _, ids in answer])
         assert sorted(ids.tolist()) == list(range(rows))

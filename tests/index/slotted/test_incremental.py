@@ -21,12 +21,6 @@ ORDERED = [name for name in names() if issubclass(structure(name), OrderedIndex)
 KEYS = st.integers(-2, 2)
 
 
-@pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A structure in two arrays, under a name of its own."""
-    monkeypatch.setitem(registry._STRUCTURES, "plain", Plain)
-
-
 @pytest.mark.parametrize("check", INDEX_CHECKS, ids=lambda check: check.name)
 @pytest.mark.parametrize("inner", ["plain", *ORDERED])
 def test_the_battery(inner: str, check: IndexCheck) -> None:

@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
 from thetastream.index import create
-from thetastream.index.base import Index, Ranges
+from thetastream.index.base import Index
 from thetastream.index.subwindows import bi_sorted
 from thetastream.index.subwindows.bi_sort import BiSort
 from thetastream.index.subwindows.bi_sorted import BiSorted
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
+from ...keys import HIGH, KEYS, pair_counts
 
 
 def inside(index: Index) -> list[BiSorted]:
@@ -33,14 +30,6 @@ def arrays(one: BiSorted) -> tuple[list[int], list[int], list[int]]:
     """Main array, index array, buffer."""
     main = one._keys[: one._count]
     return main.tolist(), one._samples.tolist(), one._waiting[0].tolist()
-
-
-def pairs(ranges: Ranges, limit: int = 7) -> Counter[tuple[int, int]]:
-    return Counter(
-        pair
-        for positions, ids in ranges.pairs(limit)
-        for pair in zip(positions.tolist(), ids.tolist(), strict=True)
-    )
 
 
 def test_the_picture_of_the_module() -> None:
@@ -128,7 +117,9 @@ def test_threads_merge_the_same_array(threads: int, batches: list[list[int]]) ->
         assert arrays(mine) == arrays(theirs)
     keys = [key for batch in batches for key in batch]
     for ranges, count in answers:
-        assert pairs(ranges) == Counter((0, row) for row in range(count) if keys[row] >= 0)
+        assert pair_counts(ranges.pairs(7), 7) == Counter(
+            (0, row) for row in range(count) if keys[row] >= 0
+        )
 
 
 def test_long_batches_are_merged_by_threads() -> None:
@@ -152,14 +143,16 @@ def test_ranges_pass_over_expired_rows_and_read_the_buffer() -> None:
     index.insert(np.array([2, 5, 2]), np.arange(4, 7))  # merged: more than the buffer holds
     index.expire(2)
     ranges = index.ranges(np.array([2, 1, 7]), np.array([2, 9, 9]))
-    assert pairs(ranges) == Counter([(0, 3), (0, 4), (0, 6), *((1, row) for row in range(2, 7))])
+    assert pair_counts(ranges.pairs(7), 7) == Counter(
+        [(0, 3), (0, 4), (0, 6), *((1, row) for row in range(2, 7))]
+    )
     assert ranges.ids[0].tolist() == [3, 2], "rows 0 and 1 have expired"
     index = BiSort(capacity=20, subwindows=2, buffer=2)
     index.insert(np.array([4, 1, 2]), np.arange(3))
     index.insert(np.array([2]), np.array([3]))  # waits
     ranges = index.ranges(np.array([2]), np.array([3]))
     assert len(ranges) == len(ranges.ids) == 2, "main array and buffer"
-    assert pairs(ranges) == Counter([(0, 2), (0, 3)])
+    assert pair_counts(ranges.pairs(7), 7) == Counter([(0, 2), (0, 3)])
 
 
 def test_ranges_are_a_snapshot_of_both_arrays() -> None:
@@ -171,7 +164,9 @@ def test_ranges_are_a_snapshot_of_both_arrays() -> None:
     index.insert(np.arange(30), np.arange(12, 42))  # merged in front of what was found
     index.expire(20)
     assert [ids.tolist() for ids in ranges.ids] == held
-    assert pairs(ranges) == Counter([*((0, row) for row in range(12)), (1, 3), (1, 11)])
+    assert pair_counts(ranges.pairs(7), 7) == Counter(
+        [*((0, row) for row in range(12)), (1, 3), (1, 11)]
+    )
 
 
 def test_the_cost_of_ranges_does_not_follow_from_the_matches() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -14,25 +12,8 @@ from thetastream.index import create
 from thetastream.index.subwindows.bi_sort_opencl import BiSortOpenCL
 from thetastream.testing import JOIN_CHECKS, JoinCheck, make_join
 
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
-STEPS = st.lists(
-    st.one_of(
-        st.lists(KEYS, max_size=9),  # insert these
-        st.integers(1, 8),  # expire so many
-    ),
-    max_size=20,
-)
-BOXES = [(LOW, HIGH), (0, 0), (-2, 3), (HIGH, HIGH), (LOW, LOW), (LOW, 0), (0, HIGH), (3, -3)]
-
-
-def found(index: BiSortOpenCL, boxes: list[tuple[int, int]], limit: int = 64) -> Counter:
-    lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
-    answer: Counter = Counter()
-    for positions, ids in index.probe(lows, highs, limit=limit):
-        assert 0 < positions.size == ids.size <= limit
-        answer.update(zip(positions.tolist(), ids.tolist(), strict=True))
-    return answer
+from ...keys import HIGH, LOW, MORE_KEYS, STEPS, Rows, probed
+from ..index_boxes import boxed, brute, fed
 
 
 @pytest.mark.parametrize(
@@ -50,49 +31,26 @@ def found(index: BiSortOpenCL, boxes: list[tuple[int, int]], limit: int = 64) ->
 def test_every_step_keeps_the_invariants(
     parameters: dict[str, int], steps: list[list[int] | int]
 ) -> None:
-    index = BiSortOpenCL(**parameters)
-    model: dict[int, int] = {}
-    number = before = 0
+    index, rows = BiSortOpenCL(**parameters), Rows()
     for step in steps:
-        if isinstance(step, list):
-            index.insert(np.array(step, np.int64), np.arange(number, number + len(step)))
-            model.update(enumerate(step, number))
-            number += len(step)
-        else:
-            before = min(before + step, number)
-            index.expire(before)
-        live = {row: key for row, key in model.items() if row >= before}
-        index.check()
-        assert len(index) == len(live)
-        assert found(index, BOXES) == Counter(
-            (b, row)
-            for b, (low, high) in enumerate(BOXES)
-            for row, key in live.items()
-            if low <= key <= high
-        )
+        rows.step(index, step)
+        rows.check(index)
 
 
-@given(st.lists(st.lists(st.tuples(KEYS, KEYS, KEYS), max_size=6), max_size=8), st.data())
+@given(st.lists(st.lists(st.tuples(*[MORE_KEYS] * 3), max_size=6), max_size=8), st.data())
 def test_several_columns(inserts: list[list[tuple[int, ...]]], data: st.DataObject) -> None:
     index = BiSortOpenCL(capacity=16, columns=3, subwindows=2, buffer=4, partitions=2)
-    rows: list[tuple[int, ...]] = []
-    for batch in inserts:
-        matrix = np.array(batch, np.int64).reshape(-1, 3).T
-        index.insert(matrix, np.arange(len(rows), len(rows) + len(batch)))
-        rows += batch
-    before = data.draw(st.integers(0, len(rows)))
+    keys = fed(index, inserts)
+    before = data.draw(st.integers(0, keys.shape[1]))
     index.expire(before)
     index.check()
-    box = data.draw(st.lists(st.tuples(KEYS, KEYS), min_size=3, max_size=3))
-    lows, highs = (np.array([[edge[i]] for edge in box], np.int64) for i in (0, 1))
+    box = data.draw(st.lists(st.tuples(MORE_KEYS, MORE_KEYS), min_size=3, max_size=3))
+    lows, highs = boxed([box], 3)
     answer = index.probe(lows, highs, limit=3)
     chunks = [ids.tolist() for _, ids in answer]
     assert all(0 < len(ids) <= 3 for ids in chunks)
-    assert sorted(row for ids in chunks for row in ids) == [
-        i
-        for i, row in enumerate(rows)
-        if i >= before and all(a <= k <= b for k, (a, b) in zip(row, box, strict=True))
-    ]
+    expected = brute(keys[:, before:], np.arange(before, keys.shape[1]), lows, highs)
+    assert sorted((0, row) for ids in chunks for row in ids) == expected
     assert [ids.tolist() for _, ids in answer.again()] == chunks
 
 
@@ -154,7 +112,7 @@ def test_the_caller_keeps_its_arrays() -> None:
         index = BiSortOpenCL(buffer=buffer)
         index.insert(keys, ids)
         keys[:], ids[:] = 77, 99
-        assert sorted(found(index, [(0, 4)])) == [(0, row) for row in range(5)]
+        assert sorted(probed(index, [(0, 4)])) == [(0, row) for row in range(5)]
 
 
 def test_bad_parameters() -> None:

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index import create
 from thetastream.index.subwindows.chain import Chain
 
-Array = NDArray[np.int64]
 NAMES = ["bi-sort", "llat", "rap-table", "wib-tree", "subwindows"]
 
 
@@ -44,12 +42,18 @@ def found(index: Chain, low: int, high: int) -> list[int]:
 # --- Times --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_late_rows_go_to_the_subwindow_of_their_time(name: str) -> None:
+def timed(name: str) -> Chain:
+    """Subwindows of the times 10 to 12, 20 to 22, and 30."""
     index = chain(name, 9, 3)
     index.insert(np.arange(3), np.arange(3), np.array([10, 12, 11]))
     index.insert(np.arange(3), np.arange(3, 6), np.array([20, 22, 21]))
     index.insert(np.arange(1), np.arange(6, 7), np.array([30]))
+    return index
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_late_rows_go_to_the_subwindow_of_their_time(name: str) -> None:
+    index = timed(name)
     assert held(index) == [([0, 1, 2], [], 12), ([3, 4, 5], [], 22), ([6], [], None)]
     late = np.array([5, 12, 13, 22, 23, 31])
     index.insert(np.full(6, 1), np.arange(7, 13), late)
@@ -63,10 +67,7 @@ def test_late_rows_go_to_the_subwindow_of_their_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_subwindows_leave_by_their_cut(name: str) -> None:
-    index = chain(name, 9, 3)
-    index.insert(np.arange(3), np.arange(3), np.array([10, 12, 11]))
-    index.insert(np.arange(3), np.arange(3, 6), np.array([20, 22, 21]))
-    index.insert(np.arange(1), np.arange(6, 7), np.array([30]))
+    index = timed(name)
     index.insert(np.array([9]), np.array([7]), np.array([12]))  # late
     index.expire_older(12)
     assert len(held(index)) == 3, "a row of time 12 is still wanted"

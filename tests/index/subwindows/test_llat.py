@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
 from thetastream.index import create
@@ -16,8 +15,8 @@ from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.llat import LlatIndex
 from thetastream.index.subwindows.partitioned import Partitioned
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
+from ...keys import HIGH, LOW, Array
+
 SIGMAS = [math.nextafter(1.0, 2.0), 1.01, 1.1, 1.25, 2.0, 5.0]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from thetastream.index import create, threads
 from thetastream.index.subwindows.bi_sorted import BiSorted
@@ -16,7 +15,7 @@ from thetastream.index.subwindows.part import Part
 from thetastream.index.subwindows.procedure import Create, Expire, Insert, SubwindowProbe, workers
 from thetastream.index.threads import PairsAhead, pool
 
-Array = NDArray[np.int64]
+from ...keys import Array
 
 
 def part(columns: int = 1) -> Part:

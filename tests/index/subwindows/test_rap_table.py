@@ -14,7 +14,8 @@ from thetastream.index import create
 from thetastream.index.subwindows.partitioned import Partitioned
 from thetastream.index.subwindows.rap_table import RapTable, splitter_error
 
-Array = NDArray[np.int64]
+from ...keys import Array
+
 RANGE = 2**32
 ROWS, PARTS = 1 << 18, 256
 

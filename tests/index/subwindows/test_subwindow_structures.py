@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from thetastream.index import Index, create
 from thetastream.index.subwindows import bi_sorted
 
-Array = NDArray[np.int64]
-Pair = tuple[int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
+from ...keys import HIGH, LOW, Array, Pair, pairs_of
+
 EXTREMES = np.array([LOW, LOW + 1, -1, 0, 1, HIGH - 1, HIGH])
 STRUCTURES: dict[str, dict[str, Any]] = {
     "bi-sort": {"buffer": 3},
@@ -106,24 +104,16 @@ class Walk:
             if np.all(lows[:, box] <= keys) and np.all(keys <= highs[:, box])
         ]
         if self.random.integers(0, 2):
-            self.told.append(pairs(answer))
+            self.told.append(pairs_of(answer))
             assert sorted(self.told[-1]) == sorted(wanted)
         else:
-            found = pairs(islice(answer, int(self.random.integers(0, 3))))
+            found = pairs_of(islice(answer, int(self.random.integers(0, 3))))
             self.open.append((answer, found, sorted(wanted)))
 
     def finish(self, held: tuple[Iterator[tuple[Array, Array]], list[Pair], list[Pair]]) -> None:
         answer, found, wanted = held
-        found += pairs(answer)
+        found += pairs_of(answer)
         assert sorted(found) == wanted
-
-
-def pairs(chunks: Iterator[tuple[Array, Array]]) -> list[Pair]:
-    return [
-        pair
-        for positions, ids in chunks
-        for pair in zip(positions.tolist(), ids.tolist(), strict=True)
-    ]
 
 
 def walked(index: Index, seed: int, steps: int) -> list[list[Pair]]:
@@ -207,15 +197,15 @@ def test_an_answer_may_be_read_twice_and_by_two_readers(name: str) -> None:
     index.insert(np.arange(30) % 5, np.arange(30))
     answer = index.probe(np.array([1, 0]), np.array([3, 0]), limit=2)
     one, two = answer.again(), answer.again()
-    first = pairs(islice(one, 2))
+    first = pairs_of(islice(one, 2))
     index.insert(np.arange(60) % 5, np.arange(30, 90))
-    second = pairs(islice(two, 3))
+    second = pairs_of(islice(two, 3))
     index.expire(50)
     wanted = sorted(
         [(0, row) for row in range(30) if 1 <= row % 5 <= 3]
         + [(1, row) for row in range(30) if row % 5 == 0]
     )
-    assert sorted(first + pairs(one)) == wanted
-    assert sorted(second + pairs(two)) == wanted
-    assert sorted(pairs(answer.again())) == wanted
+    assert sorted(first + pairs_of(one)) == wanted
+    assert sorted(second + pairs_of(two)) == wanted
+    assert sorted(pairs_of(answer.again())) == wanted
     index.check()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
 from thetastream.index import Index, create
@@ -17,9 +16,9 @@ from thetastream.index.subwindows.rule import Expected, crowding, decide
 from thetastream.index.subwindows.subwindows import Subwindows
 from thetastream.prices.batches import Prices
 
+from ...keys import Array
 from ...scale import scaled
 
-Array = NDArray[np.int64]
 SIZE = 1 << 12  # rows of a subwindow
 LARGE = 1 << 18
 DOMAIN = 10**6

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import RegistryError
 from thetastream.index import create
@@ -16,9 +15,7 @@ from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.wib_tree import WibTree
 from thetastream.index.subwindows.wide_tree import FILL, WideTree
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
+from ...keys import HIGH, KEYS, LOW, pairs_of
 
 
 def grown(keys: Sequence[int], width: int, batch: int = 1, fanout: int = 8) -> WideTree:
@@ -139,13 +136,7 @@ def test_sorted_leaves_answer_alike(keys: Sequence[int]) -> None:
     for index in both:
         index.expire(500)
         index.check()
-        answers.append(
-            sorted(
-                pair
-                for positions, ids in index.probe(lows, lows + 25)
-                for pair in zip(positions.tolist(), ids.tolist(), strict=True)
-            )
-        )
+        answers.append(sorted(pairs_of(index.probe(lows, lows + 25))))
     assert answers[0] == answers[1]
     wanted = sum(np.count_nonzero((rows[500:] >= low) & (rows[500:] <= low + 25)) for low in lows)
     assert len(answers[0]) == wanted > 0

@@ -13,25 +13,13 @@ from thetastream.index.trees.bplus_tree import BPlusTree
 from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels import store as layout
 
-HIGH = 2**63 - 1
-
-
-def leaves(index: BPlusTree) -> list[int]:
-    """The leaf chain."""
-    f = index._pool.store.forest
-    leaf, found = int(f.trees[forest.ROOT]), []
-    for _ in range(f.trees[forest.HEIGHT]):
-        leaf = int(f.children[leaf, 0])
-    while leaf >= 0:
-        found.append(leaf)
-        leaf = int(f.nexts[leaf])
-    return found
+from ...keys import HIGH
+from .small_pools import leaves_of, tree_rows
 
 
 def held(index: BPlusTree) -> list[int]:
     """Ids in the leaves, whether they count as expired or not."""
-    f = index._pool.store.forest
-    return [row for leaf in leaves(index) for row in f.ids[leaf, : f.sizes[leaf]].tolist()]
+    return [row for _, row in tree_rows(index._pool)]
 
 
 def test_ascending_keys_make_full_leaves() -> None:
@@ -40,7 +28,7 @@ def test_ascending_keys_make_full_leaves() -> None:
     index.insert(np.array(keys), np.arange(10))
     index.check()
     f = index._pool.store.forest
-    assert [f.keys[leaf, : f.sizes[leaf]].tolist() for leaf in leaves(index)] == [
+    assert [f.keys[leaf, : f.sizes[leaf]].tolist() for leaf in leaves_of(index._pool)] == [
         [3, 5, 9, 14],
         [40, 50, 66, 71],
         [80, 93],
@@ -55,7 +43,7 @@ def test_expired_rows_are_deleted_one_by_one() -> None:
         index.expire(before)
         assert sorted(held(index)) == list(range(before, 6))
         index.check()
-    assert leaves(index) == [int(index._pool.store.forest.trees[forest.ROOT])]
+    assert leaves_of(index._pool) == [int(index._pool.store.forest.trees[forest.ROOT])]
     assert index.statistics == {"merges": 0, "merged_rows": 0}
 
 
@@ -85,7 +73,7 @@ def test_a_tree_is_as_flat_as_its_fanout_allows() -> None:
     index.insert(np.random.default_rng(1).integers(0, 10**9, 1 << 14), np.arange(1 << 14))
     height = int(index._pool.store.forest.trees[forest.HEIGHT])
     assert height <= math.ceil(math.log((1 << 14) / 16, 16))
-    assert (1 << 14) / 32 <= len(leaves(index)) <= (1 << 14) / 16
+    assert (1 << 14) / 32 <= len(leaves_of(index._pool)) <= (1 << 14) / 16
 
 
 def test_bytes_per_row() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from thetastream.index.trees.chained import Chained
-from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
+
+from .small_pools import run_rows, tree_rows
 
 SMALL = {"slots": 2, "fanout": 3, "leaf": 1, "run_fanout": 2}
 BOTH = pytest.mark.parametrize("immutable", [True, False], ids=["IB-chain", "B-chain"])
@@ -17,23 +18,12 @@ BOTH = pytest.mark.parametrize("immutable", [True, False], ids=["IB-chain", "B-c
 
 def subindexes(index: Chained) -> list[list[int]]:
     """Ids per subindex, oldest first, the active one last; expired rows too."""
-    facts, store = index._facts, index._pool.store
-    found = []
+    facts, pool, found = index._facts, index._pool, []
     for number in range(facts[layout.RUNS_LOW], facts[layout.RUNS_HIGH]):
-        run = index._pool.run(int(number % facts[layout.RUNS_SLOTS]))
-        part = slice(int(run[css.START]), int(run[css.START] + run[css.COUNT]))
-        found.append(sorted(store.runs.ids[part].tolist()))
+        found.append(run_rows(pool, int(number % facts[layout.RUNS_SLOTS])))
     for number in range(facts[layout.TREES_LOW], facts[layout.TREES_HIGH]):
-        tree = int(number % facts[layout.TREES_SLOTS]) * forest.TREE_SIZE
-        f, ids = store.forest, []
-        leaf = int(f.trees[tree + forest.ROOT])
-        for _ in range(f.trees[tree + forest.HEIGHT]):
-            leaf = int(f.children[leaf, 0])
-        while leaf >= 0:
-            ids += f.ids[leaf, : f.sizes[leaf]].tolist()
-            leaf = int(f.nexts[leaf])
-        found.append(sorted(ids))
-    return found
+        found.append(tree_rows(pool, int(number % facts[layout.TREES_SLOTS])))
+    return [sorted(row for _, row in rows) for rows in found]
 
 
 def slid(index: Chained, rows: int, window: int, step: int = 1, span: int = 50) -> Iterator[int]:

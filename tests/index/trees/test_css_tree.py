@@ -8,12 +8,12 @@ from thetastream.index.trees.css_tree import CssTree
 from thetastream.index.trees.kernels import css
 from thetastream.tuplewise.ibwj import joinable
 
+from ...keys import Pair
+from .small_pools import run_rows
 
-def run(index: CssTree) -> list[tuple[int, int]]:
-    """Rows of the run, expired ones too."""
-    facts, runs = index._pool.run(0), index._pool.store.runs
-    part = slice(int(facts[css.START]), int(facts[css.START] + facts[css.COUNT]))
-    return list(zip(runs.keys[part].tolist(), runs.ids[part].tolist(), strict=True))
+
+def run(index: CssTree) -> list[Pair]:
+    return run_rows(index._pool)
 
 
 def test_an_insert_merges() -> None:

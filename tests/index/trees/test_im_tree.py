@@ -13,14 +13,15 @@ from thetastream.index.trees.kernels import css
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pim_tree import PimTree
 
+from .small_pools import run_rows
+
 SMALL = {"slots": 2, "fanout": 3, "leaf": 1, "run_fanout": 2}
 KINDS = pytest.mark.parametrize("kind", [ImTree, PimTree])
 
 
 def run(index: ImTree | PimTree) -> list[int]:
     """Ids in T_S in its order, expired ones too."""
-    facts, runs = index._pool.run(0), index._pool.store.runs
-    return runs.ids[int(facts[css.START]) :][: int(facts[css.COUNT])].tolist()
+    return [row for _, row in run_rows(index._pool)]
 
 
 @KINDS

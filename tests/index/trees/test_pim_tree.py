@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index import create
 from thetastream.index.trees.im_tree import ImTree
@@ -16,8 +15,9 @@ from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pim_tree import PimTree
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
+from ...keys import HIGH, LOW, Array
+from .small_pools import run_rows
+
 SMALL: dict[str, Any] = {"slots": 2, "fanout": 3, "leaf": 1, "run_fanout": 2}
 
 
@@ -37,16 +37,11 @@ def parts(index: PimTree) -> list[list[int]]:
     return found
 
 
-def run_keys(index: PimTree) -> list[int]:
-    facts, runs = index._pool.run(0), index._pool.store.runs
-    return runs.keys[int(facts[css.START]) :][: int(facts[css.COUNT])].tolist()
-
-
 def test_the_picture_of_the_documentation() -> None:
     index = PimTree(capacity=15, merge_ratio=1, leaf=4, run_fanout=2)
     run = [3, 5, 6, 9, 14, 15, 15, 21, 40, 41, 50, 66, 71, 80, 93]
     index.insert(np.array(run), np.arange(15))
-    assert run_keys(index) == run
+    assert [key for key, _ in run_rows(index._pool)] == run
     assert index._facts[layout.DEPTH] == 1
     index.insert(np.array([44, 4, 21, 90, 9]), np.arange(15, 20))
     assert parts(index) == [[4, 9, 21], [44, 90]]

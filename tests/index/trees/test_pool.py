@@ -4,71 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import (
-    archive,
     delete_rows,
-    dump_rows,
-    empty_trees,
-    insert_rows,
     merge_side,
 )
 from thetastream.index.trees.pool import Pool, Recipe
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-SMALL: dict[str, Any] = {"slots": 2, "fanout": 3, "run_leaf": 1, "run_fanout": 2}
+from ...keys import HIGH, LOW, Pair
+from .small_pools import chain, dumped, insert, leaves_of, merged, small
+
 RECIPES = {
-    "b+tree": Recipe(layout.SINGLE, trees=1, tree_rows=4, **SMALL),
-    "round-robin": Recipe(layout.ROBIN, trees=3, tree_rows=4, **SMALL),
-    "im-tree": Recipe(
-        layout.SINGLE, trees=1, tree_rows=4, shared=True, runs=1, run_rows=9, limit=8, **SMALL
-    ),
-    "pim-tree": Recipe(
-        layout.PARTED, trees=1, tree_rows=4, shared=True, runs=2, run_rows=9, limit=8, **SMALL
-    ),
-    "IB-chain": Recipe(
-        layout.CHAIN, trees=1, tree_rows=4, limit=8, runs=3, run_rows=8, immutable=True, **SMALL
-    ),
-    "B-chain": Recipe(layout.CHAIN, trees=3, tree_rows=4, limit=8, **SMALL),
+    "b+tree": small(layout.SINGLE, tree_rows=4),
+    "round-robin": small(layout.ROBIN, trees=3, tree_rows=4),
+    "im-tree": merged(layout.SINGLE, tree_rows=4, rows=9, limit=8),
+    "pim-tree": merged(layout.PARTED, tree_rows=4, runs=2, rows=9, limit=8),
+    "IB-chain": chain(3, immutable=True, tree_rows=4, limit=8),
+    "B-chain": chain(3, immutable=False, tree_rows=4, limit=8),
 }
 DELETES = ("b+tree", "round-robin")
 
 
-def insert(pool: Pool, side: int, keys: list[int], first: int = 0) -> None:
-    """Insert, with growth, merges and archives when they are due."""
-    array, ids = np.array(keys, np.int64), np.arange(first, first + len(keys))
-    cursor = np.zeros(1, np.int64)
-    while cursor[0] < ids.size:
-        if insert_rows(pool.store, side, array, ids, cursor, pool.path) == layout.NO_NODES:
-            pool.grow_nodes(side)
-        facts = pool.side(side)
-        if facts[layout.YOUNG] < facts[layout.LIMIT]:
-            continue
-        if facts[layout.MODE] == layout.CHAIN:
-            if archive(pool.store, side) == layout.NO_SLOT:
-                facts[layout.LIMIT] += 50
-            continue
-        run = int(facts[layout.RUNS_FIRST])
-        while (status := merge_side(pool.store, side, run)) == layout.NO_ROOM:
-            pool.grow_run(side, pool.recipes[side].run_rows + 7)
-        while status == layout.NO_NODES:
-            pool.grow_nodes(side)
-            status = empty_trees(pool.store, side)
-
-
-def rows(pool: Pool, side: int) -> list[tuple[int, int]]:
-    keys, ids = np.empty(999, np.int64), np.empty(999, np.int64)
-    count = dump_rows(pool.store, side, keys, ids)
-    return sorted(zip(keys[:count].tolist(), ids[:count].tolist(), strict=True))
+def rows(pool: Pool, side: int) -> list[Pair]:
+    return sorted(dumped(pool, side))
 
 
 def filled(*names: str, count: int = 21, delete: bool = True) -> Pool:
@@ -84,7 +48,7 @@ def filled(*names: str, count: int = 21, delete: bool = True) -> Pool:
     return pool
 
 
-def expected(name: str, side: int, count: int = 21) -> list[tuple[int, int]]:
+def expected(name: str, side: int, count: int = 21) -> list[Pair]:
     kept = [row for row in range(count) if row % 2 or name not in DELETES]
     return sorted(((7 * row + side) % 10, row) for row in kept)
 
@@ -206,7 +170,7 @@ def test_a_longer_run_has_more_subindexes() -> None:
 
 
 def test_only_arenas_that_are_short_of_nodes_grow() -> None:
-    pool = Pool([Recipe(layout.ROBIN, trees=2, tree_rows=4, **SMALL)])
+    pool = Pool([small(layout.ROBIN, trees=2, tree_rows=4)])
     before = [
         int(pool.arena(a)[forest.LEAF_END] - pool.arena(a)[forest.LEAF_FIRST]) for a in (0, 1)
     ]
@@ -216,7 +180,7 @@ def test_only_arenas_that_are_short_of_nodes_grow() -> None:
     after = [int(pool.arena(a)[forest.LEAF_END] - pool.arena(a)[forest.LEAF_FIRST]) for a in (0, 1)]
     assert after[0] == before[0]
     assert after[1] > before[1]
-    fresh = Pool([Recipe(layout.SINGLE, trees=1, tree_rows=400, **SMALL)])
+    fresh = Pool([small(layout.SINGLE, tree_rows=400)])
     size = fresh.nbytes
     fresh.grow_nodes(0)
     assert fresh.nbytes == size, "there are nodes enough"
@@ -242,14 +206,6 @@ def orchard(sides: int = 1) -> Pool:
         gone = np.array([row for row in range(60) if 20 <= keys[row] < 45])
         delete_rows(pool.store, side, np.array(keys)[gone], gone, pool.path)
     return pool
-
-
-def leaves_of(pool: Pool, tree: int = 0) -> list[int]:
-    f = pool.store.forest
-    level = [int(f.trees[tree * forest.TREE_SIZE + forest.ROOT])]
-    for _ in range(f.trees[tree * forest.TREE_SIZE + forest.HEIGHT]):
-        level = [int(child) for node in level for child in f.children[node, : f.widths[node]]]
-    return level
 
 
 def root_of(pool: Pool) -> int:
@@ -377,17 +333,6 @@ TREE_MISTAKES: list[Callable[[Pool], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake", TREE_MISTAKES, ids=lambda mistake: mistake.__name__)
-def test_a_broken_tree_is_seen(mistake: Callable[[Pool], None]) -> None:
-    pool = orchard()
-    facts = pool.arena(0)
-    assert min(facts[forest.LEAF_FREE], facts[forest.INNER_FREE]) >= 0
-    check_pool(pool, 0)
-    mistake(pool)
-    with pytest.raises(AssertionError):
-        check_pool(pool, 0)
-
-
 def swap_keys_of_the_run(pool: Pool) -> None:
     keys, start = pool.store.runs.keys, int(pool.run(0)[css.START])
     keys[start], keys[start + 15] = keys[start + 15], keys[start]
@@ -418,16 +363,6 @@ RUN_MISTAKES: list[Callable[[Pool], None]] = [
     swap_keys_of_the_run, change_a_separator, lower_the_last_separator, more_rows_than_room,
     fewer_leaves_than_rows, count_a_young_row_twice,
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("mistake", RUN_MISTAKES, ids=lambda mistake: mistake.__name__)
-@pytest.mark.parametrize("name", ["im-tree", "pim-tree"])
-def test_a_broken_run_is_seen(name: str, mistake: Callable[[Pool], None]) -> None:
-    pool = filled(name)
-    check_pool(pool, 0)
-    mistake(pool)
-    with pytest.raises(AssertionError):
-        check_pool(pool, 0)
 
 
 def parts_of(pool: Pool) -> int:
@@ -471,10 +406,29 @@ PART_MISTAKES: list[Callable[[Pool], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake", PART_MISTAKES, ids=lambda mistake: mistake.__name__)
-def test_broken_subindexes_are_seen(mistake: Callable[[Pool], None]) -> None:
+def freed() -> Pool:
+    pool = orchard()
+    assert min(pool.arena(0)[[forest.LEAF_FREE, forest.INNER_FREE]]) >= 0
+    return pool
+
+
+def parted() -> Pool:
     pool = filled("pim-tree")
     assert parts_of(pool) >= 4
+    return pool
+
+
+@pytest.mark.parametrize(
+    ("make", "mistake"),
+    [
+        *((freed, mistake) for mistake in TREE_MISTAKES),
+        *((lambda: filled("im-tree"), mistake) for mistake in RUN_MISTAKES),
+        *((parted, mistake) for mistake in RUN_MISTAKES + PART_MISTAKES),
+    ],
+    ids=lambda value: value.__name__.replace("<lambda>", "merged"),
+)
+def test_what_is_broken_is_seen(make: Callable[[], Pool], mistake: Callable[[Pool], None]) -> None:
+    pool = make()
     check_pool(pool, 0)
     mistake(pool)
     with pytest.raises(AssertionError):

@@ -6,23 +6,16 @@ import numpy as np
 import pytest
 
 from thetastream.index.trees.bplus_tree import BPlusTree
-from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.round_robin import RoundRobin
+
+from .small_pools import tree_rows
 
 
 def partitions(index: RoundRobin) -> list[list[int]]:
     """Ids per tree, in the order of their keys."""
-    f, found = index._pool.store.forest, []
-    for tree in range(index._facts[layout.TREES_SLOTS]):
-        leaf, ids = int(f.trees[tree * forest.TREE_SIZE + forest.ROOT]), []
-        for _ in range(f.trees[tree * forest.TREE_SIZE + forest.HEIGHT]):
-            leaf = int(f.children[leaf, 0])
-        while leaf >= 0:
-            ids += f.ids[leaf, : f.sizes[leaf]].tolist()
-            leaf = int(f.nexts[leaf])
-        found.append(ids)
-    return found
+    trees = range(index._facts[layout.TREES_SLOTS])
+    return [[row for _, row in tree_rows(index._pool, tree)] for tree in trees]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])

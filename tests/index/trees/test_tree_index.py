@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -11,17 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import DataError, RegistryError
 from thetastream.index import create, question, structure
 from thetastream.index.trees import tree_index
 from thetastream.index.trees.tree_index import TreeIndex
 
+from ...keys import HIGH, LOW, MORE_KEYS, Pair, Rows, edges, int64, pair_counts, probed
 from ...scale import scaled
+from ..index_boxes import boxed, brute, matrix
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
 TREE: dict[str, Any] = {"slots": 2, "fanout": 3}
 RUN: dict[str, Any] = {"leaf": 1, "run_fanout": 2}
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
@@ -52,29 +50,19 @@ def made(name: str, columns: int = 1, capacity: int = 4) -> TreeIndex:
     return index
 
 
-def pairs_of(chunks: Iterator[tuple[Array, Array]]) -> Counter:
-    found: Counter = Counter()
-    for positions, ids in chunks:
-        found.update(zip(positions.tolist(), ids.tolist(), strict=True))
-    return found
-
-
-def asked(index: TreeIndex, boxes: list[tuple[int, int]], limit: int = 64) -> Any:
-    lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
-    return index.probe(lows, highs, limit=limit)
+def asked(index: TreeIndex, boxes: list[Pair], limit: int = 64) -> Any:
+    return index.probe(*edges(boxes), limit=limit)
 
 
 # --- Steps in any order -------------------------------------------------------------------------
 
-KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
 STEPS = st.lists(
     st.one_of(
-        st.lists(KEYS, max_size=9),  # insert these
+        st.lists(MORE_KEYS, max_size=9),  # insert these
         st.integers(1, 12),  # expire so many, perhaps more than there are
     ),
     max_size=20,
 )
-BOXES = [(LOW, HIGH), (0, 0), (-2, 3), (HIGH, HIGH), (LOW, LOW), (LOW, 0), (0, HIGH), (3, -3)]
 
 
 @every
@@ -86,41 +74,22 @@ BOXES = [(LOW, HIGH), (0, 0), (-2, 3), (HIGH, HIGH), (LOW, LOW), (LOW, 0), (0, H
 def test_every_step_keeps_the_invariants(
     name: str, steps: list[list[int] | int], limit: int, turn: int
 ) -> None:
-    index = made(name)
-    model: dict[int, int] = {}
-    number = before = 0
+    index, rows = made(name), Rows()
     for step in steps:
         if isinstance(step, list):
-            # Ids come in any order within an insert.
-            ids = np.roll(np.arange(number, number + len(step)), turn)
-            index.insert(np.array(step, np.int64), ids)
-            model.update(zip(ids.tolist(), step, strict=True))
-            number += len(step)
+            rows.step(index, step, turn)  # ids come in any order within an insert
         else:
-            before += step
-            number = max(number, before)
-            index.expire(before)
-        model = {row: key for row, key in model.items() if row >= before}
-        index.check()
-        assert len(index) == len(model)
-        assert pairs_of(asked(index, BOXES, limit)) == Counter(
-            (b, row)
-            for b, (low, high) in enumerate(BOXES)
-            for row, key in model.items()
-            if low <= key <= high
-        )
-        keys, ids = index.dump()
-        assert ids.tolist() == sorted(model)
-        assert dict(zip(ids.tolist(), keys[0].tolist(), strict=True)) == model
+            rows.expire(index, rows.before + step)
+        rows.check(index, limit)
 
 
 @every
 @settings(max_examples=scaled(20))
 @given(
     inserts=st.lists(
-        st.tuples(st.lists(st.tuples(KEYS, KEYS, KEYS), max_size=6), st.integers(0, 40)), max_size=8
+        st.tuples(st.lists(st.tuples(*[MORE_KEYS] * 3), max_size=6), st.integers(0, 40)), max_size=8
     ),
-    box=st.lists(st.tuples(KEYS, KEYS), min_size=3, max_size=3),
+    box=st.lists(st.tuples(MORE_KEYS, MORE_KEYS), min_size=3, max_size=3),
     kept=st.integers(0, 20),
 )
 def test_several_columns(
@@ -133,8 +102,7 @@ def test_several_columns(
     index, rows, number = made(name, columns=3), {}, 7
     for batch, gap in inserts:
         number += gap
-        matrix = np.array(batch, np.int64).reshape(-1, 3).T
-        index.insert(matrix, np.arange(number, number + len(batch)))
+        index.insert(matrix(batch, 3), np.arange(number, number + len(batch)))
         rows.update(enumerate(batch, number))
         number += len(batch)
         index.expire(number - kept)
@@ -142,13 +110,10 @@ def test_several_columns(
         index.check()
         for held, (low, high) in ((rows, (LOW, HIGH)), ({}, (HIGH, LOW))):
             lows, highs = np.full((3, 1), low), np.full((3, 1), high)
-            assert set(pairs_of(index.probe(lows, highs))) == {(0, row) for row in held}
-    lows, highs = (np.array([[edge[i]] for edge in box], np.int64) for i in (0, 1))
-    assert pairs_of(index.probe(lows, highs, limit=3)) == Counter(
-        (0, row)
-        for row, keys in rows.items()
-        if all(low <= key <= high for key, (low, high) in zip(keys, box, strict=True))
-    )
+            assert set(pair_counts(index.probe(lows, highs))) == {(0, row) for row in held}
+    lows, highs = boxed([box], 3)
+    expected = brute(matrix([*rows.values()], 3), int64(rows), lows, highs)
+    assert pair_counts(index.probe(lows, highs, limit=3)) == Counter(expected)
     keys, ids = index.dump()
     assert dict(zip(ids.tolist(), map(tuple, keys.T.tolist()), strict=True)) == rows
 
@@ -164,13 +129,9 @@ def test_a_window_slides(name: str) -> None:
         at = min(at + step, 700)
         index.expire(at - 60)
         index.check()
-        live = keys[max(0, at - 60) : at]
         boxes = [(low, low + 2) for low in range(-1, 31, 4)]
-        assert pairs_of(asked(index, boxes, 16)) == Counter(
-            (b, max(0, at - 60) + row)
-            for b, (low, high) in enumerate(boxes)
-            for row in np.flatnonzero((live >= low) & (live <= high)).tolist()
-        )
+        live = list(enumerate(keys[:at].tolist()))[max(0, at - 60) :]
+        assert probed(index, boxes, 16) == Rows(dict(live)).matches(boxes)
 
 
 @every
@@ -180,7 +141,7 @@ def test_more_rows_than_the_capacity_said(name: str) -> None:
         index.insert(keys[at : at + 37], np.arange(at, min(at + 37, 600)))
         index.check()
     assert len(index) == 600
-    assert pairs_of(asked(index, [(-5, 5)], 50)) == Counter(
+    assert probed(index, [(-5, 5)], 50) == Counter(
         (0, row) for row in np.flatnonzero(np.abs(keys) <= 5).tolist()
     )
 
@@ -193,10 +154,10 @@ def test_expiry_never_goes_back(name: str) -> None:
     index.expire(3)
     assert len(index) == 3
     index.insert(np.array([5]), np.array([10]))
-    assert set(pairs_of(asked(index, [(0, 9)]))) == {(0, row) for row in (7, 8, 9, 10)}
+    assert set(probed(index, [(0, 9)])) == {(0, row) for row in (7, 8, 9, 10)}
     index.expire(100)
     index.check()
-    assert (len(index), pairs_of(asked(index, [(LOW, HIGH)]))) == (0, Counter())
+    assert (len(index), probed(index, [(LOW, HIGH)])) == (0, Counter())
     index.insert(np.array([1, 2]), np.array([200, 150]))
     index.check()
     assert index.dump()[1].tolist() == [150, 200]
@@ -233,15 +194,15 @@ def test_an_answer_is_a_snapshot(name: str, way: int, begun: int) -> None:
     index.insert(np.arange(50) % 7, np.arange(50))
     index.expire(5)
     boxes = [(0, 6), (3, 3), (5, 4), (6, HIGH)]
-    whole = pairs_of(asked(index, boxes, 7))
+    whole = probed(index, boxes, 7)
     answer = asked(index, boxes, 7)
     seen = list(islice(answer, begun))
     change(index, 50)
-    assert pairs_of(iter(seen)) + pairs_of(answer) == whole
-    assert pairs_of(answer.again()) == whole
+    assert pair_counts(iter(seen)) + pair_counts(answer) == whole
+    assert pair_counts(answer.again()) == whole
     assert next(answer, None) is None
     change(index, 500)
-    assert pairs_of(answer.again()) == whole
+    assert pair_counts(answer.again()) == whole
     sizes = [positions.size for positions, _ in answer.again()]
     assert max(sizes) <= 7
 
@@ -260,12 +221,12 @@ def test_answers_of_different_times_are_open_together(name: str, way: int) -> No
             if held == key
         )
         answer = asked(index, [(0, 0), (3, 3)], 2)
-        half = pairs_of(islice(answer, at % 5))
+        half = pair_counts(islice(answer, at % 5))
         answers.append((answer, half, answer.again(), wanted))
     for answer, half, other, wanted in reversed(answers):
-        assert half + pairs_of(answer) == wanted
-        assert pairs_of(other) == wanted
-        assert pairs_of(answer.again()) == wanted
+        assert half + pair_counts(answer) == wanted
+        assert pair_counts(other) == wanted
+        assert pair_counts(answer.again()) == wanted
 
 
 @every
@@ -276,8 +237,8 @@ def test_columns_beside_are_part_of_the_snapshot(name: str, way: int) -> None:
     seen = list(islice(answer, 2))
     wanted = Counter((0, row) for row in range(10, 31) if row % 5 <= 3)
     change(index, 40, columns=2)
-    assert pairs_of(iter(seen)) + pairs_of(answer) == wanted
-    assert pairs_of(answer.again()) == wanted
+    assert pair_counts(iter(seen)) + pair_counts(answer) == wanted
+    assert pair_counts(answer.again()) == wanted
 
 
 @every
@@ -286,11 +247,11 @@ def test_readers_side_by_side(name: str, way: int) -> None:
     index.insert(np.zeros(9, np.int64), np.arange(9))
     answer = asked(index, [(0, 0)], 2)
     one, two = answer.again(), answer.again()
-    got = [pairs_of(islice(one, 2)), pairs_of(islice(two, 1))]
+    got = [pair_counts(islice(one, 2)), pair_counts(islice(two, 1))]
     index.insert(np.zeros(9, np.int64), np.arange(9, 18))
     index.expire(9)
-    assert got[0] + pairs_of(one) == got[1] + pairs_of(two) == pairs_of(answer)
-    assert set(pairs_of(answer.again())) == {(0, row) for row in range(9)}
+    assert got[0] + pair_counts(one) == got[1] + pair_counts(two) == pair_counts(answer)
+    assert set(pair_counts(answer.again())) == {(0, row) for row in range(9)}
 
 
 def test_answers_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +264,7 @@ def test_answers_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [asked(index, [(0, high)]) for high in range(5)]
     index.insert(np.arange(20), np.arange(20, 40))
     assert len(copies) == 1
-    assert [len(pairs_of(answer)) for answer in answers] == [1, 2, 3, 4, 5]
+    assert [len(pair_counts(answer)) for answer in answers] == [1, 2, 3, 4, 5]
     index.expire(30)
     assert len(copies) == 1, "what has its copy needs no other"
 
@@ -312,7 +273,7 @@ def test_answers_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_answers_that_are_gone_cost_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     index = made(name)
     index.insert(np.arange(20), np.arange(20))
-    assert len(pairs_of(asked(index, [(0, 9)]))) == 10
+    assert len(probed(index, [(0, 9)])) == 10
     answer = asked(index, [(0, 9)], 3)
     next(answer)
     reader = answer.again()
@@ -360,7 +321,7 @@ def test_chunks_keep_the_limit(name: str, limit: int) -> None:
 def test_other_widths_shapes_and_orders_of_arrays(name: str) -> None:
     index = made(name)
     index.insert(np.arange(6, dtype=np.int32)[::2], np.arange(3, dtype=np.int16))
-    assert set(pairs_of(asked(index, [(1, 4)]))) == {(0, 1), (0, 2)}
+    assert set(probed(index, [(1, 4)])) == {(0, 1), (0, 2)}
     index.insert(np.empty(0, np.int64), np.empty(0, np.int64))
     two = made(name, columns=2)
     for bad in (np.arange(3), np.zeros((3, 2), np.int64), np.zeros((1, 2, 2), np.int64)):

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from thetastream.data.batch import float_keys
 from thetastream.plan.kernels.cells import cell_ranges, cells_of_floats, cells_of_integers, quantize
 
+from ...keys import HIGH, LOW
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
 ]
 
-LOW, HIGH = -(2**63), 2**63 - 1
 INTEGERS = st.one_of(st.integers(-50, 50), st.integers(LOW, HIGH), st.sampled_from([LOW, HIGH]))
 
 

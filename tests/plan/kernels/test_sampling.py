@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from thetastream.plan.kernels.sampling import count_inside, count_met, shares_inside
 
-Array = NDArray[np.int64]
+from ...keys import Array
+
 SEEDS = st.integers(0, 2**32 - 1)
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from thetastream.plan.tactics.cells import SUFFIX_BITS, Quantizer
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from ...keys import HIGH, LOW
+
 ANY = st.one_of(st.integers(-50, 50), st.integers(LOW, HIGH), st.sampled_from([LOW, HIGH]))
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -26,13 +26,7 @@ from thetastream.relation.files.snapshot import Snapshot, State
 from thetastream.relation.join.join import RelationJoin
 from thetastream.relation.store import Relation
 
-from .update_cases import keys_of, numbered, small
-
-
-@pytest.fixture
-def relation(tmp_path: Path) -> Iterator[Relation]:
-    with small(tmp_path / "r.rel") as made:
-        yield made
+from .update_cases import keys_of, numbered
 
 
 @pytest.fixture
@@ -124,18 +118,27 @@ def test_a_relation_that_looked_away_during_a_fold(relation: Relation, other: Re
     assert keys_of(other) == keys_of(relation)
 
 
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Work that is done once, while the next relation that looks reads the journal."""
+
+    def arrange(work: Callable[[], Any]) -> None:
+        def slowly(folder: Folder, state: State) -> State:
+            monkeypatch.undo()
+            work()
+            return follow(folder, state)
+
+        monkeypatch.setattr("thetastream.relation.store.follow", slowly)
+
+    return arrange
+
+
 def test_nobody_folds_while_someone_looks(
-    relation: Relation, other: Relation, monkeypatch: pytest.MonkeyPatch
+    relation: Relation, other: Relation, meanwhile: Callable[[Callable[[], Any]], None]
 ) -> None:
     relation.insert(numbered([1]))
-    folded = []
-
-    def slowly(folder: Folder, state: State) -> State:
-        monkeypatch.undo()
-        folded.append(relation.fold())
-        return follow(folder, state)
-
-    monkeypatch.setattr("thetastream.relation.store.follow", slowly)
+    folded: list[bool] = []
+    meanwhile(lambda: folded.append(relation.fold()))
     assert other.refresh()
     assert folded == [False]
     assert relation.fold()
@@ -157,18 +160,11 @@ def test_other_devices_see_what_the_journal_has(
 
 
 def test_a_generation_that_goes_while_someone_looks(
-    relation: Relation, other: Relation, monkeypatch: pytest.MonkeyPatch
+    relation: Relation, other: Relation, meanwhile: Callable[[Callable[[], Any]], None]
 ) -> None:
     relation.insert(numbered([1]))
     assert other.refresh()
-
-    def slowly(folder: Folder, state: State) -> State:
-        monkeypatch.undo()
-        relation.insert(numbered([3]))
-        relation.compact()
-        return follow(folder, state)
-
-    monkeypatch.setattr("thetastream.relation.store.follow", slowly)
+    meanwhile(lambda: (relation.insert(numbered([3])), relation.compact()))
     assert other.refresh()
     assert (other.version, keys_of(other)) == (4, keys_of(relation))
 

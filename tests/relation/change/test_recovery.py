@@ -16,14 +16,7 @@ import pytest
 from thetastream.errors import RelationError
 from thetastream.relation.store import Relation
 
-from .update_cases import keys_of, numbered, small
-
-
-@pytest.fixture
-def relation(tmp_path: Path) -> Iterator[Relation]:
-    with small(tmp_path / "r.rel") as made:
-        yield made
-
+from .update_cases import keys_of, numbered
 
 CALLS = ("write", "pwrite", "ftruncate", "posix_fallocate", "fsync", "replace", "unlink")
 

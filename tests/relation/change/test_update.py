@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.store import Relation
 
 from ...scale import scaled
-from .update_cases import PAD, keys_of, numbered, small
+from ..failures import failing
+from .update_cases import PAD, keys_of, numbered
 
 Row = tuple[Any, ...]
 SIZES = [0, 0, 300, 1300, 3900, 9000]  # of 4,096 bytes; the last one takes three blocks
@@ -234,12 +235,6 @@ def test_random_changes(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Small cases --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def relation(tmp_path: Path) -> Iterator[Relation]:
-    with small(tmp_path / "r.rel") as made:
-        yield made
-
-
 def test_free_space_comes_first_then_a_split(relation: Relation) -> None:
     leaves, blocks = relation.leaves, relation.blocks
     relation.insert(numbered([5]))
@@ -435,15 +430,6 @@ def test_a_damaged_block_is_not_written_on(relation: Relation) -> None:
     assert relation.version == 1
     relation.insert(numbered([39]))
     assert relation.version == 2
-
-
-def failing(number: int) -> Callable[..., Any]:
-    """A system call that fails."""
-
-    def fail(*args: Any) -> Any:
-        raise OSError(number, os.strerror(number))
-
-    return fail
 
 
 def test_a_full_disk_changes_nothing(relation: Relation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,9 @@ from thetastream.relation.disk.calibrate import Calibration, at_start, calibrate
 from thetastream.relation.disk.clock import PROFILES, Costs, SimulatedClock
 from thetastream.relation.disk.device import BlockFile, Simulated
 
-Array = NDArray[np.int64]
+from ...keys import Array
+from ..failures import failing
+
 Bytes = NDArray[np.uint8]
 
 
@@ -37,18 +39,24 @@ def file_of(folder: Path, blocks: int, block_bytes: int = 4096) -> Path:
     return path
 
 
+def check_costs(
+    folder: Path, blocks: int, costs: Costs, seconds: float, kind: type[Simulated] = Simulated
+) -> float:
+    """Costs that are accounted for are measured; the time that this took."""
+    clock = SimulatedClock(costs)
+    device = kind(BlockFile(file_of(folder, blocks), 4096), clock)
+    seek, transfer = measure(device, blocks, seconds, ignore, now=clock.now)
+    assert seek == pytest.approx(costs.seek, rel=1e-6, abs=1e-12)
+    assert transfer == pytest.approx(costs.transfer)
+    device.close()
+    return clock.now()
+
+
 @pytest.mark.parametrize("blocks", [2, 3, 9, 1000])
 @pytest.mark.parametrize("profile", list(PROFILES))
 def test_accounted_costs_are_found_again(tmp_path: Path, profile: str, blocks: int) -> None:
-    costs = PROFILES[profile]
-    clock = SimulatedClock(costs)
-    device = Simulated(BlockFile(file_of(tmp_path, blocks), 4096), clock)
-    seek, transfer = measure(device, blocks, 0.5, ignore, now=clock.now)
-    assert seek == pytest.approx(costs.seek)
-    assert transfer == pytest.approx(costs.transfer)
-    # In time, but for the round that was under way and the three that are always made.
-    assert clock.now() < 4
-    device.close()
+    """In time, but for the round that was under way and the three that are always made."""
+    assert check_costs(tmp_path, blocks, PROFILES[profile], 0.5) < 4
 
 
 class Disturbed(Simulated):
@@ -64,21 +72,11 @@ class Disturbed(Simulated):
 
 
 def test_disturbances_do_not_count(tmp_path: Path) -> None:
-    clock = SimulatedClock(PROFILES["ssd"])
-    device = Disturbed(BlockFile(file_of(tmp_path, 1000), 4096), clock)
-    seek, transfer = measure(device, 1000, 8.0, ignore, now=clock.now)
-    assert seek == pytest.approx(PROFILES["ssd"].seek)
-    assert transfer == pytest.approx(PROFILES["ssd"].transfer)
-    device.close()
+    check_costs(tmp_path, 1000, PROFILES["ssd"], 8.0, Disturbed)
 
 
 def test_seeks_that_cost_nothing(tmp_path: Path) -> None:
-    clock = SimulatedClock(Costs(seek=0.0, transfer=1e-4))
-    device = Simulated(BlockFile(file_of(tmp_path, 100), 4096), clock)
-    seek, transfer = measure(device, 100, 0.5, ignore, now=clock.now)
-    assert seek == pytest.approx(0.0, abs=1e-12)
-    assert transfer == pytest.approx(1e-4)
-    device.close()
+    check_costs(tmp_path, 100, Costs(seek=0.0, transfer=1e-4), 0.5)
 
 
 def test_a_folder_without_files(tmp_path: Path) -> None:
@@ -156,25 +154,20 @@ def test_a_calibration_in_words() -> None:
 # --- What is refused ------------------------------------------------------------------------------
 
 
-def test_no_such_path(tmp_path: Path) -> None:
-    with pytest.raises(RelationError, match="there is no .*missing"):
-        calibrate(tmp_path / "missing")
-
-
-def test_no_time(tmp_path: Path) -> None:
-    with pytest.raises(RelationError, match="positive number of seconds to measure; got 0"):
-        calibrate(tmp_path, seconds=0)
-
-
-def test_blocks_as_large_as_the_file(tmp_path: Path) -> None:
-    with pytest.raises(RelationError, match="at least 2 blocks.*choose smaller blocks"):
-        calibrate(tmp_path, 2 << 20)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_blocks_that_cannot_be_read_directly(tmp_path: Path) -> None:
-    with pytest.raises(RelationError, match="multiple of 512.*got 1000"):
-        calibrate(tmp_path, 1000)
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("missing", {}, "there is no .*missing"),
+        ("", {"seconds": 0}, "positive number of seconds to measure; got 0"),
+        ("", {"block_bytes": 2 << 20}, "at least 2 blocks.*choose smaller blocks"),
+        ("", {"block_bytes": 1000}, "multiple of 512.*got 1000"),
+    ],
+)
+def test_what_cannot_be_measured(
+    tmp_path: Path, name: str, options: dict[str, int], message: str
+) -> None:
+    with pytest.raises(RelationError, match=message):
+        calibrate(tmp_path / name, **options)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,30 +177,22 @@ def test_blocks_that_cannot_be_read_directly(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
 ) -> None:
-    def fail(file: int) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", failing(number))
     with pytest.raises(RelationError, match=rf"{os.strerror(number)}; {advice}.*, or name a file"):
         calibrate(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interruption_leaves_nothing(tmp_path: Path) -> None:
-    def stop(text: str) -> None:
-        raise KeyboardInterrupt
+    for moment in ("", "measuring"):
 
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(tmp_path, progress=stop)
-    assert list(tmp_path.iterdir()) == []
+        def stop(text: str, moment: str = moment) -> None:
+            if text.startswith(moment):
+                raise KeyboardInterrupt
 
-    def stop_later(text: str) -> None:
-        if text.startswith("measuring"):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(tmp_path, progress=stop_later)
-    assert list(tmp_path.iterdir()) == []
+        with pytest.raises(KeyboardInterrupt):
+            calibrate(tmp_path, progress=stop)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_at_start_a_device_is_measured_by_few_reads(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import mmap
 import os
 import signal
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,7 +28,9 @@ from thetastream.relation.disk.device import (
     release,
 )
 
-Array = NDArray[np.int64]
+from ...keys import Array, edges, int64
+from ..failures import failing
+
 Bytes = NDArray[np.uint8]
 BLOCK = 4096
 BLOCKS = 64
@@ -53,14 +54,19 @@ def direct(path: Path) -> bool:
     return True
 
 
-def int64(*values: int) -> Array:
-    return np.array(values, np.int64)
-
-
 def expected(path: Path, starts: Array, counts: Array, block: int = BLOCK) -> bytes:
     data = path.read_bytes()
     pieces = zip(starts.tolist(), counts.tolist(), strict=True)
     return b"".join(data[s * block : (s + c) * block] for s, c in pieces)
+
+
+def refuses(device: BlockFile, starts: list[int], error: type[Exception], message: str) -> None:
+    """Reading these blocks fails, and nothing of it is counted."""
+    starts_, counts = int64(starts), np.ones(len(starts), np.int64)
+    with pytest.raises(error, match=message):
+        device.read(starts_, counts, aligned(len(starts) * BLOCK))
+    assert device.seeks == 0
+    device.close()
 
 
 SEQUENCES = st.lists(
@@ -82,8 +88,7 @@ def test_sequences_lie_one_behind_the_other(
     depth: int,
     piece: int,
 ) -> None:
-    starts = int64(*(start for start, _ in sequences))
-    counts = int64(*(count for _, count in sequences))
+    starts, counts = edges(sequences)
     buffer = aligned((int(counts.sum()) + 1) * BLOCK)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_PIECE", piece * BLOCK)
@@ -97,7 +102,7 @@ def test_sequences_lie_one_behind_the_other(
 
 def test_long_sequences_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PIECE", 3 * BLOCK)
-    pieces = module._pieces(int64(10, 50, 90), int64(7, 1, 3), BLOCK)
+    pieces = module._pieces(int64([10, 50, 90]), int64([7, 1, 3]), BLOCK)
     assert (pieces.offsets // BLOCK).tolist() == [10, 13, 16, 50, 90]
     assert (pieces.sizes // BLOCK).tolist() == [3, 3, 1, 1, 3]
     assert (pieces.places // BLOCK).tolist() == [0, 3, 6, 7, 8]
@@ -107,8 +112,8 @@ def test_counters_add_up(path: Path) -> None:
     device = BlockFile(path, BLOCK)
     buffer = aligned(8 * BLOCK)
     assert device.blocks == BLOCKS
-    device.read(int64(3, 9), int64(2, 4), buffer)
-    device.read(int64(1), int64(1), buffer)
+    device.read(int64([3, 9]), int64([2, 4]), buffer)
+    device.read(int64([1]), int64([1]), buffer)
     assert (device.seeks, device.blocks_read) == (3, 7)
     device.close()
 
@@ -204,65 +209,48 @@ def test_an_interrupted_read_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(module.kernels, "read_pieces", interrupted)
     device = BlockFile(path, BLOCK, depth=1)
-    starts, counts, buffer = int64(3, 7, 20, 41), int64(1, 2, 3, 1), aligned(7 * BLOCK)
+    starts, counts, buffer = int64([3, 7, 20, 41]), int64([1, 2, 3, 1]), aligned(7 * BLOCK)
     device.read(starts, counts, buffer)
     assert len(calls) == 3
     assert buffer.tobytes() == expected(path, starts, counts)
     device.close()
 
 
-def test_an_error_waits_for_the_other_lanes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fails", ["first", "other"])
+def test_an_error_waits_for_the_other_lanes(
+    path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
     """They write to the buffer, which the caller may use for something else."""
     begun, go_on = threading.Event(), threading.Event()
 
     def lane(*_: object) -> int:
-        if threading.current_thread() is threading.main_thread():
+        first = threading.current_thread() is threading.main_thread()
+        if first:
             assert begun.wait(20)
+        else:
+            begun.set()
+        if first == (fails == "first"):
             raise RelationError("damaged")
-        begun.set()
-        assert go_on.wait(20)
+        assert first or go_on.wait(20)
         return -1
 
     monkeypatch.setattr(module.kernels, "read_pieces", lane)
-    device = BlockFile(path, BLOCK, depth=2)
     timer = threading.Timer(0.05, go_on.set)
     timer.start()
-    with pytest.raises(RelationError, match="damaged"):
-        device.read(int64(1, 5), int64(1, 1), aligned(2 * BLOCK))
-    assert go_on.is_set()
+    refuses(BlockFile(path, BLOCK, depth=2), [1, 5], RelationError, "damaged")
+    assert fails == "other" or go_on.is_set()
     timer.join()
-    device.close()
-
-
-def test_an_error_of_another_lane_is_raised(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = threading.Event()
-
-    def lane(*_: object) -> int:
-        if threading.current_thread() is threading.main_thread():
-            assert begun.wait(20)
-            return -1
-        begun.set()
-        raise RelationError("damaged")
-
-    monkeypatch.setattr(module.kernels, "read_pieces", lane)
-    device = BlockFile(path, BLOCK, depth=2)
-    with pytest.raises(RelationError, match="damaged"):
-        device.read(int64(1, 5), int64(1, 1), aligned(2 * BLOCK))
-    assert device.seeks == 0
-    device.close()
 
 
 def test_a_disk_that_fails(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = BlockFile(path, BLOCK, depth=1)
     os.truncate(path, 0)  # so that the read is tried again, and then fails
-    monkeypatch.setattr(os, "preadv", _failing(errno.EIO))
-    with pytest.raises(RelationError, match=r"block 2 of .*blocks-1 cannot be read: Input/output"):
-        device.read(int64(2), int64(1), aligned(BLOCK))
-    device.close()
+    monkeypatch.setattr(os, "preadv", failing(errno.EIO))
+    refuses(device, [2], RelationError, "block 2 of .*blocks-1 cannot be read: Input/output")
 
 
 def test_direct_reads_refused_at_opening(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "open", _failing(errno.EINVAL))
+    monkeypatch.setattr(os, "open", failing(errno.EINVAL))
     with pytest.raises(DirectRefused, match="refuses them.*leave out direct=True"):
         BlockFile(path, BLOCK, direct=True)
 
@@ -271,17 +259,8 @@ def test_direct_reads_refused_at_reading(path: Path, monkeypatch: pytest.MonkeyP
     device = BlockFile(path, BLOCK, depth=1)
     device.direct = True
     os.truncate(path, 0)
-    monkeypatch.setattr(os, "preadv", _failing(errno.EINVAL))
-    with pytest.raises(DirectRefused, match="refuses them"):
-        device.read(int64(0), int64(1), aligned(BLOCK))
-    device.close()
-
-
-def _failing(number: int) -> Callable[..., int]:
-    def fail(*_: object) -> int:
-        raise OSError(number, os.strerror(number))
-
-    return fail
+    monkeypatch.setattr(os, "preadv", failing(errno.EINVAL))
+    refuses(device, [0], DirectRefused, "refuses them")
 
 
 def test_no_file(tmp_path: Path) -> None:
@@ -290,10 +269,7 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_a_folder(tmp_path: Path) -> None:
-    device = BlockFile(tmp_path, BLOCK)
-    with pytest.raises(RelationError, match="cannot be read: Is a directory"):
-        device.read(int64(0), int64(1), aligned(BLOCK))
-    device.close()
+    refuses(BlockFile(tmp_path, BLOCK), [0], RelationError, "cannot be read: Is a directory")
 
 
 @pytest.mark.parametrize(
@@ -309,8 +285,7 @@ def test_after_close(path: Path) -> None:
     device = BlockFile(path, BLOCK)
     device.close()
     device.close()
-    with pytest.raises(StateError, match="blocks-1 was closed"):
-        device.read(int64(0), int64(1), aligned(BLOCK))
+    refuses(device, [0], StateError, "blocks-1 was closed")
 
 
 def test_close_waits_for_a_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +299,7 @@ def test_close_waits_for_a_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module.kernels, "read_pieces", slow)
     device, buffer = BlockFile(path, BLOCK), aligned(BLOCK)
     with ThreadPoolExecutor(2) as pool:
-        read = pool.submit(device.read, int64(5), int64(1), buffer)
+        read = pool.submit(device.read, int64([5]), int64([1]), buffer)
         assert begun.wait(20)
         closed = pool.submit(device.close)
         with pytest.raises(TimeoutError):
@@ -332,7 +307,7 @@ def test_close_waits_for_a_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         go_on.set()
         closed.result()
         read.result()
-    assert buffer.tobytes() == expected(path, int64(5), int64(1))
+    assert buffer.tobytes() == expected(path, int64([5]), int64([1]))
 
 
 def test_no_thread_is_left(path: Path) -> None:
@@ -350,12 +325,12 @@ def test_simulated_costs(path: Path) -> None:
     clock = SimulatedClock(Costs(seek=10.0, transfer=0.5))
     device = Simulated(BlockFile(path, BLOCK), clock)
     assert (device.seek, device.transfer, device.block_bytes) == (10.0, 0.5, BLOCK)
-    starts, counts, buffer = int64(3, 9), int64(2, 4), aligned(6 * BLOCK)
+    starts, counts, buffer = int64([3, 9]), int64([2, 4]), aligned(6 * BLOCK)
     device.read(starts, counts, buffer)
     assert buffer.tobytes() == expected(path, starts, counts)
     assert clock.now() == 2 * 10.0 + 6 * 0.5
     assert (device.seeks, device.blocks_read) == (2, 6)
-    device.read(int64(0), int64(1), buffer)
+    device.read(int64([0]), int64([1]), buffer)
     assert clock.now() == 33.5
     device.close()
 
@@ -363,7 +338,7 @@ def test_simulated_costs(path: Path) -> None:
 def test_simulated_with_costs_of_its_own(path: Path) -> None:
     clock = SimulatedClock(PROFILES["ssd"])
     device = Simulated(BlockFile(path, BLOCK), clock, Costs(seek=2.0, transfer=1.0))
-    device.read(int64(0), int64(3), aligned(3 * BLOCK))
+    device.read(int64([0]), int64([3]), aligned(3 * BLOCK))
     assert clock.now() == 5.0
     device.close()
 

@@ -17,7 +17,8 @@ from thetastream.relation.disk.device import BlockFile, Device, Simulated
 from thetastream.relation.disk.reader import BlockReader, Buffers
 from thetastream.relation.disk.readplan import ReadPlan, plan, single_plan
 
-Array = NDArray[np.int64]
+from ...keys import Array
+
 Bytes = NDArray[np.uint8]
 BLOCK = 16
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.errors import RelationError
 from thetastream.relation.disk.readplan import PLANS, ReadPlan, greedy_plan, plan, single_plan
 
-Array = NDArray[np.int64]
+from ...keys import Array
+
 Wanted = tuple[Array, Array | None]
 NAMES = list(PLANS)
 EXACT = ["optimal", "shortest-path", "recurrence"]

@@ -172,34 +172,32 @@ def test_a_full_disk_leaves_nothing_of_the_record(
     assert len(journal.read()) == 3
 
 
+@pytest.mark.parametrize(
+    ("error", "seen", "message"),
+    [
+        (OSError(errno.EIO, os.strerror(errno.EIO)), RelationError, "nothing was changed"),
+        (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+    ],
+)
 def test_a_sync_that_fails_takes_the_record_back(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    seen: type[BaseException],
+    message: str,
 ) -> None:
     written = fill(journal, 1)
     before = journal.path.read_bytes()
 
     def fsync(file: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fsync)
-        with pytest.raises(RelationError, match="nothing was changed"):
-            journal.append(written[0].stop, 2, contents(2, [1], [1]), [image(1)])
-    assert journal.path.read_bytes() == before
-
-
-def test_an_interrupt_takes_the_record_back(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = fill(journal, 1)
-
-    def fsync(file: int) -> None:
-        monkeypatch.undo()
-        raise KeyboardInterrupt
+        if seen is KeyboardInterrupt:  # it comes once; a broken disk stays broken
+            monkeypatch.undo()
+        raise error
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(seen, match=message):
         journal.append(written[0].stop, 2, contents(2, [1], [1]), [image(1)])
+    assert journal.path.read_bytes() == before
     assert len(journal.read()) == 1
 
 

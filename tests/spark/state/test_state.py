@@ -63,6 +63,13 @@ def feed(
     return step.report
 
 
+def begun(how: str = "inner") -> tuple[JoinSpec, DictStore]:
+    """A join that has seen rows of the times 1 to 20."""
+    join, store = spec(how), DictStore()
+    feed(join, store, range(1, 21))
+    return join, store
+
+
 def test_runs_expire_whole_and_the_state_stays_bounded() -> None:
     join, store = spec(), DictStore()
     sizes = []
@@ -126,8 +133,7 @@ def test_another_tactic_reads_the_state_and_makes_its_own_engine() -> None:
 
 
 def test_lost_files_mean_a_rebuild(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    join, store = spec(), DictStore()
-    feed(join, store, range(1, 21))
+    join, store = begun()
     monkeypatch.setenv("THETASTREAM_RUNS", str(tmp_path / "elsewhere"))
     report = feed(join, store, range(21, 41), fresh=True)
     assert (report["origin"], report["fetched_runs"]) == ("rebuild", 2)
@@ -135,8 +141,7 @@ def test_lost_files_mean_a_rebuild(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_damaged_files_are_not_trusted(tmp_path: Path) -> None:
-    join, store = spec(), DictStore()
-    feed(join, store, range(1, 21))
+    join, store = begun()
     for path in (tmp_path / "runs").rglob("*.arrow"):
         path.write_bytes(path.read_bytes()[:-9] + b"\x01" * 9)
     assert feed(join, store, range(21, 41), fresh=True)["origin"] == "rebuild"
@@ -153,8 +158,7 @@ def test_damaged_files_are_not_trusted(tmp_path: Path) -> None:
 def test_a_corrupt_run_stops_the_query(
     harm: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    join, store = spec(), DictStore()
-    feed(join, store, range(1, 21))
+    join, store = begun()
     name = Meta.of(store.meta or "", "").runs[0].id
     store.blobs[name] = harm(store.blobs[name])
     monkeypatch.setenv("THETASTREAM_RUNS", str(tmp_path / "elsewhere"))
@@ -164,8 +168,7 @@ def test_a_corrupt_run_stops_the_query(
 
 
 def test_damaged_flags_stop_the_query() -> None:
-    join, store = spec("left"), DictStore()
-    feed(join, store, range(1, 21))
+    join, store = begun("left")
     store.blobs["flags"] = store.blobs["flags"][:-1]
     with pytest.raises(DataError, match="match flags are damaged: expected 3 bytes, read 2"):
         feed(join, store, range(21, 41), fresh=True)
@@ -204,8 +207,7 @@ def test_columns_and_keys_are_part_of_the_fingerprint() -> None:
 
 
 def test_another_format_is_refused() -> None:
-    join, store = spec(), DictStore()
-    feed(join, store, range(1, 21))
+    join, store = begun()
     assert store.meta is not None
     store.meta = json.dumps(json.loads(store.meta) | {"format": 99})
     with pytest.raises(StateError, match="holds state of format 99, and this version reads"):

@@ -18,7 +18,6 @@ from thetastream.aggregate import of_right, read_aggregates
 from thetastream.errors import OptionError, SchemaError
 from thetastream.side import Side
 from thetastream.spark import explain, theta_join
-from thetastream.spark.state.state import Meta, open_partition
 from thetastream.spark.theta.step import join_whole
 from thetastream.testing.aggregates import alike, all_aggregates
 from thetastream.testing.driver import ROW, numbered
@@ -27,11 +26,9 @@ from thetastream.truth import aggregate_oracle, oracle
 from thetastream.window import CountWindow, TimeWindow
 
 from ...scale import scaled
-from ..drive import closed, go_on, run, sources, stream, write_pushes
+from ..drive import closed, go_on, ranked, read_sink, run, sources, stream
+from ..partitioned import SCHEMES, SEEDS, WIDTHS, finished, planned, simulate, with_ranks
 from ..simulate import Simulation, spec_of, tables_of
-from .test_operator import ranked
-from .test_partitioned import SCHEMES, SEEDS, WIDTHS, planned, simulate
-from .test_partitioned import ranked as with_ranks
 
 INNER = ("inner",)
 TIME = TimeWindow(("9 s", "6 s"), time="t", lateness="2 s")
@@ -61,16 +58,6 @@ def compare(
             for name, value in truth[row[ROW]].items():
                 assert alike(row[name], value), (row, name, value, scenario)
     assert not ended or seen == truth.keys(), (truth.keys() - seen, scenario)
-
-
-def finished(simulation: Simulation) -> Iterable[Any]:
-    """End the streams by hand: restore every partition once more and flush it."""
-    for key, store in simulation.stores.items():
-        if store.meta is not None:
-            meta = Meta.of(store.meta, "here")
-            root = simulation.root / "lost"
-            held, _ = open_partition(store, simulation.spec, meta, str(key), root)
-            yield from held.partition.finish()
 
 
 def planned_with(
@@ -134,10 +121,14 @@ def test_state_stays_bounded(tmp_path: Path) -> None:
 # --- On Spark ------------------------------------------------------------------------------------
 
 
-def rows_of(table: pa.Table) -> dict[int, dict[str, Any]]:
+def agree(table: pa.Table, truth: Mapping[int, Mapping[str, Any]]) -> None:
+    """The rows are those of the oracle, each once."""
     found = {row[ROW]: row for row in oracle.read(table, [ROW, *ASKED])}
     assert len(found) == table.num_rows, "a left row came twice"
-    return found
+    assert found.keys() == truth.keys()
+    for number, row in truth.items():
+        for name, value in row.items():
+            assert alike(found[number][name], value), (number, name, found[number], row)
 
 
 def check(scenario: Scenario, table: pa.Table) -> None:
@@ -145,11 +136,7 @@ def check(scenario: Scenario, table: pa.Table) -> None:
     truth = aggregate_oracle.aggregate(scenario.pushes, scenario.on, scenario.window, ASKED)
     if isinstance(scenario.window, TimeWindow):
         del truth[scenario.table(0).num_rows - 1]
-    found = rows_of(table)
-    assert found.keys() == truth.keys()
-    for number, row in truth.items():
-        for name, value in row.items():
-            assert alike(found[number][name], value), (number, name, found[number], row)
+    agree(table, truth)
     assert sum(row["count"] for row in truth.values()) >= 10
 
 
@@ -189,25 +176,14 @@ def test_tables(spark: Any) -> None:
     )
     assert joined.columns == columns
     truth = aggregate_oracle.aggregate(scenario.pushes, scenario.on, scenario.window, ASKED)
-    found = rows_of(joined.toArrow())
-    assert found.keys() == truth.keys()
-    for number, row in truth.items():
-        assert all(alike(found[number][name], value) for name, value in row.items())
+    agree(joined.toArrow(), truth)
 
 
 def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
     scenario = Scenario(tuple(closed(stream(19, pushes=5))), "abs(l.x - r.x) <= 2", TIME)
-    pushes = numbered(scenario)
-    for position, name in enumerate(("left", "right")):
-        write_pushes(tmp_path / "all" / name, [push[position] for push in pushes])
-        (tmp_path / name).mkdir()
-    for until in (3, len(pushes)):
-        for name in ("left", "right"):
-            for path in sorted((tmp_path / "all" / name).iterdir())[:until]:
-                if not (tmp_path / name / path.name).exists():
-                    shutil.copy2(path, tmp_path / name)
-        go_on(spark, tmp_path, scenario, aggregate=ASKED, partitions=2)
-    check(scenario, spark.read.parquet(str(tmp_path / "sink")).toArrow())
+    for until in (3, len(scenario.pushes)):
+        go_on(spark, tmp_path, scenario, until, aggregate=ASKED, partitions=2)
+    check(scenario, read_sink(spark, tmp_path))
     changed = {**ASKED, "total": ("r.x", "max")}
     shutil.copy2(tmp_path / "left" / "0000.parquet", tmp_path / "left" / "9999.parquet")
     with pytest.raises(Exception, match="(?s)state of another join.*aggregates"):

@@ -21,6 +21,7 @@ from ..drive import (
     closed,
     join_streams,
     pairs_of,
+    ranked,
     run,
     sources,
     stream,
@@ -111,21 +112,6 @@ def test_a_stream_with_itself(spark: Any, tmp_path: Path, twice: bool) -> None:
     expected = list(without_closing(scenario, truth.pairs))
     assert_same_pairs(ran.pairs, expected, note=scenario)
     assert ran.late == truth.late["left"] > 0
-
-
-def ranked(pushes: list[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
-    """Ranks that rise from push to push, distinct per side, mixed within a push."""
-    found, base = [], 0
-    for push in pushes:
-        tables: list[Any] = []
-        for position, table in enumerate(push):
-            if table is not None:
-                ranks = [base + 2 * i + position for i in range(table.num_rows)]
-                table = table.append_column("o", pa.array(ranks, pa.int64()))
-            tables.append(table)
-        base += 1000
-        found.append((tables[0], tables[1]))
-    return tuple(found)
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,12 @@ from ..drive import (
     closed,
     join_streams,
     join_tables,
+    ranked,
     sources,
     stream,
     without_closing,
 )
-from .test_operator import ranked
-from .test_partitioned import _compare, planned, simulate
-from .test_partitioned import ranked as with_ranks
+from ..partitioned import check_restored
 
 TACTICS = ("panjoin", "panjoin/bi-sort")
 BAND = "abs(l.x - r.x) <= 2"
@@ -47,12 +45,7 @@ INTS = [(KINDS["int"], KINDS["int"])]
 def test_partitions_that_are_restored_and_repeated(
     tmp_path_factory: Any, scenario: Scenario, partitions: int, seed: int, tactic: str
 ) -> None:
-    """The pipeline without Spark: steps run again, engines rebuilt from what was saved."""
-    if isinstance(scenario.window, CountWindow):
-        scenario = with_ranks(scenario, seed)
-    spec = replace(planned(scenario, partitions, "auto", None), tactic=ts.Tactic(tactic))
-    simulation = simulate(scenario, spec, seed, tmp_path_factory.mktemp("runs"))
-    _compare(scenario, simulation, run_oracle(scenario))
+    check_restored(scenario, partitions, seed, ts.Tactic(tactic), tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.parametrize("tactic", TACTICS)

@@ -31,6 +31,7 @@ from ..drive import (
     go_on,
     join_streams,
     join_tables,
+    ranked,
     sources,
     stream,
     without_closing,
@@ -45,10 +46,8 @@ from ..elements import (
     share_correct,
     targets_of,
 )
+from ..partitioned import check_restored, compare
 from ..simulate import Simulation, spec_of, tables_of
-from .test_operator import ranked
-from .test_partitioned import _compare, planned, simulate
-from .test_partitioned import ranked as with_ranks
 
 TACTIC = "spo-join"
 TACTICS = (TACTIC, *(f"spo-join/{name}" for name in ("po-join", "zoned-runs", "per-term")))
@@ -94,12 +93,7 @@ INTS = [(KINDS["int"], KINDS["int"])]
 def test_partitions_that_are_restored_and_repeated(
     tmp_path_factory: Any, scenario: Scenario, partitions: int, seed: int, tactic: str
 ) -> None:
-    """The pipeline without Spark: steps run again, engines rebuilt from what was saved."""
-    if isinstance(scenario.window, CountWindow):
-        scenario = with_ranks(scenario, seed)
-    spec = replace(planned(scenario, partitions, "auto", None), tactic=ts.Tactic(tactic))
-    simulation = simulate(scenario, spec, seed, tmp_path_factory.mktemp("runs"))
-    _compare(scenario, simulation, run_oracle(scenario))
+    check_restored(scenario, partitions, seed, ts.Tactic(tactic), tmp_path_factory.mktemp("runs"))
 
 
 def check(spark: Any, folder: Path, scenario: Scenario, partitions: int = 3) -> None:
@@ -225,7 +219,7 @@ def test_no_row_meets_an_expired_one_where_few_rows_come(
     simulation = Simulation(spec, random.Random(seed), tmp_path)
     for push in numbered(scenario):
         simulation.push(tables_of(push))
-    _compare(scenario, simulation, run_oracle(scenario))
+    compare(scenario, simulation, run_oracle(scenario))
 
 
 @pytest.mark.parametrize("window", [COUNTED, TIMED], ids=["count", "time"])

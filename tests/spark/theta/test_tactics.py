@@ -18,22 +18,21 @@ from thetastream.spark.theta.worker import pickled
 from thetastream.testing import assert_same_pairs, parameters_of, run_oracle
 from thetastream.testing.kinds import KINDS
 from thetastream.testing.streams import Scenario, scenarios
-from thetastream.window import CountWindow, TimeWindow
+from thetastream.window import TimeWindow
 
 from ...scale import scaled
 from ..drive import (
     closed,
     go_on,
     join_streams,
-    numbered,
     pairs_of,
+    read_sink,
     sources,
     stream,
     without_closing,
-    write_pushes,
 )
+from ..partitioned import check_restored
 from ..simulate import spec_of
-from .test_partitioned import _compare, planned, ranked, simulate
 
 TWO = "abs(l.x - r.x) <= 2 AND l.v < r.v"
 TIME = TimeWindow(("9 s", "4 s"), time="t", lateness="2 s")
@@ -53,12 +52,7 @@ NAMES = ("pim-tree", "spo-join", "bi-sort", "rap-table", "sorted-runs")
 def test_partitions_that_are_restored_and_repeated(
     tmp_path_factory: Any, scenario: Scenario, partitions: int, seed: int, tactic: ts.Tactic
 ) -> None:
-    """The pipeline without Spark: steps run again, engines rebuilt from what was saved."""
-    if isinstance(scenario.window, CountWindow):
-        scenario = ranked(scenario, seed)
-    spec = replace(planned(scenario, partitions, "auto", None), tactic=tactic)
-    simulation = simulate(scenario, spec, seed, tmp_path_factory.mktemp("runs"))
-    _compare(scenario, simulation, run_oracle(scenario))
+    check_restored(scenario, partitions, seed, tactic, tmp_path_factory.mktemp("runs"))
 
 
 def test_tactic_and_workers_are_no_part_of_the_fingerprint() -> None:
@@ -90,14 +84,11 @@ def test_parameters_reach_a_stream(spark: Any, tmp_path: Path) -> None:
 
 def test_a_changed_tactic_goes_on_from_the_checkpoint(spark: Any, tmp_path: Path) -> None:
     scenario = Scenario(tuple(closed(stream(19, pushes=4))), TWO, TIME, "left")
-    pushes = numbered(scenario)
     tactics = ["pim-tree(depth=1)", "panjoin(subwindows=2)", "auto", "spo-join", "im-tree(slots=4)"]
-    assert len(tactics) == len(pushes)
+    assert len(tactics) == len(scenario.pushes)
     for number, tactic in enumerate(tactics, start=1):
-        for position, name in enumerate(("left", "right")):
-            write_pushes(tmp_path / name, [push[position] for push in pushes[:number]])
-        go_on(spark, tmp_path, scenario, tactic=tactic, partitions=2)
-    found = pairs_of(spark.read.parquet(str(tmp_path / "sink")).toArrow())
+        go_on(spark, tmp_path, scenario, number, tactic=tactic, partitions=2)
+    found = pairs_of(read_sink(spark, tmp_path))
     expected = list(without_closing(scenario, run_oracle(scenario).pairs))
     assert_same_pairs(found, expected, note=scenario)
 

@@ -15,6 +15,7 @@ import pytest
 from thetastream.spark import query_metrics, theta_join
 from thetastream.spark.metrics import JoinMetrics
 
+from ..drive import read_sink, read_stream, run_to_files
 from ..state.rig import CASES, SIDES, check_rows, write_stream
 
 PARTITIONS = 2
@@ -24,21 +25,9 @@ def run(spark: Any, folder: Path) -> tuple[list[JoinMetrics], set[int]]:
     """Join all files that are there; gives the metrics, and the processes that joined."""
     case = CASES["hash"]
     schema = "id bigint, t bigint, k bigint, x double, y double, note string"
-    sides = [
-        spark.readStream.schema(schema)
-        .option("maxFilesPerTrigger", 1)
-        .parquet(str(folder / "source" / side))
-        for side in SIDES
-    ]
+    sides = [read_stream(spark, folder / "source" / side, schema) for side in SIDES]
     frame = theta_join(*sides, case.on, window=case.bound(), how=case.how, partitions=PARTITIONS)
-    query = (
-        frame.writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(folder / "sink"))
-    )
-    query.awaitTermination(300)
-    query.stop()
+    query = run_to_files(frame, folder)
     texts = [
         text
         for progress in query.recentProgress
@@ -92,5 +81,6 @@ def test_rebuilds_only_after_a_loss(spark: Any, tmp_path: Path) -> None:
     assert origins[2][0] == (0, 0, PARTITIONS), "without processes and files, the state store helps"
     assert lost[0].fetchedRuns > 0
     assert all(m.hits + m.attaches == PARTITIONS and not m.rebuilds for m in lost[1:]), origins
-    answer = spark.read.parquet(str(tmp_path / "sink")).toArrow()
-    check_rows(CASES["hash"], tmp_path / "checkpoint", tmp_path / "source", answer)
+    check_rows(
+        CASES["hash"], tmp_path / "checkpoint", tmp_path / "source", read_sink(spark, tmp_path)
+    )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import store as layout
@@ -22,40 +19,26 @@ from thetastream.tuplewise.kernels.ibwj import (
     join_alone,
 )
 
+from ...index.trees.small_pools import chain, merged, small
+from ...keys import HIGH, LOW, Array, Pair
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-
-Array = NDArray[np.int64]
-Pair = tuple[int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
-SMALL: dict[str, Any] = {"slots": 2, "fanout": 3, "run_leaf": 1, "run_fanout": 2}
-
-
-def merged(mode: int, window: int, depth: int = -1) -> Recipe:
-    return Recipe(
-        mode, trees=1, tree_rows=1, shared=True, runs=1, run_rows=window + 3, limit=3,
-        depth=depth, **SMALL,
-    )  # fmt: skip
 
 
 def recipe(name: str, window: int) -> Recipe:
     """A side that begins with too few nodes, for a window of so many rows."""
-    if name == "b+tree":
-        return Recipe(layout.SINGLE, trees=1, tree_rows=1, **SMALL)
-    if name == "optimistic-tree":
-        return Recipe(layout.OPTIMISTIC, trees=1, tree_rows=1, **SMALL | {"fanout": 4})
-    if name == "round-robin":
-        return Recipe(layout.ROBIN, trees=3, tree_rows=1, **SMALL)
-    if name == "im-tree":
-        return merged(layout.SINGLE, window)
-    if name.startswith("pim-tree"):
-        return merged(layout.PARTED, window, int(name.partition(" ")[2] or -1))
-    if name == "nested-loop":
-        return Recipe(layout.SCAN)
-    immutable, rows = name == "IB-chain", -(-window // 2)
-    return Recipe(
-        layout.CHAIN, trees=1 if immutable else 3, tree_rows=1, limit=rows, **SMALL,
-        runs=3 if immutable else 0, run_rows=rows if immutable else 0, immutable=immutable,
-    )  # fmt: skip
+    depth = int(name.partition(" ")[2] or -1)
+    recipes = {
+        "b+tree": small(layout.SINGLE),
+        "optimistic-tree": small(layout.OPTIMISTIC, fanout=4),
+        "round-robin": small(layout.ROBIN, trees=3),
+        "im-tree": merged(layout.SINGLE, rows=window + 3, limit=3),
+        "pim-tree": merged(layout.PARTED, rows=window + 3, limit=3, depth=depth),
+        "nested-loop": Recipe(layout.SCAN),
+        "IB-chain": chain(3, immutable=True, limit=-(-window // 2)),
+        "B-chain": chain(3, immutable=False, limit=-(-window // 2)),
+    }
+    return recipes[name.partition(" ")[0]]
 
 
 NAMES = [

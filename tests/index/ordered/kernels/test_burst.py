@@ -14,9 +14,11 @@ from thetastream.index.ordered.kernels.burst import nodes as burst
 from thetastream.index.ordered.kernels.burst.changes import copy_trie, put_rows
 from thetastream.index.ordered.kernels.burst.rows import dump_rows, read_rows
 
+from ....keys import HIGH, LOW
+from .node_trees import read_in_pieces, rows_inside
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(
     st.integers(-3, 3), st.integers(LOW, HIGH), st.sampled_from([LOW, HIGH, 2**32, -(2**32), 256])
 )
@@ -88,16 +90,12 @@ def test_reading_goes_on_where_it_stopped(
     ids = np.arange(len(keys))
     held = np.array(keys, np.int64)
     assert put_rows(trie, held, ids, np.zeros(1, np.int64)) == burst.DONE
-    lows, highs = (np.array([box[at] for box in boxes], np.int64) for at in (0, 1))
-    cursor, found = np.array([0, 0, -1]), []
-    while cursor[0] < lows.size:
-        out = np.empty((3, room), np.int64)
-        filled = read_rows(trie, lows, highs, before, cursor, path, *out)
-        assert filled == room or cursor[0] == lows.size
-        found += [tuple(row) for row in out[:, :filled].T.tolist()]
-    assert found == [
-        (box, key, row)
-        for box, (low, high) in enumerate(boxes)
-        for row, key in enumerate(keys)
-        if low <= key <= high and row >= before
-    ]
+    found = read_in_pieces(
+        lambda lows, highs, before, cursor, *out: read_rows(
+            trie, lows, highs, before, cursor, path, *out
+        ),
+        boxes,
+        before,
+        room,
+    )
+    assert found == rows_inside([*zip(keys, range(len(keys)), strict=True)], boxes, before)

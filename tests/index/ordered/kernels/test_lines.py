@@ -23,7 +23,8 @@ from thetastream.index.ordered.kernels.lines import (
     move_up,
 )
 
-LOW, HIGH = -(2**63), 2**63 - 1
+from ....keys import HIGH, LOW
+
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, HIGH - 1, HIGH]))
 
 

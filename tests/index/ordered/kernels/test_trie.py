@@ -20,6 +20,7 @@ from thetastream.index.ordered.radix_trie import RadixTrie
 from thetastream.index.ordered.trie_invariants import check_trie
 
 from ....scale import scaled
+from .node_trees import read_in_pieces, rows_inside
 
 Keys = Callable[[np.random.Generator, int], Any]
 TINY = {"run": 4, "linear": 3, "full": 32}
@@ -95,20 +96,9 @@ def test_reads_go_on_where_they_stopped(batches: list[list[int]], room: int) -> 
         keys = np.array(batch, np.int64)
         index.insert(keys, np.arange(len(rows), len(rows) + keys.size))
         rows += batch
-    lows, highs = np.array([-3, 300, 5, 256]), np.array([700, 200, 40, 256])
-    found, cursor = [], np.array([0, 0, -1])
-    while cursor[0] < lows.size:
-        boxes, keys, ids = (np.empty(room, np.int64) for _ in range(3))
-        filled = index._read(lows, highs, 2, cursor, boxes, keys, ids)
-        assert filled == room or cursor[0] == lows.size
-        found += np.stack([boxes, keys, ids], axis=1)[:filled].tolist()
-    wanted = [
-        [box, key, row]
-        for box in range(4)
-        for row, key in enumerate(rows)
-        if lows[box] <= key <= highs[box] and row >= 2
-    ]
-    assert found == sorted(wanted)
+    boxes = [(-3, 700), (300, 200), (5, 40), (256, 256)]
+    found = read_in_pieces(index._read, boxes, 2, room)
+    assert found == rows_inside(sorted((key, row) for row, key in enumerate(rows)), boxes, 2)
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=60), st.randoms())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -29,32 +27,22 @@ from thetastream.index.permuted.kernels.term_sets import (
     set_prefixes,
 )
 from thetastream.index.trees.kernels import store as layout
-from thetastream.index.trees.kernels.rows_in_trees import archive, insert_rows, merge_side
-from thetastream.index.trees.pool import Pool, Recipe
+from thetastream.index.trees.pool import Pool
+
+from ....keys import HIGH, KEYS, LOW, edges, int64
+from ...trees.small_pools import chain, insert, merged, small
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-SMALL: dict[str, Any] = {"slots": 2, "fanout": 3, "run_leaf": 1, "run_fanout": 2}
 KINDS = {
-    "b+tree": Recipe(layout.SINGLE, trees=1, tree_rows=200, **SMALL),
-    "round-robin": Recipe(layout.ROBIN, trees=3, tree_rows=200, **SMALL),
-    "im-tree": Recipe(
-        layout.SINGLE, trees=1, tree_rows=60, shared=True, runs=1, run_rows=60, limit=9, **SMALL
-    ),
-    "B-chain": Recipe(layout.CHAIN, trees=4, tree_rows=60, limit=20, **SMALL),
-    "IB-chain": Recipe(
-        layout.CHAIN, trees=1, tree_rows=60, runs=4, run_rows=60, limit=20, immutable=True, **SMALL
-    ),
+    "b+tree": small(layout.SINGLE, tree_rows=200),
+    "round-robin": small(layout.ROBIN, trees=3, tree_rows=200),
+    "im-tree": merged(layout.SINGLE, tree_rows=60, rows=60, limit=10),
+    "B-chain": chain(4, immutable=False, tree_rows=60, limit=20),
+    "IB-chain": chain(4, immutable=True, tree_rows=60, run_rows=60, limit=20),
 }
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 ROWS = st.lists(KEYS, max_size=30)
 BOXES = st.lists(st.tuples(KEYS, KEYS), min_size=1, max_size=5)
-
-
-def int64(*values: int) -> Array:
-    return np.array(values, np.int64)
 
 
 def sets_of(bits: NDArray[np.uint64], base: int) -> list[set[int]]:
@@ -72,19 +60,9 @@ def bits_of(sets: list[set[int]], base: int, words: int) -> NDArray[np.uint64]:
 
 def filled(kind: str, keys: list[int], first: int) -> Pool:
     """A pool of rows with ids from ``first`` on."""
-    pool, cursor = Pool([KINDS[kind]]), np.zeros(1, np.int64)
-    array, ids = np.array(keys, np.int64), np.arange(first, first + len(keys))
-    while cursor[0] < len(keys):
-        assert insert_rows(pool.store, 0, array, ids, cursor, pool.path) == layout.DONE
-        if cursor[0] < len(keys):
-            turn = archive if KINDS[kind].mode == layout.CHAIN else merge_side
-            done = turn(pool.store, 0) if turn is archive else merge_side(pool.store, 0, 0)
-            assert done == layout.DONE
+    pool = Pool([KINDS[kind]])
+    insert(pool, 0, keys, first)
     return pool
-
-
-def edges(boxes: list[tuple[int, int]]) -> tuple[Array, Array]:
-    return int64(*(low for low, _ in boxes)), int64(*(high for _, high in boxes))
 
 
 # --- Bits ---------------------------------------------------------------------------------------
@@ -92,13 +70,13 @@ def edges(boxes: list[tuple[int, int]]) -> tuple[Array, Array]:
 
 def test_a_bit_stands_at_its_id() -> None:
     bits = np.zeros((1, 4), np.uint64)
-    add_ids(int64(64, 67, 127, 128, 255), 64, bits)
+    add_ids(int64([64, 67, 127, 128, 255]), 64, bits)
     assert bits[0].tolist() == [0b1001 | 1 << 63, 1, 1 << 63, 0]
 
 
 def test_ids_out_of_range_go_to_the_last_word() -> None:
     bits = np.zeros((2, 3), np.uint64)
-    set_pairs(int64(0, 1, 1, 0, 1), int64(63, 64, 300, 70, -5), int64(1, 0), 64, bits)
+    set_pairs(int64([0, 1, 1, 0, 1]), int64([63, 64, 300, 70, -5]), int64([1, 0]), 64, bits)
     assert sets_of(bits, 64) == [{64}, {70}]
     assert all(bits[:, 2])
 
@@ -118,7 +96,7 @@ def test_boxes_with_an_empty_interval_stay_closed() -> None:
 def test_sets_are_combined_as_they_say(boxes: list[tuple[set[int], set[int], int, bool]]) -> None:
     bits = bits_of([own for own, *_ in boxes], 64, 3)
     sets = bits_of([other for _, other, *_ in boxes], 64, 3)
-    how, opened = int64(*(h for *_, h, _ in boxes)), int64(*(o for *_, o in boxes))
+    how, opened = int64(h for *_, h, _ in boxes), int64(o for *_, o in boxes)
     assert meet_sets(bits, sets, how, opened) == opened.sum()
     for i, (own, other, way, was_open) in enumerate(boxes):
         expected = {AND: own & other, AND_NOT: own - other, SKIP: own}[way] if was_open else own
@@ -139,7 +117,7 @@ def test_bits_become_pairs_in_order(
 ) -> None:
     bits = bits_of([ids for ids, _ in boxes], 128, 4)
     bits[:, -1] = 1  # never read
-    opened, cursor, tally = int64(*(o for _, o in boxes)), np.zeros(2, np.int64), np.zeros(3, int)
+    opened, cursor, tally = int64(o for _, o in boxes), np.zeros(2, np.int64), np.zeros(3, int)
     spots, pairs, filled = np.empty(5, np.int64), [], min(before, room - 1)
     while True:
         positions, rows = np.full(room, -1), np.full(room, -1)
@@ -212,7 +190,7 @@ def test_the_smaller_side_is_set(kind: str) -> None:
     for low, high, most in [(0, 3, 4), (2, HIGH, 8), (LOW, 30, 10), (1, 34, 8), (LOW, HIGH, 0)]:
         bits, tally = bits_of([set(range(36))], 0, 1), np.zeros(3, np.int64)
         meet_term(
-            *parts_of(pool.store), int64(low), int64(high), 0, 0, 1, opened, bits, spare, tally
+            *parts_of(pool.store), int64([low]), int64([high]), 0, 0, 1, opened, bits, spare, tally
         )
         assert sets_of(bits, 0) == [set(range(max(0, low), min(35, high) + 1))]
         assert tally[FILLED] <= most
@@ -223,7 +201,9 @@ def test_closed_boxes_are_passed_over() -> None:
     bits, opened = bits_of([{0, 1}], 0, 1), np.zeros(1, np.int64)
     spare = np.zeros((1, 2), np.uint64)
     assert (
-        meet_term(*parts_of(pool.store), int64(5), int64(9), 0, 0, 1, opened, bits, spare, tally)
+        meet_term(
+            *parts_of(pool.store), int64([5]), int64([9]), 0, 0, 1, opened, bits, spare, tally
+        )
         == 0
     )
     assert sets_of(bits, 0) == [{0, 1}]
@@ -268,7 +248,7 @@ LISTS = st.lists(st.tuples(*[st.lists(st.integers(100, 140), unique=True)] * 2),
 def test_lists_are_intersected(boxes: list[tuple[list[int], list[int]]], span: int) -> None:
     table, epoch = np.zeros(512, np.uint64), np.zeros(1, np.int64)
     for _ in range(3):  # the table is not cleared in between
-        ids, others = (int64(*(i for box in boxes for i in box[n])) for n in (0, 1))
+        ids, others = (int64(i for box in boxes for i in box[n]) for n in (0, 1))
         ends, other_ends = (
             np.cumsum([len(box[n]) for box in boxes], dtype=np.int64) for n in (0, 1)
         )
@@ -289,7 +269,7 @@ def test_lists_are_intersected(boxes: list[tuple[list[int], list[int]]], span: i
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=5), max_size=4), st.integers(1, 6))
 def test_lists_become_pairs(lists: list[list[int]], room: int) -> None:
-    ids, ends = int64(*(i for one in lists for i in one)), np.cumsum([len(one) for one in lists])
+    ids, ends = int64(i for one in lists for i in one), np.cumsum([len(one) for one in lists])
     cursor, pairs = np.zeros(2, np.int64), []
     while cursor[0] < len(lists):
         positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)

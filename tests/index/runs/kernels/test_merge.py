@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from thetastream.index.runs.kernels.merge import merge_runs, merge_to_back
 
+from ....keys import KEYS, Array
+
 Row = tuple[int, int]  # key, id
-Array = NDArray[np.int64]
 Place = tuple[Array, Array, int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 FEW, MANY = st.lists(KEYS, max_size=4), st.lists(KEYS, max_size=30)
 
 

@@ -9,22 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.runs.kernels.ranges import BLOCK, count_live, find_ranges
 
+from ....keys import HIGH, KEYS, LOW, Pair, int64
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-Pair = tuple[int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 SORTED = st.lists(KEYS, max_size=14).map(sorted)
 BOXES = st.lists(st.tuples(KEYS, KEYS), max_size=8)
-
-
-def int64(values: Sequence[int]) -> Array:
-    return np.array(values, np.int64)
 
 
 def ranges(keys: Sequence[int], spare: int, step: int, boxes: Sequence[Pair]) -> list[Pair]:

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.runs.kernels.search import build_router
 from thetastream.index.runs.kernels.zones import BLOCK, CURSOR, probe_zones, zone_counts
 from thetastream.index.runs.run import Run, Zones
 
+from ....keys import HIGH, KEYS, LOW, Array, Pair, drained
+from ...index_boxes import boxed, brute
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-Box = list[tuple[int, int]]
-LOW, HIGH = -(2**63), 2**63 - 1
-TINY = st.one_of(st.integers(-2, 2), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
+Box = list[Pair]
 
 
 def placed(keys: Array, ids: Array, gap: int) -> Run:
@@ -35,35 +34,22 @@ def placed(keys: Array, ids: Array, gap: int) -> Run:
     return Run(room[0][:, part], room[1][part], 0, HIGH, room, gap, low, shift, router).zoned()
 
 
-def read(run: Run, boxes: list[Box], before: int, room: int) -> list[tuple[int, int]]:
+def read(run: Run, boxes: list[Box], before: int, room: int) -> list[Pair]:
     """All pairs, in chunks of ``room``."""
-    columns = run.keys.shape[0]
-    edges = np.array(boxes, np.int64).reshape((len(boxes), columns, 2))
-    lows, highs = (np.ascontiguousarray(edges[:, :, i].T) for i in (0, 1))
-    cursor = np.zeros(CURSOR, np.int64)
-    cursor[1] = -1
-    found: list[tuple[int, int]] = []
     assert run.zones is not None
-    while cursor[0] < len(boxes):
-        positions, rows = np.full(room, -7), np.full(room, -7)
-        filled = probe_zones(
-            *run.place, np.int64(run.low), np.int64(run.shift), run.router,
-            run.zones.least, run.zones.most, lows, highs, before, cursor, 0, positions, rows,
-        )  # fmt: skip
-        assert filled == room or cursor[0] == len(boxes), "only a full chunk ends early"
-        found += zip(positions[:filled].tolist(), rows[:filled].tolist(), strict=True)
-    return found
+    asked = (
+        *run.place, np.int64(run.low), np.int64(run.shift), run.router,
+        run.zones.least, run.zones.most, *boxed(boxes, run.keys.shape[0]), before,
+    )  # fmt: skip
+    start = [0, -1, *[0] * (CURSOR - 2)]
+    return drained(
+        lambda cursor, *out: probe_zones(*asked, cursor, 0, *out), len(boxes), room, start
+    )
 
 
-def nested(run: Run, boxes: list[Box], before: int) -> list[tuple[int, int]]:
+def nested(run: Run, boxes: list[Box], before: int) -> list[Pair]:
     """By testing every row, in the order of the run."""
-    found = []
-    for at, box in enumerate(boxes):
-        inside = run.ids >= before
-        for column, (low, high) in zip(run.keys, box, strict=True):
-            inside &= (column >= low) & (column <= high)
-        found += [(at, int(row)) for row in run.ids[inside]]
-    return found
+    return brute(run.keys, run.ids, *boxed(boxes, run.keys.shape[0]), before)
 
 
 @given(st.integers(1, 300), st.integers(0, 200), st.integers(2, 4), st.integers(0, 9))
@@ -91,12 +77,12 @@ def test_a_zone_is_that_of_its_rows(rows: int, gap: int, columns: int, seed: int
 def cases(draw: st.DrawFn) -> tuple[Run, list[Box]]:
     """Rows of a few kinds, often more than a block of them, and boxes."""
     columns = draw(st.integers(2, 4))
-    kinds = draw(st.lists(st.tuples(*[TINY] * columns), min_size=1, max_size=8))
+    kinds = draw(st.lists(st.tuples(*[KEYS] * columns), min_size=1, max_size=8))
     times = draw(st.sampled_from([1, 9, 30]))
     keys = np.array(kinds * times, np.int64).reshape(-1, columns).T
     boxes = draw(
         st.lists(
-            st.lists(st.tuples(TINY, TINY), min_size=columns, max_size=columns),
+            st.lists(st.tuples(KEYS, KEYS), min_size=columns, max_size=columns),
             max_size=5,
         )
     )

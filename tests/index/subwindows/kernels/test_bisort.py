@@ -9,21 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.subwindows.kernels import bisort
 
+from ....keys import HIGH, KEYS, LOW, Pair, drained, int64
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-Pair = tuple[int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 SORTED = st.lists(KEYS, max_size=14).map(sorted)
-
-
-def int64(values: Sequence[int]) -> Array:
-    return np.array(values, np.int64)
 
 
 def stable(old: Sequence[int], new: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -116,14 +109,12 @@ def test_records_are_written_in_bounded_chunks(
     starts = int64([start for start, _ in records])
     stops = starts + int64([length for _, length in records])
     after = max(before, after)
-    cursor, found = int64([0, -1]), []
-    for _ in range(10_000):
-        if cursor[0] >= len(records):
-            break
-        positions, rows = np.full(room, -7), np.full(room, -7)
-        filled = bisort.expand(starts, stops, ids, before, after, cursor, 0, positions, rows)
-        assert filled == room or cursor[0] == len(records)
-        found += list(zip(positions[:filled].tolist(), rows[:filled].tolist(), strict=True))
+    found = drained(
+        lambda cursor, *out: bisort.expand(starts, stops, ids, before, after, cursor, 0, *out),
+        len(records),
+        room,
+        [0, -1],
+    )
     assert found == [
         (box, row)
         for box, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True))

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.subwindows.kernels import llat
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.partitioned import check_table, new_table
 
+from ....keys import HIGH, KEYS, LOW
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 # (partition, key) in the order in which they come
 ROWS = st.lists(st.tuples(st.integers(0, 2), KEYS), max_size=30)
 PARTS = 3

@@ -11,25 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.subwindows.kernels import llat, rap
 from thetastream.index.subwindows.kernels.llat import Llat
 from thetastream.index.subwindows.partitioned import check_table, new_table
 
+from ....keys import HIGH, KEYS, LOW, Pair, drained, edges, inside, int64
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-Pair = tuple[int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 CUTS = st.lists(KEYS, max_size=5).map(sorted)
 BOXES = st.lists(st.tuples(KEYS, KEYS), max_size=6)
-
-
-def int64(values: Sequence[int]) -> Array:
-    return np.array(values, np.int64)
 
 
 # --- Searching ----------------------------------------------------------------------------------
@@ -78,30 +71,24 @@ def expected(
     cuts: Sequence[int], keys: Sequence[int], boxes: Sequence[Pair], before: int, after: int
 ) -> list[Pair]:
     """Box by box, partition by partition, rows in the order in which they came."""
-    rows = sorted(enumerate(keys), key=lambda row: bisect_right(cuts, row[1]))
-    return [
-        (at, row)
-        for at, (low, high) in enumerate(boxes)
-        for row, key in rows
-        if low <= key <= high and before <= row < after
-    ]
+    rows = sorted(
+        ((key, row) for row, key in enumerate(keys)),
+        key=lambda row: (bisect_right(cuts, row[0]), row[1]),
+    )
+    return inside(rows, boxes, before, after)
 
 
 def probed(
     table: Llat, cuts: Sequence[int], boxes: Sequence[Pair], before: int, after: int, room: int
 ) -> list[Pair]:
-    """Ask again and again with ``room`` places until all boxes are done."""
-    lows, highs = int64([low for low, _ in boxes]), int64([high for _, high in boxes])
-    cursor, scratch = int64([0, -1, 0, 0]), np.empty(2 * rap.BLOCK, np.int64)
-    found: list[Pair] = []
-    while cursor[0] < len(boxes):
-        positions, rows = np.full(room, -7), np.full(room, -7)
-        filled = rap.probe_rows(
-            table, int64(cuts), lows, highs, before, after, cursor, 0, positions, rows, scratch
-        )
-        assert filled == room or (cursor[0] == len(boxes) and 0 <= filled < room)
-        found += zip(positions[:filled].tolist(), rows[:filled].tolist(), strict=True)
-    return found
+    scratch = np.empty(2 * rap.BLOCK, np.int64)
+    asked = (table, int64(cuts), *edges(boxes), before, after)
+    return drained(
+        lambda cursor, *out: rap.probe_rows(*asked, cursor, 0, *out, scratch),
+        len(boxes),
+        room,
+        [0, -1, 0, 0],
+    )
 
 
 @given(

@@ -8,24 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.subwindows.kernels import llat, rap, wib
 from thetastream.index.subwindows.wide_tree import WideTree
 
+from ....keys import HIGH, KEYS, LOW, Pair, drained, edges, inside, int64
+
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-Pair = tuple[int, int]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 BATCHES = st.lists(st.lists(KEYS, max_size=12).map(sorted), max_size=6)
 BOXES = st.lists(st.tuples(KEYS, KEYS), max_size=6)
-
-
-def int64(values: Sequence[int]) -> Array:
-    return np.array(values, np.int64)
 
 
 def tree_of(
@@ -52,27 +45,14 @@ def rows_of(batches: Sequence[Sequence[int]]) -> list[Pair]:
 
 
 def probed(tree: WideTree, boxes: Sequence[Pair], before: int, after: int, room: int) -> list[Pair]:
-    """Ask again and again with ``room`` places until all boxes are done."""
-    lows, highs = int64([low for low, _ in boxes]), int64([high for _, high in boxes])
-    cursor, scratch = int64([0, -1, 0, 0, 0]), np.empty(2 * rap.BLOCK, np.int64)
-    found: list[Pair] = []
-    while cursor[0] < len(boxes):
-        positions, ids = np.full(room, -7), np.full(room, -7)
-        filled = wib.probe_rows(
-            tree.tree, tree.table, lows, highs, before, after, cursor, 0, positions, ids, scratch
-        )
-        assert filled == room or (cursor[0] == len(boxes) and 0 <= filled < room)
-        found += zip(positions[:filled].tolist(), ids[:filled].tolist(), strict=True)
-    return found
-
-
-def expected(rows: Sequence[Pair], boxes: Sequence[Pair], before: int, after: int) -> list[Pair]:
-    return [
-        (at, row)
-        for at, (low, high) in enumerate(boxes)
-        for key, row in rows
-        if low <= key <= high and before <= row < after
-    ]
+    scratch = np.empty(2 * rap.BLOCK, np.int64)
+    asked = (tree.tree, tree.table, *edges(boxes), before, after)
+    return drained(
+        lambda cursor, *out: wib.probe_rows(*asked, cursor, 0, *out, scratch),
+        len(boxes),
+        room,
+        [0, -1, 0, 0, 0],
+    )
 
 
 @pytest.mark.parametrize("is_sorted", [False, True], ids=["unsorted", "sorted"])
@@ -96,7 +76,7 @@ def test_inserts_and_probes_against_a_list(
     stored = sorted(zip(*(part.tolist() for part in tree.dump()), strict=True))
     assert stored == sorted(rows)
     found = probed(tree, boxes, before, after, room)
-    assert sorted(found) == sorted(expected(rows, boxes, before, after))
+    assert sorted(found) == sorted(inside(rows, boxes, before, after))
     assert [at for at, _ in found] == sorted(at for at, _ in found), "box by box"
     assert found == probed(tree, boxes, before, after, 10_000), "any room gives the same order"
 
@@ -118,7 +98,7 @@ def test_many_rows_and_boxes(width: int, order: str) -> None:
     boxes = [(low - 3, low + 3) for low in random.permutation(count // 2)[:150].tolist()]
     for asked in (boxes, sorted(boxes)):
         found = probed(tree, asked, 7, count - 7, 300)
-        assert sorted(found) == sorted(expected(rows, asked, 7, count - 7))
+        assert sorted(found) == sorted(inside(rows, asked, 7, count - 7))
 
 
 def test_the_picture_of_the_module() -> None:

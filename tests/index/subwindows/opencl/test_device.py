@@ -86,29 +86,26 @@ def test_no_folder_of_pyopencl_is_needed(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=variables)
 
 
+def refused(message: str, **options: str) -> None:
+    with pytest.raises(RegistryError, match=message):
+        ts.index.create("bi-sort-opencl", **options)
+
+
 def test_without_pyopencl(anew: pytest.MonkeyPatch) -> None:
     anew.setitem(sys.modules, "pyopencl", None)  # as if it were not installed
-    with pytest.raises(
-        RegistryError, match=r"needs the package pyopencl.*pip install 'thetastream\[opencl\]'"
-    ):
-        ts.index.create("bi-sort-opencl")
+    refused(r"needs the package pyopencl.*pip install 'thetastream\[opencl\]'")
 
 
 @pytest.mark.parametrize("platforms", [{}, {"Empty": None}, {"Empty": []}])
 def test_without_a_device(anew: pytest.MonkeyPatch, platforms: dict) -> None:
     anew.setitem(sys.modules, "pyopencl", driver(platforms))
-    with pytest.raises(
-        RegistryError,
-        match=r"no OpenCL device was found; install .*'thetastream\[opencl\]'.*POCL_CACHE_DIR",
-    ):
-        ts.index.create("bi-sort-opencl")
+    refused(r"no OpenCL device was found; install .*'thetastream\[opencl\]'.*POCL_CACHE_DIR")
 
 
 def test_without_a_linker(anew: pytest.MonkeyPatch) -> None:
     anew.setattr(shutil, "which", lambda name: None)
     anew.setitem(sys.modules, "pyopencl", driver({module._POCL: [("cores", CPU)]}))
-    with pytest.raises(RegistryError, match=r"'cores' is PoCL's, .* 'ld' .* binutils"):
-        ts.index.create("bi-sort-opencl")
+    refused(r"'cores' is PoCL's, .* 'ld' .* binutils")
 
 
 def test_a_device_that_cannot_be_opened(anew: pytest.MonkeyPatch) -> None:
@@ -118,8 +115,7 @@ def test_a_device_that_cannot_be_opened(anew: pytest.MonkeyPatch) -> None:
         raise LogicError("out of resources")
 
     anew.setattr(module, "OpenclDevice", refuse)
-    with pytest.raises(RegistryError, match=r"'card' could not be opened: out of resources; cho"):
-        ts.index.create("bi-sort-opencl")
+    refused(r"'card' could not be opened: out of resources; cho")
 
 
 @pytest.mark.parametrize(
@@ -148,11 +144,9 @@ def test_a_device_by_name(anew: pytest.MonkeyPatch) -> None:
     index = ts.index.create("bi-sort-opencl", device=name.upper())
     assert index.details["device"] == name
     assert index.parameters["device"] == name.upper()
-    with pytest.raises(RegistryError, match="no OpenCL device has 'abacus'.*" + re.escape(name)):
-        ts.index.create("bi-sort-opencl", device="abacus")
+    refused("no OpenCL device has 'abacus'.*" + re.escape(name), device="abacus")
     anew.setenv(module.VARIABLE, "abacus")
-    with pytest.raises(RegistryError, match=rf"'abacus'.*device= or {module.VARIABLE}"):
-        ts.index.create("bi-sort-opencl")
+    refused(rf"'abacus'.*device= or {module.VARIABLE}")
     assert ts.index.create("bi-sort-opencl", device=name).details["device"] == name
 
 

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.subwindows.opencl import MainArray, OpenclDevice, find
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEY = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, 0, HIGH - 1, HIGH]))
-KEYS = st.lists(KEY, min_size=1, max_size=40)
+from ....keys import HIGH, LOW, MORE_KEYS, Array, Pair, edges
+
+KEYS = st.lists(MORE_KEYS, min_size=1, max_size=40)
 UNITS = st.integers(1, 9)  # more than there is work for, too
 PARTITIONS = st.integers(0, 45)  # more than there are rows, too
 
@@ -28,11 +26,6 @@ def matrix(keys: list[int], first: int, lines: int = 2) -> Array:
 
 def main_array(keys: list[int], partitions: int = 0) -> MainArray:
     return MainArray.of(find(), matrix(keys, 0), partitions)
-
-
-def bounds(boxes: list[tuple[int, int]]) -> tuple[Array, Array]:
-    lows, highs = np.array(boxes, np.int64).reshape(-1, 2).T
-    return lows, highs
 
 
 @given(KEYS, KEYS, st.integers(1, 4), UNITS)
@@ -56,31 +49,29 @@ def test_the_indexer(keys: list[int], partitions: int) -> None:
     assert held.nbytes == held.rows.nbytes + held.index.nbytes
 
 
-@given(KEYS, PARTITIONS, st.lists(st.tuples(KEY, KEY), min_size=1, max_size=12), UNITS)
-def test_partitioners(
-    keys: list[int], partitions: int, boxes: list[tuple[int, int]], units: int
-) -> None:
-    held, device, (lows, highs) = main_array(keys, partitions), find(), bounds(boxes)
+@given(KEYS, PARTITIONS, st.lists(st.tuples(MORE_KEYS, MORE_KEYS), min_size=1, max_size=12), UNITS)
+def test_partitioners(keys: list[int], partitions: int, boxes: list[Pair], units: int) -> None:
+    held, device, (lows, highs) = main_array(keys, partitions), find(), edges(boxes)
     buffer = held.targets(device.put(lows), device.put(highs), len(boxes), units)
     targets = device.get(buffer, 2, len(boxes))
-    edges = np.searchsorted(held.index, lows), np.searchsorted(held.index, highs, "right")
-    assert np.array_equal(targets, np.maximum(np.stack(edges) - 1, 0))
+    found = np.searchsorted(held.index, lows), np.searchsorted(held.index, highs, "right")
+    assert np.array_equal(targets, np.maximum(np.stack(found) - 1, 0))
 
 
 @given(
     KEYS,
     PARTITIONS,
-    st.lists(st.tuples(KEY, KEY), min_size=1, max_size=12),
+    st.lists(st.tuples(MORE_KEYS, MORE_KEYS), min_size=1, max_size=12),
     UNITS,
     st.booleans(),
 )
 @example([0] * 40, 40, [(0, 0), (LOW, HIGH), (HIGH, LOW)], 1, True)
 @example([0] * 40, 1, [(1, 1), (-1, -1), (0, 0)], 1, False)
 def test_probers(
-    keys: list[int], partitions: int, boxes: list[tuple[int, int]], units: int, in_order: bool
+    keys: list[int], partitions: int, boxes: list[Pair], units: int, in_order: bool
 ) -> None:
     held, device = main_array(keys, partitions), find()
-    lows, highs = bounds(sorted(boxes) if in_order else boxes)
+    lows, highs = edges(sorted(boxes) if in_order else boxes)
     buffer = held.places(device.put(lows), device.put(highs), len(boxes), units)
     starts, stops = device.get(buffer, 2, len(boxes))
     assert np.array_equal(starts, np.searchsorted(held.rows[0], lows))

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css
 from thetastream.index.trees.kernels import store as layout
-from thetastream.index.trees.kernels.rows_in_trees import build_run, dump_rows, probe_rows
+from thetastream.index.trees.kernels.rows_in_trees import build_run
 from thetastream.index.trees.pool import Pool, Recipe
+
+from ....keys import HIGH, LOW, Pair
+from ..small_pools import dumped, probed
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(st.integers(-5, 5), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 SHAPES = st.tuples(st.integers(1, 4), st.integers(2, 5))  # rows per leaf, fan-out
 
@@ -70,15 +70,11 @@ def directory(pool: Pool, run: int = 0) -> list[list[list[int]]]:
     return found
 
 
-def asked(pool: Pool, boxes: list[tuple[int, int]], room: int = 99) -> list[list[int]]:
+def asked(pool: Pool, boxes: list[Pair], room: int = 99) -> list[list[int]]:
     """Row ids per box, read with ``room`` places at a time."""
-    lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
-    cursor, found = np.array([0, -1, 0, 0]), [[] for _ in boxes]
-    while cursor[3] < len(boxes):
-        positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
-        count = probe_rows(pool.store, 0, lows, highs, cursor, 0, positions, rows)
-        for box, row in zip(positions[:count].tolist(), rows[:count].tolist(), strict=True):
-            found[box].append(row)
+    found: list[list[int]] = [[] for _ in boxes]
+    for box, row in probed(pool, boxes, room):
+        found[box].append(row)
     return found
 
 
@@ -172,6 +168,4 @@ def test_rows_that_have_expired_are_passed_over() -> None:
     pool = filled([1, 1, 2, 2, 3, 3], 1, 2)
     pool.side(0)[layout.BEFORE] = 3
     assert asked(pool, [(1, 3), (1, 1), (2, 2)], room=1) == [[3, 4, 5], [], [3]]
-    keys, ids = np.empty(6, np.int64), np.empty(6, np.int64)
-    assert dump_rows(pool.store, 0, keys, ids) == 3
-    assert ids[:3].tolist() == [3, 4, 5]
+    assert [row for _, row in dumped(pool)] == [3, 4, 5]

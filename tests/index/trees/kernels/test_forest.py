@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream._jit.compiling import ENABLED
 from thetastream.index.trees.invariants import check_pool
@@ -17,55 +16,37 @@ from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import (
     delete_rows,
-    dump_rows,
     insert_rows,
     plant_tree,
-    probe_rows,
 )
-from thetastream.index.trees.pool import Pool, Recipe
+from thetastream.index.trees.pool import Pool
+
+from ....keys import HIGH, KEYS, LOW, Pair, edges
+from ..small_pools import dumped, insert, probed, small
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
 SHAPES = [(2, 3), (3, 3), (3, 4), (4, 5)]
 LONG = 3000 if ENABLED else 300  # without the compiler a step takes a hundred times as long
-
-
-def int64(values: Sequence[int]) -> Array:
-    return np.array(values, np.int64)
 
 
 class Tree:
     """A B⁺-tree in a pool that begins too small, beside a sorted list of what it should hold."""
 
     def __init__(self, slots: int = 2, fanout: int = 3) -> None:
-        recipe = Recipe(layout.SINGLE, trees=1, tree_rows=1, slots=slots, fanout=fanout)
-        self.pool = Pool([recipe])
-        self.model: list[tuple[int, int]] = []
+        self.pool = Pool([small(layout.SINGLE, slots=slots, fanout=fanout)])
+        self.model: list[Pair] = []
 
     def insert(self, keys: Sequence[int], first: int = 0) -> None:
         """Insert keys under the ids from ``first`` on."""
-        ids, cursor = np.arange(first, first + len(keys)), np.zeros(1, np.int64)
-        while cursor[0] < len(keys):
-            status = insert_rows(self.pool.store, 0, int64(keys), ids, cursor, self.pool.path)
-            if status == layout.NO_NODES:
-                self.pool.grow_nodes(0)
+        insert(self.pool, 0, keys, first)
         for row, key in enumerate(keys, first):
             self.model.insert(bisect_right(self.model, key, key=lambda held: held[0]), (key, row))
 
-    def delete(self, rows: Sequence[tuple[int, int]]) -> int:
-        keys, ids = int64([key for key, _ in rows]), int64([row for _, row in rows])
-        found = delete_rows(self.pool.store, 0, keys, ids, self.pool.path)
+    def delete(self, rows: Sequence[Pair]) -> int:
+        found = delete_rows(self.pool.store, 0, *edges(rows), self.pool.path)
         self.model = [row for row in self.model if row not in set(rows)]
         return int(found)
-
-    def rows(self) -> list[tuple[int, int]]:
-        """What the leaf chain holds, in its order."""
-        count = dump_rows(self.pool.store, 0, int64([]), int64([]))
-        keys, ids = np.empty(count, np.int64), np.empty(count, np.int64)
-        dump_rows(self.pool.store, 0, keys, ids)
-        return list(zip(keys.tolist(), ids.tolist(), strict=True))
 
     @property
     def height(self) -> int:
@@ -84,7 +65,7 @@ class Tree:
     def check(self) -> None:
         """Invariants, the rows, and that every node is in the tree or in the list of freed ones."""
         check_pool(self.pool, 0)
-        assert self.rows() == self.model
+        assert dumped(self.pool) == self.model
         f, facts = self.pool.store.forest, self.pool.arena(0)
         leaves, inners = self.nodes
         freed, leaf = [], int(facts[forest.LEAF_FREE])
@@ -105,7 +86,6 @@ class Tree:
 
 # --- Any steps ----------------------------------------------------------------------------------
 
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 STEPS = st.lists(
     st.one_of(
         st.lists(KEYS, min_size=1, max_size=12),  # insert these
@@ -214,7 +194,7 @@ def test_other_orders_leave_leaves_half_full_at_least() -> None:
 def test_equal_keys_stand_in_the_order_of_their_insertion() -> None:
     tree = Tree(2, 3)
     tree.insert([5, 7, 5, 7, 5, 3, 5, 7, 5, 3, 5])
-    assert tree.rows() == [
+    assert dumped(tree.pool) == [
         *((3, row) for row in (5, 9)),
         *((5, row) for row in (0, 2, 4, 6, 8, 10)),
         *((7, row) for row in (1, 3, 7)),
@@ -257,10 +237,7 @@ def test_the_filler_of_free_slots_is_a_key_like_others() -> None:
     tree = Tree(2, 3)
     tree.insert([HIGH, 1, HIGH, HIGH - 1, HIGH])
     boxes = [(HIGH, HIGH), (HIGH - 1, HIGH), (LOW, HIGH - 1), (2, HIGH - 2), (LOW, HIGH)]
-    lows, highs = int64([low for low, _ in boxes]), int64([high for _, high in boxes])
-    positions, rows, cursor = np.empty(99, np.int64), np.empty(99, np.int64), int64([0, -1, 0, 0])
-    filled = probe_rows(tree.pool.store, 0, lows, highs, cursor, 0, positions, rows)
-    found = list(zip(positions[:filled].tolist(), rows[:filled].tolist(), strict=True))
+    found = probed(tree.pool, boxes, 99)
     assert found == [
         *((0, row) for row in (0, 2, 4)),
         *((1, row) for row in (3, 0, 2, 4)),
@@ -279,7 +256,7 @@ def test_an_insert_without_spare_nodes_changes_nothing() -> None:
     inserted = int(cursor[0])
     assert 0 < inserted < 100
     check_pool(tree.pool, 0)
-    assert tree.rows() == [(key, key) for key in range(inserted)]
+    assert dumped(tree.pool) == [(key, key) for key in range(inserted)]
     again = insert_rows(tree.pool.store, 0, keys, keys, cursor, tree.pool.path)
     assert (again, cursor[0]) == (layout.NO_NODES, inserted)
     tree.pool.grow_nodes(0)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css
@@ -25,26 +22,18 @@ from thetastream.index.trees.kernels.rows_in_trees import (
     plant_tree,
     probe_rows,
 )
-from thetastream.index.trees.pool import Pool, Recipe
+from thetastream.index.trees.pool import Pool
+
+from ....keys import HIGH, LOW, Array, edges, inside, int64
+from ..small_pools import chain, dumped, merged, small
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-SMALL: dict[str, Any] = {"slots": 2, "fanout": 3, "run_leaf": 1, "run_fanout": 2}
-TREE = Recipe(layout.SINGLE, trees=1, tree_rows=200, **SMALL)
+TREE = small(layout.SINGLE, tree_rows=200)
 MERGED = {
-    "im-tree": Recipe(
-        layout.SINGLE, trees=1, tree_rows=40, shared=True, runs=1, run_rows=40, limit=6, **SMALL
-    ),
-    "pim-tree": Recipe(
-        layout.PARTED, trees=1, tree_rows=40, shared=True, runs=1, run_rows=40, limit=6, **SMALL
-    ),
+    "im-tree": merged(layout.SINGLE, tree_rows=40, rows=40, limit=6),
+    "pim-tree": merged(layout.PARTED, tree_rows=40, rows=40, limit=6),
 }
-
-
-def int64(*values: int) -> Array:
-    return np.array(values, np.int64)
 
 
 def inserted(pool: Pool, keys: Array, ids: Array, side: int = 0) -> tuple[int, int]:
@@ -54,9 +43,8 @@ def inserted(pool: Pool, keys: Array, ids: Array, side: int = 0) -> tuple[int, i
     return int(status), int(cursor[0])
 
 
-def dumped(pool: Pool, side: int = 0) -> list[int]:
-    keys, ids = np.empty(99, np.int64), np.empty(99, np.int64)
-    return sorted(ids[: dump_rows(pool.store, side, keys, ids)].tolist())
+def ids_of(pool: Pool) -> list[int]:
+    return sorted(row for _, row in dumped(pool))
 
 
 # --- Insert and delete --------------------------------------------------------------------------
@@ -64,9 +52,9 @@ def dumped(pool: Pool, side: int = 0) -> list[int]:
 
 def test_nothing_to_insert() -> None:
     pool = Pool([TREE])
-    assert inserted(pool, int64(), int64()) == (layout.DONE, 0)
-    assert delete_rows(pool.store, 0, int64(), int64(), pool.path) == 0
-    assert dumped(pool) == []
+    assert inserted(pool, int64([]), int64([])) == (layout.DONE, 0)
+    assert delete_rows(pool.store, 0, int64([]), int64([]), pool.path) == 0
+    assert ids_of(pool) == []
 
 
 @pytest.mark.parametrize("name", MERGED)
@@ -77,12 +65,12 @@ def test_inserting_stops_when_it_is_time_to_merge(name: str) -> None:
     assert merge_side(pool.store, 0, 0) == layout.DONE
     assert inserted(pool, keys[6:], keys[6:]) == (layout.DONE, 4)
     check_pool(pool, 0)
-    assert dumped(pool) == list(range(10))
+    assert ids_of(pool) == list(range(10))
 
 
 def test_rows_are_counted_and_the_last_id_is_noted() -> None:
     pool = Pool([TREE, TREE])
-    inserted(pool, int64(5, 6, 7), int64(3, 9, 4), side=1)
+    inserted(pool, int64([5, 6, 7]), int64([3, 9, 4]), side=1)
     facts = pool.side(1)
     assert (facts[layout.YOUNG], facts[layout.ACTIVE]) == (3, 9)
     assert (pool.side(0)[layout.YOUNG], pool.side(0)[layout.ACTIVE]) == (0, 0)
@@ -90,18 +78,18 @@ def test_rows_are_counted_and_the_last_id_is_noted() -> None:
 
 def test_deleting_counts_what_was_there() -> None:
     pool = Pool([TREE])
-    inserted(pool, int64(5, 5, 7, 1), int64(0, 1, 2, 3))
-    found = delete_rows(pool.store, 0, int64(5, 5, 7, 7), int64(1, 1, 2, 0), pool.path)
+    inserted(pool, int64([5, 5, 7, 1]), int64([0, 1, 2, 3]))
+    found = delete_rows(pool.store, 0, int64([5, 5, 7, 7]), int64([1, 1, 2, 0]), pool.path)
     assert found == 2
-    assert dumped(pool) == [0, 3]
+    assert ids_of(pool) == [0, 3]
     check_pool(pool, 0)
 
 
 def test_deleting_goes_to_the_tree_that_has_the_row() -> None:
-    pool = Pool([Recipe(layout.ROBIN, trees=2, tree_rows=20, **SMALL)])
+    pool = Pool([small(layout.ROBIN, trees=2, tree_rows=20)])
     inserted(pool, np.full(8, 4), np.arange(8))
-    assert delete_rows(pool.store, 0, np.full(3, 4), int64(0, 3, 5), pool.path) == 3
-    assert dumped(pool) == [1, 2, 4, 6, 7]
+    assert delete_rows(pool.store, 0, np.full(3, 4), int64([0, 3, 5]), pool.path) == 3
+    assert ids_of(pool) == [1, 2, 4, 6, 7]
     check_pool(pool, 0)
 
 
@@ -110,9 +98,9 @@ def test_deleting_goes_to_the_tree_that_has_the_row() -> None:
 
 def test_pairs_go_behind_what_is_there_and_full_arrays_end_the_call() -> None:
     pool = Pool([TREE])
-    inserted(pool, int64(1, 2, 3, 4), int64(4, 5, 6, 7))
-    positions, rows, cursor = np.full(5, -7), np.full(5, -7), int64(0, -1, 0, 0)
-    ask = (pool.store, 0, int64(1, 9, 3), int64(4, 0, 3), cursor)
+    inserted(pool, int64([1, 2, 3, 4]), int64([4, 5, 6, 7]))
+    positions, rows, cursor = np.full(5, -7), np.full(5, -7), int64([0, -1, 0, 0])
+    ask = (pool.store, 0, int64([1, 9, 3]), int64([4, 0, 3]), cursor)
     assert probe_rows(*ask, 3, positions, rows) == 5
     assert rows.tolist() == [-7, -7, -7, 4, 5]
     assert cursor[3] == 0
@@ -125,11 +113,11 @@ def test_pairs_go_behind_what_is_there_and_full_arrays_end_the_call() -> None:
 
 def test_an_answer_that_fills_the_arrays_exactly() -> None:
     pool = Pool([TREE])
-    inserted(pool, int64(1, 2), int64(0, 1))
-    positions, rows, cursor = np.empty(2, np.int64), np.empty(2, np.int64), int64(0, -1, 0, 0)
-    assert probe_rows(pool.store, 0, int64(1), int64(2), cursor, 0, positions, rows) == 2
+    inserted(pool, int64([1, 2]), int64([0, 1]))
+    positions, rows, cursor = np.empty(2, np.int64), np.empty(2, np.int64), int64([0, -1, 0, 0])
+    assert probe_rows(pool.store, 0, int64([1]), int64([2]), cursor, 0, positions, rows) == 2
     assert rows.tolist() == [0, 1]
-    again = probe_rows(pool.store, 0, int64(1), int64(2), cursor, 0, positions, rows)
+    again = probe_rows(pool.store, 0, int64([1]), int64([2]), cursor, 0, positions, rows)
     assert again == (0 if cursor[3] == 1 else 2), "no pair comes twice"
 
 
@@ -149,23 +137,15 @@ def test_rooms_of_any_size_in_turn(
             assert merge_side(pool.store, 0, 0) == layout.DONE
     pool.side(0)[layout.BEFORE] = before
     boxes = [(0, 5), (3, 3), (4, 1), (2, HIGH), (LOW, 1)]
-    lows, highs = int64(*(low for low, _ in boxes)), int64(*(high for _, high in boxes))
-    cursor, found, turn = int64(0, -1, 0, 0), [], 0
+    lows, highs = edges(boxes)
+    cursor, found, turn = int64([0, -1, 0, 0]), [], 0
     while cursor[3] < len(boxes):
         room = rooms[turn % len(rooms)]
         positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
         count = probe_rows(pool.store, 0, lows, highs, cursor, 0, positions, rows)
         found += zip(positions[:count].tolist(), rows[:count].tolist(), strict=True)
         turn += 1
-    assert sorted(found) == [
-        (box, row)
-        for box, (low, high) in enumerate(boxes)
-        for row, key in enumerate(keys)
-        if low <= key <= high and row >= before
-    ]
-
-
-# --- Other columns ------------------------------------------------------------------------------
+    assert sorted(found) == inside(zip(keys, range(len(keys)), strict=True), boxes, before)
 
 
 # --- Whole sides --------------------------------------------------------------------------------
@@ -177,7 +157,7 @@ def test_dumping_counts_without_arrays() -> None:
     merge_side(pool.store, 0, 0)
     inserted(pool, np.arange(4), np.arange(6, 10))
     pool.side(0)[layout.BEFORE] = 3
-    assert dump_rows(pool.store, 0, int64(), int64()) == 7
+    assert dump_rows(pool.store, 0, int64([]), int64([])) == 7
     keys, ids = np.full(8, -7), np.full(8, -7)
     assert dump_rows(pool.store, 0, keys, ids) == 7
     assert sorted(zip(keys.tolist(), ids.tolist(), strict=True)) == [
@@ -193,16 +173,16 @@ def test_emptying_trees_leaves_the_run(name: str) -> None:
     inserted(pool, np.arange(5), np.arange(6, 11))
     assert empty_trees(pool.store, 0) == layout.DONE
     check_pool(pool, 0)
-    assert dumped(pool) == list(range(6))
+    assert ids_of(pool) == list(range(6))
     assert pool.side(0)[layout.YOUNG] == 0
 
 
 def test_planting_touches_one_tree_of_several() -> None:
-    pool = Pool([Recipe(layout.ROBIN, trees=2, tree_rows=20, **SMALL)])
+    pool = Pool([small(layout.ROBIN, trees=2, tree_rows=20)])
     inserted(pool, np.arange(9), np.arange(9))
     assert plant_tree(pool.store, 1) == layout.DONE
     check_pool(pool, 0)
-    assert dumped(pool) == [0, 2, 4, 6, 8]
+    assert ids_of(pool) == [0, 2, 4, 6, 8]
 
 
 def test_a_run_is_built_over_its_rows() -> None:
@@ -213,14 +193,12 @@ def test_a_run_is_built_over_its_rows() -> None:
     assert build_run(pool.store, 0) == layout.DONE
     check_pool(pool, 0)
     assert facts[css.LEVELS] == 2
-    assert dumped(pool) == [0, 1, 2]
+    assert ids_of(pool) == [0, 1, 2]
 
 
 def test_chains_archive_and_forget() -> None:
-    recipe = Recipe(
-        layout.CHAIN, trees=1, tree_rows=9, limit=3, runs=2, run_rows=3, immutable=True, **SMALL
-    )
-    pool, keys = Pool([recipe]), np.arange(9)
+    pool = Pool([chain(2, immutable=True, limit=3, tree_rows=9)])
+    keys = np.arange(9)
     facts = pool.side(0)
     assert inserted(pool, keys, keys) == (layout.DONE, 3)
     assert archive(pool.store, 0) == layout.DONE
@@ -235,4 +213,4 @@ def test_chains_archive_and_forget() -> None:
     forget_expired(pool.store, 0)
     assert (facts[layout.RUNS_LOW], facts[layout.RUNS_HIGH]) == (1, 2)
     check_pool(pool, 0)
-    assert dumped(pool) == [3, 4, 5]
+    assert ids_of(pool) == [3, 4, 5]

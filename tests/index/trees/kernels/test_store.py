@@ -3,66 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.index.trees.invariants import check_pool
 from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.kernels.rows_in_trees import (
     archive,
-    dump_rows,
     empty_trees,
     forget_expired,
     insert_rows,
     merge_side,
-    probe_rows,
 )
 from thetastream.index.trees.kernels.store import collect, put_parted
 from thetastream.index.trees.pool import Pool, Recipe
 
+from ....keys import HIGH, KEYS, LOW, Array, Pair, inside
 from ....scale import scaled
+from ..small_pools import (
+    chain,
+    dumped,
+    insert,
+    merge,
+    merged,
+    probed,
+    run_rows,
+    small,
+    tree_rows,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
-Array = NDArray[np.int64]
-LOW, HIGH = -(2**63), 2**63 - 1
-KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([LOW, LOW + 1, HIGH - 1, HIGH]))
 BOXES = [
     (LOW, HIGH), (0, 0), (-2, 2), (1, HIGH), (LOW, -1), (HIGH, HIGH), (LOW, LOW), (2, -2),
     (HIGH - 1, HIGH), (LOW, LOW + 1), (3, 3),
 ]  # fmt: skip
-SMALL: dict[str, Any] = {"slots": 2, "fanout": 3, "run_leaf": 1, "run_fanout": 2}
-
-
-def merged(mode: int, *, limit: int = 5, depth: int = -1, runs: int = 1, rows: int = 12) -> Recipe:
-    """T_I and T_S, as small as can be."""
-    return Recipe(
-        mode, trees=1, tree_rows=1, shared=True, runs=runs, run_rows=rows, limit=limit,
-        depth=depth, **SMALL,
-    )  # fmt: skip
-
-
-def chain(length: int, *, immutable: bool, limit: int = 4) -> Recipe:
-    trees, runs = (1, length) if immutable else (length, 0)
-    return Recipe(
-        layout.CHAIN, trees=trees, tree_rows=1, limit=limit, runs=runs,
-        run_rows=limit if immutable else 0, immutable=immutable, **SMALL,
-    )  # fmt: skip
 
 
 class Side:
-    """One side of a pool, driven as the index classes do, beside a list of its rows."""
+    """One side of a pool beside a list of its rows."""
 
     def __init__(self, *recipes: Recipe, side: int = 0) -> None:
         self.pool = Pool(recipes)
         self.side = side
-        self.rows: list[tuple[int, int]] = []
+        self.rows: list[Pair] = []
         self.number = 0
 
     @property
@@ -70,33 +58,12 @@ class Side:
         return self.pool.side(self.side)
 
     def insert(self, keys: Sequence[int]) -> None:
-        ids, cursor = np.arange(self.number, self.number + len(keys)), np.zeros(1, np.int64)
-        array = np.array(keys, np.int64)
-        while cursor[0] < ids.size:
-            status = insert_rows(self.pool.store, self.side, array, ids, cursor, self.pool.path)
-            if status == layout.NO_NODES:
-                self.pool.grow_nodes(self.side)
-            if self.facts[layout.YOUNG] >= self.facts[layout.LIMIT]:
-                self.maintain()
-        self.rows += zip(array.tolist(), ids.tolist(), strict=True)
+        insert(self.pool, self.side, keys, self.number)
+        self.rows += zip(keys, range(self.number, self.number + len(keys)), strict=True)
         self.number += len(keys)
 
-    def maintain(self) -> None:
-        if self.facts[layout.MODE] == layout.CHAIN:
-            young = int(self.facts[layout.YOUNG])
-            while (status := archive(self.pool.store, self.side)) == layout.NO_ROOM:
-                self.pool.grow_run(self.side, young)
-            full = status == layout.NO_SLOT
-            self.facts[layout.LIMIT] = young + 1 if full else self.pool.recipes[self.side].limit
-            return
-        self.merge(int(self.facts[layout.RUNS_FIRST]))
-
     def merge(self, target: int) -> None:
-        while (status := merge_side(self.pool.store, self.side, target)) == layout.NO_ROOM:
-            self.pool.grow_run(self.side, self.pool.recipes[self.side].run_rows + 9)
-        while status == layout.NO_NODES:
-            self.pool.grow_nodes(self.side)
-            status = empty_trees(self.pool.store, self.side)
+        merge(self.pool, self.side, target)
 
     def expire(self, before: int) -> None:
         self.facts[layout.BEFORE] = before
@@ -104,42 +71,21 @@ class Side:
         if self.facts[layout.MODE] == layout.CHAIN:
             forget_expired(self.pool.store, self.side)
 
-    def probe(self, boxes: list[tuple[int, int]], room: int) -> list[list[int]]:
-        lows, highs = (np.array([box[i] for box in boxes], np.int64) for i in (0, 1))
-        cursor, found = np.array([0, -1, 0, 0]), [[] for _ in boxes]
-        while cursor[3] < len(boxes):
-            positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)
-            count = probe_rows(self.pool.store, self.side, lows, highs, cursor, 0, positions, rows)
-            assert count == room or cursor[3] == len(boxes)
-            for box, row in zip(positions[:count].tolist(), rows[:count].tolist(), strict=True):
-                found[box].append(row)
-        return [sorted(ids) for ids in found]
-
-    def dump(self) -> list[tuple[int, int]]:
-        nothing = np.empty(0, np.int64)
-        count = dump_rows(self.pool.store, self.side, nothing, nothing)
-        keys, ids = np.empty(count, np.int64), np.empty(count, np.int64)
-        assert dump_rows(self.pool.store, self.side, keys, ids) == count
-        return sorted(zip(keys.tolist(), ids.tolist(), strict=True))
-
     def check(self, room: int = 7) -> None:
         check_pool(self.pool, self.side)
-        assert self.dump() == sorted(self.rows)
-        assert self.probe(BOXES, room) == [
-            sorted(row for key, row in self.rows if low <= key <= high) for low, high in BOXES
-        ]
+        assert sorted(dumped(self.pool, self.side)) == sorted(self.rows)
+        found = probed(self.pool, BOXES, room, self.side)
+        assert sorted(found) == sorted(inside(self.rows, BOXES))
 
-    def run(self) -> list[tuple[int, int]]:
+    def run(self) -> list[Pair]:
         """The rows of T_S, expired ones too."""
-        facts, runs = self.pool.run(int(self.facts[layout.RUNS_FIRST])), self.pool.store.runs
-        part = slice(int(facts[css.START]), int(facts[css.START] + facts[css.COUNT]))
-        return list(zip(runs.keys[part].tolist(), runs.ids[part].tolist(), strict=True))
+        return run_rows(self.pool, int(self.facts[layout.RUNS_FIRST]))
 
 
 RECIPES = {
-    "b+tree": Recipe(layout.SINGLE, trees=1, tree_rows=1, **SMALL),
-    "round-robin": Recipe(layout.ROBIN, trees=3, tree_rows=1, **SMALL),
-    "optimistic-tree": Recipe(layout.OPTIMISTIC, trees=1, tree_rows=1, **SMALL | {"fanout": 4}),
+    "b+tree": small(layout.SINGLE),
+    "round-robin": small(layout.ROBIN, trees=3),
+    "optimistic-tree": small(layout.OPTIMISTIC, fanout=4),
     "im-tree": merged(layout.SINGLE),
     "im-tree, one row": merged(layout.SINGLE, limit=1, rows=1),
     "pim-tree": merged(layout.PARTED),
@@ -195,16 +141,7 @@ def test_sides_of_one_pool_do_not_touch_each_other(first: str, second: str) -> N
 def test_rows_go_round_the_trees() -> None:
     side = Side(RECIPES["round-robin"])
     side.insert([5, 5, 1, HIGH, 2, 0, 9, 9])
-    f = side.pool.store.forest
-    held = []
-    for tree in range(3):
-        leaf, ids = int(f.trees[tree * forest.TREE_SIZE + forest.ROOT]), []
-        for _ in range(f.trees[tree * forest.TREE_SIZE + forest.HEIGHT]):
-            leaf = int(f.children[leaf, 0])
-        while leaf >= 0:
-            ids += f.ids[leaf, : f.sizes[leaf]].tolist()
-            leaf = int(f.nexts[leaf])
-        held.append(sorted(ids))
+    held = [sorted(row for _, row in tree_rows(side.pool, tree)) for tree in range(3)]
     assert held == [[0, 3, 6], [1, 4, 7], [2, 5]]
 
 
@@ -270,9 +207,7 @@ def test_a_merge_into_another_run(mode: int) -> None:
         side.merge(1 - source)
         assert side.facts[layout.RUNS_FIRST] == 1 - source
         side.check()
-        facts, runs = side.pool.run(source), side.pool.store.runs
-        part = slice(int(facts[css.START]), int(facts[css.START] + facts[css.COUNT]))
-        assert runs.ids[part].tolist() == [row for _, row in kept], "the old run is still whole"
+        assert run_rows(side.pool, source) == kept, "the old run is still whole"
         side.expire(2 * turn)
 
 
@@ -310,9 +245,7 @@ def test_subindexes_at_every_depth(depth: int, span: int) -> None:
         deepest = max(deepest, levels)
         for low in range(-1, span + 1):
             boxes = [(low, low), (low, low + 3), (low, HIGH)]
-            assert side.probe(boxes, 2) == [
-                sorted(row for key, row in side.rows if a <= key <= b) for a, b in boxes
-            ]
+            assert sorted(probed(side.pool, boxes, 2)) == sorted(inside(side.rows, boxes))
     assert deepest >= 4, "T_S has several levels"
 
 
@@ -321,17 +254,7 @@ def test_a_subindex_takes_the_keys_of_its_node() -> None:
     side.insert([10, 20, 30, 40, 50, 60, 70, 80])
     # Nodes at depth 2 end at 20, 40, 60 and at whatever comes last.
     side.insert([5, 20, 21, 40, HIGH, LOW, 61])
-    f = side.pool.store.forest
-    held = []
-    for part in range(4):
-        leaf, keys = int(f.trees[part * forest.TREE_SIZE + forest.ROOT]), []
-        for _ in range(f.trees[part * forest.TREE_SIZE + forest.HEIGHT]):
-            leaf = int(f.children[leaf, 0])
-        last = int(side.pool.arena(0)[forest.LEAF_FIRST]) + part + 1
-        while leaf >= 0 and leaf != last:
-            keys += f.keys[leaf, : f.sizes[leaf]].tolist()
-            leaf = int(f.nexts[leaf])
-        held.append(keys)
+    held = [[key for key, _ in tree_rows(side.pool, part)] for part in range(4)]
     assert held == [[LOW, 5, 20], [21, 40], [], [61, HIGH]]
     side.check()
 
@@ -354,7 +277,7 @@ def test_heads_need_leaves() -> None:
     side.pool.store.forest.sizes[facts[forest.LEAF_END] :] = 77
     assert merge_side(side.pool.store, 0, 0) == layout.NO_NODES
     assert empty_trees(side.pool.store, 0) == layout.NO_NODES
-    assert side.dump() != [], "the run is there already"
+    assert dumped(side.pool) != [], "the run is there already"
     while empty_trees(side.pool.store, 0) == layout.NO_NODES:
         side.pool.grow_nodes(0)
     side.check()

@@ -9,16 +9,12 @@ from tempfile import TemporaryFile
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.relation.disk.kernels.blockread import PREAD, read_pieces
 
-Array = NDArray[np.int64]
+from ....keys import int64
+
 SIZE = 500
-
-
-def int64(values: list[int]) -> Array:
-    return np.array(values, np.int64)
 
 
 def read(file: int, pieces: list[tuple[int, int]], lanes: int) -> tuple[bytes, list[int], int]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from thetastream.relation.disk.kernels.readplan import (
     greedy,
@@ -17,13 +16,10 @@ from thetastream.relation.disk.kernels.readplan import (
     shortest_path,
 )
 
-Array = NDArray[np.int64]
+from ....keys import int64
+
 Leaves = list[tuple[int, int]]  # first block and the one behind the last
 NAMES = ["optimal", "recurrence", "shortest_path"]
-
-
-def int64(values: list[int]) -> Array:
-    return np.array(values, np.int64)
 
 
 def cut(name: str, leaves: Leaves, seek: float, transfer: float, max_scan: int) -> list[int]:
