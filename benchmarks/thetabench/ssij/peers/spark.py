@@ -9,15 +9,10 @@ Spark cannot be held to a budget of some megabytes: ``memory`` is that of its JV
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thetabench.contestant import Unavailable
+from thetabench.spark.launch import run_process
 from thetabench.ssij.peers import Answer, checksum_sql, condition, proof
 
 HOME, STATIC = "relation_join", "spark-static"
@@ -68,10 +64,8 @@ def join_stream(
             "budget": budget,
             "cores": 1,
             "memory": memory,
-            "scratch": str(place),
-            "report": str(place / "report.json"),
         }
-        report = _run(job, place, limit)
+        report = run_process(_MODULE, job, place, place / "runs", limit)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     if "reason" in report:
@@ -94,54 +88,3 @@ def _answers(
         for batch in done
     )
     return [next(answers) if batch.num_rows else Answer(0, 0, 0.0) for batch in stream]
-
-
-# --- The process --------------------------------------------------------------------------------
-
-
-def _run(job: dict[str, Any], place: Path, limit: float) -> dict[str, Any]:
-    """Run the job in a process; its report, or a ``reason``. All it started ends with it."""
-    path, report = place / "job.json", Path(job["report"])
-    path.write_text(json.dumps(job), encoding="utf-8")
-    command = [sys.executable, "-m", _MODULE, str(path)]
-    with (place / "log.txt").open("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, env=_environment(place), start_new_session=True
-        )
-        try:
-            code = process.wait(timeout=limit)
-        except subprocess.TimeoutExpired:
-            return {"reason": f"stopped after {limit:.0f} s"}
-        finally:
-            _end(process)
-        if code == 0 and report.exists():
-            return dict(json.loads(report.read_text(encoding="utf-8")))
-        log.seek(0)
-        return {"reason": _last_error(log.read()) or f"exit code {code}"}
-
-
-def _environment(place: Path) -> dict[str, str]:
-    """Workers run this Python and this thetastream, and leave their files below ``place``."""
-    source = str(Path(__file__).resolve().parents[4])
-    paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYSPARK_PYTHON": sys.executable,
-        "THETASTREAM_RUNS": str(place / "runs"),
-    }
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process group: the JVM and its workers go with Python."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _last_error(text: str) -> str:
-    """The last line of a log that names an exception, else its last line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
-    return (named or lines or [""])[-1][:300]
