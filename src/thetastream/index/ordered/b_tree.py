@@ -60,8 +60,8 @@ class BTree(NodeTree):
         self._clear()
 
     @property
-    def _tree(self) -> btree.Nodes:
-        return btree.Nodes(self._words, self._facts)
+    def _tree(self) -> tuple[Array, ...]:
+        return self._words, self._facts
 
     def _clear(self) -> None:
         """O(1); frees the memory."""

@@ -62,8 +62,8 @@ class CsbTree(NodeTree):
         self._clear()
 
     @property
-    def _tree(self) -> csb.Groups:
-        return csb.Groups(self._inners, self._leaves, self._facts)
+    def _tree(self) -> tuple[Array, ...]:
+        return self._inners, self._leaves, self._facts
 
     def _clear(self) -> None:
         """O(1); frees the memory."""

@@ -34,7 +34,7 @@ class NodeTree(OrderedIndex):
     @property
     @abstractmethod
     def _tree(self) -> tuple[Array, ...]:
-        """The arrays of the tree, by name, as the loops take them."""
+        """The arrays of the tree, as the loops take them."""
 
     @abstractmethod
     def _grow(self) -> None:
