@@ -27,6 +27,7 @@ from thetabench.pim.trial import PimCourse
 from thetabench.plots import plot
 from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError, RegistryError
+from thetastream.index.trees.kernels import forest
 from thetastream.index.trees.kernels import store as layout
 
 from .bench_command import check_examples, check_listed, command, modules, small
@@ -206,15 +207,15 @@ def test_inserts_land_where_a_real_tree_puts_them() -> None:
 def occupied(joiner: Indexed) -> np.ndarray:
     """Rows of each subindex of the left side, by walking its leaves."""
     pool = joiner._pool
-    facts, forest = pool.side(0), pool.store.forest
-    heads = int(pool.arena(pool.arenas_of(0)[0])[layout.LEAF_FIRST])
+    facts, nodes = pool.side(0), pool.store.forest
+    heads = int(pool.arena(pool.arenas_of(0)[0])[forest.LEAF_FIRST])
     run = pool.run(int(facts[layout.RUNS_FIRST]))
     parts = int(run[layout.NODES + int(facts[layout.DEPTH])])
     counts, part, leaf = np.zeros(parts, np.int64), -1, heads
     while leaf >= 0:
         part += heads <= leaf < heads + parts
-        counts[part] += forest.sizes[leaf]
-        leaf = int(forest.nexts[leaf])
+        counts[part] += nodes.sizes[leaf]
+        leaf = int(nodes.nexts[leaf])
     return counts
 
 
