@@ -27,7 +27,7 @@ from thetabench.pim.trial import PimCourse
 from thetabench.plots import plot
 from thetabench.tables import SCORES, filled, marks, write_page
 from thetastream.errors import DataError, RegistryError
-from thetastream.index.trees.kernels import forest
+from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
 
 from .bench_command import check_examples, check_listed, command, modules, small
@@ -210,7 +210,7 @@ def occupied(joiner: Indexed) -> np.ndarray:
     facts, nodes = pool.side(0), pool.store.forest
     heads = int(pool.arena(pool.arenas_of(0)[0])[forest.LEAF_FIRST])
     run = pool.run(int(facts[layout.RUNS_FIRST]))
-    parts = int(run[layout.NODES + int(facts[layout.DEPTH])])
+    parts = int(run[css.NODES + int(facts[layout.DEPTH])])
     counts, part, leaf = np.zeros(parts, np.int64), -1, heads
     while leaf >= 0:
         part += heads <= leaf < heads + parts
