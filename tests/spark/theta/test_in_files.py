@@ -80,7 +80,7 @@ def test_what_waits_for_the_watermark_uses_the_state_store(spark: Any, tmp_path:
     for joined in (
         theta_join(left, right, BAND, how="left", **options),
         theta_join(left, right, BAND, event_time="at", **options),
-        theta_join(left, right, BAND, aggregate={"n": "count"}, **options),
+        theta_join(left, right, BAND, aggregate={"pairs": "count"}, **options),
         theta_join(*timed, BAND, **marked),
     ):
         assert explain(joined).as_dict()["state"]["record"] == "in Spark's state store"
