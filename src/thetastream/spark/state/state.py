@@ -1,6 +1,6 @@
 """The state of a partition in Spark's state store: a short record, and immutable runs.
 
-    meta       format, fingerprint, lineage, token, the list of runs with sizes and checksums
+    meta       format, fingerprint, lineage, token, the list of runs with sizes and digests
     <run>      rows that one micro-batch stored, or several small runs compacted into one
     flags      a bit per row and role: has it matched? (outer, semi and anti joins)
     ranks-…    per side the ranks of all waiting rows, in any partition (count windows)
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import uuid
-import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,11 +34,14 @@ from thetastream.errors import DataError, StateError
 from thetastream.side import Side
 from thetastream.spark.blobs import pieces, read_blob, write_blob
 from thetastream.spark.state.cache import RunFiles
+from thetastream.spark.state.digest import digest_like, digest_of, is_trusted, old_digest
 from thetastream.spark.state.folder import GRACE, RunFolder
 from thetastream.spark.theta.spec import JoinSpec
 
-FORMAT = 2
-READABLE = (1, FORMAT)  # in format 1 all rows have a copy mark, even if there are no copies
+FORMAT = 3
+READABLE = (1, 2, FORMAT)
+# In format 1 all rows have a copy mark, even if there are no copies. Up to format 2, a run has a
+# checksum, a CRC-32, instead of a digest.
 RUN_BYTES = 8 << 20
 TIER = 8
 _FLAGS, _RANKS, _WAITING = "flags", "ranks", "waiting"
@@ -76,8 +78,14 @@ class RunBlob:
     side: str
     rows: int
     bytes: int
-    checksum: int
+    digest: str
     last: int
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> RunBlob:
+        """A run of any readable format."""
+        checksum = facts.pop("checksum", None)
+        return cls(**facts) if checksum is None else cls(**facts, digest=old_digest(checksum))
 
 
 @dataclass
@@ -110,10 +118,10 @@ class Meta:
         if number not in READABLE:
             raise StateError(
                 f"{where}: the checkpoint holds state of format {number}, and this version reads "
-                f"formats {' and '.join(map(str, READABLE))}; restart with the version that wrote "
+                f"formats {', '.join(map(str, READABLE))}; restart with the version that wrote "
                 "it, or with a new checkpoint location"
             )
-        runs = [RunBlob(**run) for run in facts.pop("runs")]
+        runs = [RunBlob.of(run) for run in facts.pop("runs")]
         graves = [(name, commit) for name, commit in facts.pop("graves")]
         return cls(runs=runs, graves=graves, **facts)
 
@@ -166,8 +174,8 @@ class OpenPartition:
         self, store: StateStore, side: Side, batch: pa.RecordBatch, last: int, first: int
     ) -> None:
         data = write_blob(batch).to_pybytes()
-        checksum = zlib.crc32(data)
-        run = RunBlob(uuid.uuid4().hex, side.value, batch.num_rows, len(data), checksum, last)
+        digest = digest_of(data)
+        run = RunBlob(uuid.uuid4().hex, side.value, batch.num_rows, len(data), digest, last)
         self._put(self.folder or store, run.id, data)
         if not self.mapped:
             self.files.write(run.id, data)
@@ -231,7 +239,7 @@ class OpenPartition:
         return all(end == self.firsts[run.id] for end, run in zip(ends[:-1], runs[1:], strict=True))
 
     def _batch(self, store: StateStore, run: RunBlob) -> pa.RecordBatch:
-        buffer = self.files.read(run.id, run.bytes, run.checksum)
+        buffer = self.files.read(run.id, run.bytes, run.digest)
         if buffer is None:
             buffer = pa.py_buffer(_fetched(self.folder or store, run, "compaction"))
         return read_blob(buffer)
@@ -276,7 +284,7 @@ def open_partition(
     partition = spec.partition()
     fresh, meta = meta is None, meta or new_meta(spec)
     folder = None if spec.state_path is None else RunFolder(spec.state_path, meta.lineage)
-    files = RunFiles(meta.lineage, folder.local if folder is not None and folder.local else root)
+    files = RunFiles(meta.lineage, root, state=None if folder is None else folder.local)
     opened = OpenPartition(partition, meta, {}, files, folder)
     if fresh:
         return opened, 0
@@ -286,10 +294,13 @@ def open_partition(
     for side in spec.streams:
         first = 0
         for run in opened.runs(side):
-            buffer = files.read(run.id, run.bytes, run.checksum)
+            buffer = files.read(run.id, run.bytes, run.digest)
             if buffer is None:
                 blob = _fetched(folder or store, run, where)
-                files.write(run.id, blob)
+                if not opened.mapped:
+                    files.write(run.id, blob)
+                if not is_trusted(run.digest):
+                    run.digest = digest_of(blob)
                 buffer = pa.py_buffer(blob)
                 fetched += 1
             batches[side].append(read_blob(buffer).select(spec.stored(side)))
@@ -336,12 +347,12 @@ def _fetched(blobs: Blobs, run: RunBlob, where: str) -> bytes:
             f"{where}: run {run.id} of the {run.side} side ({run.rows} rows) is missing; the "
             "checkpoint is damaged, so the query stops rather than lose rows"
         )
-    if len(blob) != run.bytes or zlib.crc32(blob) != run.checksum:
+    digest = digest_like(run.digest, blob)
+    if len(blob) != run.bytes or digest != run.digest:
         raise DataError(
             f"{where}: run {run.id} of the {run.side} side ({run.rows} rows) is corrupt: expected "
-            f"{run.bytes} bytes with checksum {run.checksum:08x}, read {len(blob)} bytes with "
-            f"{zlib.crc32(blob):08x}; the query stops rather than lose rows. Restore the "
-            "checkpoint, or start with a new one"
+            f"{run.bytes} bytes with digest {run.digest}, read {len(blob)} bytes with {digest}; "
+            "the query stops rather than lose rows. Restore the checkpoint, or start with a new one"
         )
     return blob
 
