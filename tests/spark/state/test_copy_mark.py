@@ -72,7 +72,7 @@ def to_format_1(store: DictStore) -> None:
     for run in facts["runs"]:
         blob = store.blobs[run["id"]] = old_form(store.blobs[run["id"]])
         run |= {"bytes": len(blob), "checksum": zlib.crc32(blob)}
-        del run["start"]
+        del run["start"], run["digest"]
     for side in Side:
         if blob := store.get(f"waiting-{side.value}"):
             store.put(f"waiting-{side.value}", old_form(blob))

@@ -20,6 +20,7 @@ from thetastream.errors import DataError
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob
 from thetastream.spark.state.cache import RunFiles
+from thetastream.spark.state.digest import digest_of, is_trusted
 from thetastream.spark.state.folder import RunFolder
 from thetastream.spark.state.record import Meta, RunBlob, StateStore, new_meta
 from thetastream.spark.state.state import FLAGS, RANKS, WAITING, OpenPartition, fetched
@@ -36,7 +37,7 @@ def new_partition(
     meta = new_meta(spec.fingerprint)
     meta.lineage = lineage or meta.lineage
     folder = None if spec.state_path is None else RunFolder(spec.state_path, meta.lineage)
-    files = RunFiles(meta.lineage, folder.local if folder is not None and folder.local else root)
+    files = RunFiles(meta.lineage, root, state=None if folder is None else folder.local)
     return OpenPartition(spec.partition(), meta, {}, files, folder)
 
 
@@ -96,10 +97,13 @@ class _Reader:
 
     def read(self, run: RunBlob) -> pa.RecordBatch:
         files = self.opened.files
-        buffer = files.read(run.id, run.bytes, run.checksum)
+        buffer = files.read(run.id, run.bytes, run.digest)
         if buffer is None:
             blob = fetched(self.opened.folder or self.store, run, self.where)
-            files.write(run.id, blob)
+            if not self.opened.mapped:
+                files.write(run.id, blob)
+            if not is_trusted(run.digest):
+                run.digest = digest_of(blob)
             buffer = pa.py_buffer(blob)
             self.fetched += 1
         return read_blob(buffer)

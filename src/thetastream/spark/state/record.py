@@ -21,9 +21,12 @@ import pyarrow as pa
 
 from thetastream.errors import StateError
 from thetastream.side import Side
+from thetastream.spark.state.digest import old_digest
 
 FORMAT = 3
-READABLE = (1, 2, FORMAT)  # 1: all rows have a copy mark; 1 and 2: runs do not say where they start
+READABLE = (1, 2, FORMAT)
+# In format 1 all rows have a copy mark, even if there are no copies. Up to format 2, a run has a
+# CRC-32 instead of a digest, and does not say where it starts.
 ANCESTORS = 16
 
 
@@ -58,9 +61,15 @@ class RunBlob:
     side: str
     rows: int
     bytes: int
-    checksum: int
+    digest: str
     last: int
     start: int
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> RunBlob:
+        """A run of any readable format."""
+        checksum = facts.pop("checksum", None)
+        return cls(**facts) if checksum is None else cls(**facts, digest=old_digest(checksum))
 
     @property
     def end(self) -> int:
@@ -118,7 +127,7 @@ class Meta:
             for run in facts["runs"]:
                 run["start"] = stored.get(run["side"], 0)
                 stored[run["side"]] = run["start"] + run["rows"]
-        runs = [RunBlob(**run) for run in facts.pop("runs")]
+        runs = [RunBlob.of(run) for run in facts.pop("runs")]
         graves = [(name, commit) for name, commit in facts.pop("graves")]
         return cls(runs=runs, graves=graves, **facts)
 

@@ -1,6 +1,6 @@
 """The state of a partition in Spark's state store: a short record, and immutable runs.
 
-    meta       format, fingerprint, lineage, token, the list of runs with sizes and checksums
+    meta       format, fingerprint, lineage, token, the list of runs with sizes and digests
     <run>      rows that one micro-batch stored, or several small runs compacted into one
     flags      a bit per row and role: has it matched? (outer, semi and anti joins)
     ranks-…    per side the ranks of all waiting rows, in any partition (count windows)
@@ -16,7 +16,6 @@ removed as a whole. Every write creates a new token, by which a live partition i
 from __future__ import annotations
 
 import uuid
-import zlib
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -29,6 +28,7 @@ from thetastream.errors import DataError
 from thetastream.side import Side
 from thetastream.spark.blobs import pieces, read_blob, write_blob
 from thetastream.spark.state.cache import RunFiles
+from thetastream.spark.state.digest import digest_like, digest_of
 from thetastream.spark.state.folder import GRACE, RunFolder
 from thetastream.spark.state.record import Blobs, Meta, RunBlob, StateStore
 from thetastream.spark.theta.spec import JoinSpec
@@ -92,8 +92,8 @@ class OpenPartition:
     ) -> None:
         """Write a run, whose first row has the id ``first`` and the number ``start``."""
         data = write_blob(rows)
-        name, checksum = uuid.uuid4().hex, zlib.crc32(data)
-        run = RunBlob(name, side.value, rows.num_rows, data.size, checksum, last, start)
+        name, digest = uuid.uuid4().hex, digest_of(data)
+        run = RunBlob(name, side.value, rows.num_rows, data.size, digest, last, start)
         self._put(self.folder or store, run.id, data)
         if not self.mapped:
             self.files.write(run.id, data)
@@ -153,7 +153,7 @@ class OpenPartition:
             self.compactions += 1
 
     def _batch(self, store: StateStore, run: RunBlob) -> pa.RecordBatch:
-        buffer = self.files.read(run.id, run.bytes, run.checksum)
+        buffer = self.files.read(run.id, run.bytes, run.digest)
         if buffer is None:
             buffer = pa.py_buffer(fetched(self.folder or store, run, "compaction"))
         return read_blob(buffer)
@@ -193,12 +193,12 @@ def fetched(blobs: Blobs, run: RunBlob, where: str) -> bytes:
             f"{where}: run {run.id} of the {run.side} side ({run.rows} rows) is missing; the "
             "checkpoint is damaged, so the query stops rather than lose rows"
         )
-    if len(blob) != run.bytes or zlib.crc32(blob) != run.checksum:
+    digest = digest_like(run.digest, blob)
+    if len(blob) != run.bytes or digest != run.digest:
         raise DataError(
             f"{where}: run {run.id} of the {run.side} side ({run.rows} rows) is corrupt: expected "
-            f"{run.bytes} bytes with checksum {run.checksum:08x}, read {len(blob)} bytes with "
-            f"{zlib.crc32(blob):08x}; the query stops rather than lose rows. Restore the "
-            "checkpoint, or start with a new one"
+            f"{run.bytes} bytes with digest {run.digest}, read {len(blob)} bytes with {digest}; "
+            "the query stops rather than lose rows. Restore the checkpoint, or start with a new one"
         )
     return blob
 
