@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-SPARK = "spark"
-
 
 def bench(
     name: Annotated[str, typer.Argument(metavar="[EXPERIMENT]", help="See --list.")] = "quick",
@@ -31,13 +29,9 @@ def bench(
     ] = Path("benchmarks/results"),
     plots: Annotated[bool, typer.Option(help="Draw the plots too.")] = False,
     quick: Annotated[bool, typer.Option(help="Spark: all, but small. Planner: few cells.")] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Spark: only these parts, as in join,empty.")
-    ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="Papers: only this figure, as in 9c."),
+        typer.Option("--figure", "--only", help="Only this figure, as in 9c or small,join."),
     ] = None,
     scale: Annotated[
         float,
@@ -51,18 +45,6 @@ def bench(
     """
     if show:
         _list()
-        return
-    if name == SPARK:
-        from thetabench.cli.spark import bench_spark
-
-        bench_spark(
-            quick=quick,
-            only=only or (),
-            contestants=contestant or (),
-            rows=rows,
-            output=output,
-            plots=plots,
-        )
         return
     from thetabench.cli.figures import bench_figures
     from thetabench.figure import Asked, Sizes
@@ -90,12 +72,8 @@ def _list() -> None:
     from rich.console import Console
 
     from thetabench.cli.figures import list_papers
-    from thetabench.cli.spark import ABOUT
     from thetabench.peers import PEERS
-    from thetabench.spark.plan import PARTS
 
     console = Console()
     list_papers(console)
-    console.print(f"[bold]{SPARK}[/]  {ABOUT}", highlight=False)
-    console.print(f"  parts, for --only: {', '.join(PARTS)}", highlight=False)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)

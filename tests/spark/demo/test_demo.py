@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,12 @@ import pytest
 
 from thetastream.cli.demo_spark import _room
 from thetastream.errors import StateError
-from thetastream.spark.demo import Demo, Streams, check_java
+from thetastream.spark.demo import tempo as tempo_module
+from thetastream.spark.demo.query import Demo
+from thetastream.spark.demo.session import check_java
+from thetastream.spark.demo.streams import Streams
+from thetastream.spark.demo.tempo import MicroBatch, Tempo
+from thetastream.spark.session import PROVIDER, ROCKSDB
 from thetastream.truth import oracle
 
 
@@ -28,6 +34,17 @@ def test_it_agrees_with_the_oracle_and_notices_when_not(
     assert not found
     assert found.rows == demo.totals.matches
     assert spark.streams.active == []
+    tempo = demo.totals.tempo
+    assert sum(batch.rows for batch in tempo.batches) == 42_000
+    assert tempo.rows_per_second > 0
+    parts = tempo.parts
+    assert 0 < parts["engine"] < parts["tasks"] < parts["all"]
+
+    buckets = demo.compare()
+    assert buckets.rows == demo.totals.matches > 100
+    assert sum(batch.rows for batch in buckets.tempo.batches) == 42_000
+    assert buckets.tempo.parts["engine"] == 0
+    assert spark.conf.get(PROVIDER) == ROCKSDB, "as it was before"
 
     right = oracle.join
     sample = {}
@@ -91,3 +108,21 @@ def test_a_folder_must_be_new_or_empty(tmp_path: Path) -> None:
     with _room(None) as room:
         assert room.is_dir()
     assert not room.exists()
+
+
+def test_the_tempo_leaves_out_the_first_micro_batch_and_those_without_rows() -> None:
+    def batch(rows: int, milliseconds: int, partitions: int = 2) -> MicroBatch:
+        facts = {"triggerExecution": milliseconds, "addBatch": milliseconds // 2, "walCommit": 50,
+                 "commitOffsets": 30, "queryPlanning": 70}  # fmt: skip
+        return MicroBatch(rows, facts, engine=0.2, partitions=partitions)
+
+    tempo = Tempo()
+    assert (tempo.rows_per_second, tempo.parts) == (0.0, {})
+    tempo.add(batch(100, 9000))
+    assert tempo.rows_per_second == pytest.approx(100 / 9), "there is no other"
+    for one in (batch(0, 400), batch(100, 400), batch(300, 600, partitions=1)):
+        tempo.add(one)
+    assert tempo.rows_per_second == pytest.approx(400 / 1.0)
+    expected = {"all": 0.5, "planning": 0.07, "logs": 0.08, "tasks": 0.25, "engine": 0.15}
+    assert tempo.parts == pytest.approx(expected)
+    assert doctest.testmod(tempo_module).failed == 0

@@ -1,4 +1,4 @@
-"""The demo's query: trades and quotes land as files, Spark joins them by price, the oracle checks.
+"""The demo's query: Spark joins trades and quotes by price, the oracle checks.
 
     writer thread ─ trades/0000.parquet, … ─▶ readStream ┐
                     quotes/0000.parquet, … ─▶ readStream ┴ theta_join ─▶ matches/….parquet
@@ -12,35 +12,28 @@ takes a sample of trades and holds all their result rows against the oracle's, b
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.condition.predicate import Predicate
-from thetastream.datasets import trades_quotes
 from thetastream.errors import StateError
 from thetastream.plan.choice import Explanation
+from thetastream.spark.demo.buckets import Buckets, bucketed
+from thetastream.spark.demo.streams import DISORDER, QUOTES, TRADES, Streams, Writer, read_streams
+from thetastream.spark.demo.tempo import MicroBatch, Tempo
 from thetastream.spark.listener import MetricsListener
 from thetastream.spark.metrics import JoinMetrics
-from thetastream.spark.session import configure
 from thetastream.spark.theta.explanation import explain
 from thetastream.spark.theta.operator import theta_join
 from thetastream.truth import oracle
@@ -50,198 +43,11 @@ BAND = 0.02
 ON = f"abs(l.price - r.ask) <= {BAND} AND l.size <= r.ask_size"
 COLUMNS = ["id", "symbol", "t", "price", "size", "id_right", "symbol_right", "t_right", "ask"]
 SIZE = timedelta(seconds=2)
-DISORDER = timedelta(seconds=1)
 WINDOW = TimeWindow(SIZE, time="t", lateness=DISORDER)
-SYMBOLS = tuple(f"S{number:04}" for number in range(2000))
-TRADE_SHARE = 5  # one row of five is a trade
-PAIR_ROWS = 20_000  # rows of a pair of files: two seconds of event time
-MOST_PAIRS = 50
-FILES_PER_BATCH = 2  # of each stream
 MOST_IDLE = 30.0  # seconds; after that, rows are missing, and the check will show it
 SAMPLE = 400  # trades whose answer the oracle also computes
-TRADES, QUOTES, MATCHES = "trades", "quotes", "matches"
-JAVA = 17
-_SCHEMAS = {
-    TRADES: "t timestamp, symbol string, price double, size bigint, id bigint",
-    QUOTES: "t timestamp, symbol string, bid double, ask double, bid_size bigint, "
-    "ask_size bigint, id bigint",
-}
-
-
-# --- The session --------------------------------------------------------------------------------
-
-
-def check_java() -> None:
-    """Refuse to start without a Java that runs Spark."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    advice = "install one (on Debian: openjdk-17-jre-headless), or name one in JAVA_HOME"
-    try:
-        if java is None:
-            raise FileNotFoundError
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-    except (OSError, subprocess.CalledProcessError):
-        where = f"JAVA_HOME is {home!r}" if home else "there is no java on PATH"
-        raise StateError(f"Spark needs Java {JAVA} or later, and {where}; {advice}") from None
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
-    if version is not None and int(version[1]) < JAVA:
-        raise StateError(f"Spark needs Java {JAVA} or later; {java} is Java {version[1]}; {advice}")
-
-
-@contextmanager
-def session(folder: Path) -> Iterator[SparkSession]:
-    """A session on all cores of this machine; Java logs to ``spark.log``.
-
-    Spark and its workers write only to the folder.
-    """
-    check_java()
-    variables = {"THETASTREAM_RUNS": str(folder / "runs")}
-    if "SPARK_LOCAL_IP" not in os.environ:
-        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.streaming.checkpointLocation": str(folder / "checkpoint"),
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = configure(SparkSession.builder.master("local[*]").appName("thetastream demo"))
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    os.environ.update(variables)
-    try:
-        with _stderr_to(folder / "spark.log"), _own_interrupts():
-            spark = builder.getOrCreate()
-        try:
-            spark.sparkContext.setLogLevel("ERROR")
-            yield spark
-        finally:
-            spark.stop()
-    finally:
-        for name in variables:
-            os.environ.pop(name, None)
-
-
-class Interrupt:
-    """Defers a Ctrl-C until ``check``: during a call to Java it would break the connection.
-
-    A second one is raised at once.
-    """
-
-    def __init__(self) -> None:
-        self._caught = False
-
-    def __enter__(self) -> Interrupt:
-        self._before = signal.signal(signal.SIGINT, self._catch)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _catch(self, *_: object) -> None:
-        if self._caught:
-            raise KeyboardInterrupt
-        self._caught = True
-
-    def check(self) -> None:
-        """Raise the deferred interrupt, if there was one."""
-        if self._caught:
-            raise KeyboardInterrupt
-
-
-@contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Restore the handler of Ctrl-C: Spark's own calls Java, whatever is running."""
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Processes started meanwhile, here the JVM, write their errors to the file."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with path.open("ab") as log:
-            os.dup2(log.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-# --- The streams --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Streams:
-    """Trades and quotes in the order of arrival."""
-
-    trades: pa.Table
-    quotes: pa.Table
-
-    @classmethod
-    def generated(cls, rows: int, seed: int) -> Streams:
-        """Generate streams of ``rows`` rows in total; the same seed returns the same rows."""
-        count = max(1, rows // TRADE_SHARE)
-        return cls(
-            *trades_quotes(
-                count, rows - count, seed=seed, symbols=SYMBOLS, disorder=DISORDER, rate=10_000.0
-            )
-        )
-
-    @property
-    def rows(self) -> int:
-        """Rows of both streams."""
-        return int(self.trades.num_rows + self.quotes.num_rows)
-
-    @property
-    def pairs(self) -> int:
-        """Into how many pairs of files the streams are cut."""
-        return max(1, min(MOST_PAIRS, self.rows // PAIR_ROWS))
-
-    def write(self, folder: Path, pair: int) -> None:
-        """Write the pair of files with this number; each appears complete."""
-        for name, table in ((TRADES, self.trades), (QUOTES, self.quotes)):
-            start, end = (table.num_rows * at // self.pairs for at in (pair, pair + 1))
-            hidden = folder / name / f".{pair:04}.parquet"
-            pq.write_table(table.slice(start, end - start), hidden)
-            hidden.rename(folder / name / f"{pair:04}.parquet")
-
-
-class Writer(threading.Thread):
-    """Writes a pair of files every ``seconds``, until all are written or ``stop`` is called."""
-
-    def __init__(self, streams: Streams, folder: Path, seconds: float) -> None:
-        super().__init__(name="thetastream demo writer", daemon=True)
-        self.landed = 0
-        self.error: Exception | None = None
-        self._streams, self._folder, self._seconds = streams, folder, seconds
-        self._stop_wanted = threading.Event()
-
-    def run(self) -> None:
-        """Write until the end."""
-        try:
-            for pair in range(self._streams.pairs):
-                self._streams.write(self._folder, pair)
-                self.landed = pair + 1
-                if self._stop_wanted.wait(self._seconds):
-                    return
-        except Exception as error:  # raised by the thread that waits for the files
-            self.error = error
-
-    def stop(self) -> None:
-        """Stop writing."""
-        self._stop_wanted.set()
-        self.join()
-
-
-# --- The query ----------------------------------------------------------------------------------
+MATCHES = "matches"
+_PREDICATE = Predicate.parse(ON)
 
 
 @dataclass
@@ -263,6 +69,7 @@ class Totals:
     watermark: int | None = None
     per_partition: Counter[int] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
+    tempo: Tempo = field(default_factory=Tempo)
 
     def add(self, metrics: JoinMetrics) -> None:
         """Add a micro-batch."""
@@ -281,6 +88,9 @@ class Totals:
         self.watermark = metrics.watermark or self.watermark
         self.per_partition.update(metrics.rowsPerPartition)
         self.seconds.update(metrics.seconds)
+        partitions = sum(rows > 0 for rows in metrics.rowsPerPartition.values())
+        engine = sum(metrics.seconds.values())
+        self.tempo.add(MicroBatch(metrics.numInputRows, metrics.durationMs, engine, partitions))
 
     @property
     def skew(self) -> float:
@@ -302,13 +112,8 @@ class Demo:
             (folder / name).mkdir(parents=True)
         self._writer = Writer(streams, folder, seconds)
         self._listener = MetricsListener(self.totals.add)
-        frames = [
-            spark.readStream.schema(_SCHEMAS[name])
-            .option("maxFilesPerTrigger", FILES_PER_BATCH)
-            .parquet(str(folder / name))
-            for name in (TRADES, QUOTES)
-        ]
-        self._joined = theta_join(frames[0], frames[1], ON, WINDOW, columns=COLUMNS)
+        trades, quotes = read_streams(spark, folder)
+        self._joined = theta_join(trades, quotes, ON, WINDOW, columns=COLUMNS)
 
     @property
     def plan(self) -> Explanation:
@@ -352,6 +157,12 @@ class Demo:
             with suppress(PySparkException):  # it may have failed, or been stopped by Ctrl-C
                 query.stop()
             self._spark.streams.removeListener(self._listener)
+
+    def compare(self) -> Buckets:
+        """Join the same files on buckets made by hand, with Spark's own stream-stream join."""
+        trades, quotes = read_streams(self._spark, self._folder)
+        joined = bucketed(trades, quotes, BAND, SIZE, DISORDER).selectExpr(*COLUMNS)
+        return Buckets.run(joined, self._folder / "buckets")
 
     def _is_idle(self, query: StreamingQuery) -> bool:
         """Whether all files are written and Spark has nothing left to do."""
@@ -402,9 +213,6 @@ class Demo:
     def _quotes(self) -> tuple[np.ndarray, np.ndarray]:
         quotes = self.streams.quotes
         return quotes["t"].cast(pa.int64()).to_numpy(), quotes["ask"].to_numpy()
-
-
-_PREDICATE = Predicate.parse(ON)
 
 
 @dataclass(frozen=True)
