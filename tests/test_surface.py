@@ -97,6 +97,8 @@ def test_relation() -> None:
         "key": (PLAIN, EMPTY),
         "block_bytes": (PLAIN, 8192),
         "fill": (PLAIN, 0.8),
+        "unique": (NAMED, None),
+        "open_ends": (NAMED, None),
         "memory": (NAMED, "256 MB"),
         "progress": (NAMED, None),
     }
@@ -112,7 +114,15 @@ def test_relation() -> None:
         assert signature(getattr(ts.Relation, name)) == {}
     for name in (
         *("path", "schema", "key", "rows", "leaves", "blocks", "block_bytes", "fill", "nbytes"),
-        *("index_bytes", "version", "generation", "null_keys", "empty_intervals"),
+        *(
+            "index_bytes",
+            "version",
+            "generation",
+            "null_keys",
+            "empty_intervals",
+            "unique",
+            "open_ends",
+        ),
     ):
         assert isinstance(getattr(ts.Relation, name), property)
 

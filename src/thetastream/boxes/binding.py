@@ -6,7 +6,7 @@ fields of both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, cast
@@ -20,6 +20,7 @@ from thetastream.boxes.field import BoundTerm, Field
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Call, Column, Expression
 from thetastream.condition.predicate import Predicate
+from thetastream.condition.sql import parse
 from thetastream.condition.term import Compare, Term
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
@@ -135,10 +136,12 @@ def bind(
     schemas: Mapping[Side, pa.Schema],
     *,
     back: bool = False,
+    by_value: Collection[str] = (),
 ) -> Binding:
     """Check columns and types, and determine the domain of every term.
 
-    ``back``: in a time window, left rows meet only right rows that are not later.
+    ``back``: in a time window, left rows meet only right rows that are not later. Terms on the
+    right columns ``by_value`` become residuals: their values do not fit into keys.
     """
     for side in Side:
         check_columns(predicate, window, side, schemas[side])
@@ -151,6 +154,9 @@ def bind(
     for term in predicate.terms:
         kinds = [type_of(term.expression(side), types) for side in Side]
         domain = common_domain(kinds[0], kinds[1], str(term))
+        if isinstance(term.right, Column) and term.right.name in by_value:
+            residuals.append(parse(str(term)))
+            continue
         if domain.kind is KeyKind.BYTES:
             residuals.append(_as_expression(term))
             if not term.is_equality:

@@ -7,6 +7,7 @@ from typing import Any
 from thetastream.condition.predicate import Predicate
 from thetastream.plan.choice import Explanation
 from thetastream.relation.disk.size import show_size
+from thetastream.relation.image.key import KeyColumns
 from thetastream.relation.join.engine import RelationEngine
 from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
@@ -21,7 +22,7 @@ def explained(
     facts: dict[str, Any] = {
         "join": f"{how.value} on {on}",
         "relation": {
-            "key": ", ".join(relation.key),
+            "key": str(KeyColumns.of(relation.key)),
             "rows": f"{relation.rows:,}",
             "blocks": f"{relation.blocks:,} of {show_size(relation.block_bytes)}",
             "version": relation.version,

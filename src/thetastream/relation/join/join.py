@@ -38,7 +38,7 @@ from thetastream.relation.join import kernels
 from thetastream.relation.join.cache import Policy
 from thetastream.relation.join.engine import RelationEngine, Settings
 from thetastream.relation.join.explanation import explained
-from thetastream.relation.join.matching import Matching, read_mode
+from thetastream.relation.join.matching import Matching, check_against, read_mode
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.join.metrics import RelationCounters, RelationMetrics
 from thetastream.relation.join.pace import read_deadline
@@ -99,6 +99,7 @@ class RelationJoin:
         self._schema: pa.Schema | None = None
         self._first = relation.snapshot()
         try:
+            check_against(self._on, self._first.layout)
             costs = at_start(self._first.device, relation.blocks) if costs is None else costs
             limit = read_deadline(deadline, costs)
             measured = (costs, self._clock, self._counters)

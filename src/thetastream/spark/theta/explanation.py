@@ -14,6 +14,7 @@ from thetastream.spark.state.record import FORMAT
 from thetastream.spark.state.state import RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
 
+_FACTS: WeakKeyDictionary[DataFrame, dict[str, Any]] = WeakKeyDictionary()
 _JOINS: WeakKeyDictionary[DataFrame, tuple[JoinSpec, dict[str, Any]]] = WeakKeyDictionary()
 
 
@@ -22,15 +23,23 @@ def remember(frame: DataFrame, spec: JoinSpec, facts: dict[str, Any]) -> None:
     _JOINS[frame] = (spec, facts)
 
 
+def remember_facts(frame: DataFrame, facts: dict[str, Any]) -> None:
+    """Keep what explains the join with a relation behind a DataFrame."""
+    _FACTS[frame] = facts
+
+
 def explain(frame: DataFrame) -> Explanation:
-    """Explain how the join behind a DataFrame returned by ``theta_join`` runs.
+    """Explain how the join behind a DataFrame returned by ``theta_join`` or ``relation_join`` runs.
 
     Shows the predicate, the partitioning and its replication, the state layout, and the plan of one
-    partition's engine.
+    partition's engine; for a join with a relation, what a row asks for and how a worker begins.
     """
+    if frame in _FACTS:
+        return Explanation.of(_FACTS[frame])
     if frame not in _JOINS:
         raise StateError(
-            "explain takes the DataFrame that theta_join returned, before any further operation"
+            "explain takes the DataFrame that theta_join or relation_join returned, before any "
+            "further operation"
         )
     spec, more = _JOINS[frame]
     partition = spec.partition()
