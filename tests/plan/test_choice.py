@@ -16,8 +16,9 @@ from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import PredicateError
 from thetastream.plan import estimate as pricing
-from thetastream.plan.choice import SAMPLE, Choice, Explanation, choose, sample
+from thetastream.plan.choice import SAMPLE, Choice, choose, sample
 from thetastream.plan.cost import Cost, predict
+from thetastream.plan.explanation import Explanation
 from thetastream.plan.layout import Ordered
 from thetastream.plan.tactics.cells import CellLayout
 from thetastream.plan.tactics.nested_loop import Scan

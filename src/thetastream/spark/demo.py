@@ -37,7 +37,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from thetastream.condition.predicate import Predicate
 from thetastream.datasets import trades_quotes
 from thetastream.errors import StateError
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.spark.listener import MetricsListener
 from thetastream.spark.metrics import JoinMetrics
 from thetastream.spark.session import configure

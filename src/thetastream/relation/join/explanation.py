@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thetastream.condition.predicate import Predicate
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.relation.disk.size import show_size
 from thetastream.relation.join.engine import RelationEngine
 from thetastream.relation.join.matching import Matching

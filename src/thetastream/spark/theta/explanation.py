@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from thetastream.engine.report import explanation
 from thetastream.errors import StateError
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.spark.state.state import FORMAT, RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
 
