@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 SPARK = "spark"
+FINITE = "finite"
 
 
 def bench(
@@ -41,8 +42,11 @@ def bench(
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="Papers: factor of the sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="Papers, finite: factor of the sizes; 0.01 to try."),
     ] = 1.0,
+    threads: Annotated[
+        list[int] | None, typer.Option(min=1, help="Finite: threads; by default 1 and 2.")
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
     """Measure thetastream and its peers; every answer is checked against a reference.
@@ -60,6 +64,19 @@ def bench(
             only=only or (),
             contestants=contestant or (),
             rows=rows,
+            output=output,
+            plots=plots,
+        )
+        return
+    if name == FINITE:
+        from thetabench.cli.finite import bench_finite
+
+        bench_finite(
+            workloads=workload or (),
+            contestants=contestant or (),
+            threads=threads or (),
+            scale=scale,
+            repeat=repeat,
             output=output,
             plots=plots,
         )
@@ -90,7 +107,9 @@ def _list() -> None:
     from rich.console import Console
 
     from thetabench.cli.figures import list_papers
+    from thetabench.cli.finite import ABOUT as ABOUT_FINITE
     from thetabench.cli.spark import ABOUT
+    from thetabench.finite.course import CONTESTANT_NAMES, WORKLOAD_NAMES
     from thetabench.peers import PEERS
     from thetabench.spark.plan import PARTS
 
@@ -98,4 +117,7 @@ def _list() -> None:
     list_papers(console)
     console.print(f"[bold]{SPARK}[/]  {ABOUT}", highlight=False)
     console.print(f"  parts, for --only: {', '.join(PARTS)}", highlight=False)
+    console.print(f"[bold]{FINITE}[/]  {ABOUT_FINITE}", highlight=False)
+    console.print(f"  workloads: {', '.join(WORKLOAD_NAMES)}", highlight=False)
+    console.print(f"  contestants: {', '.join(CONTESTANT_NAMES)}", highlight=False)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)

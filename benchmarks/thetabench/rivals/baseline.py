@@ -28,7 +28,7 @@ from thetastream._jit.compiling import prepare
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.rows import check_gatherable
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.relation.disk.clock import Costs
 from thetastream.relation.disk.size import show_size
 from thetastream.relation.files.scan import damaged

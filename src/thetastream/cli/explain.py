@@ -91,5 +91,5 @@ def _schemas(left: Path | None, right: Path | None) -> tuple[pa.Schema, pa.Schem
         if right is not None:
             raise typer.BadParameter("--right-schema needs --left-schema")
         return None
-    schema = InputFile(left, 1).schema
-    return schema, schema if right is None else InputFile(right, 1).schema
+    schema = InputFile(left, 1).typed().schema
+    return schema, schema if right is None else InputFile(right, 1).typed().schema

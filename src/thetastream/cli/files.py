@@ -66,11 +66,18 @@ class InputFile:
         try:
             self.schema, self._batches = self._open(format_)
         except (pa.ArrowException, OSError) as error:
-            if format_ is Format.CSV and is_header(path):
-                raise DataError(_header_only(path)) from None
             unreadable(repr(str(path)), error)
-        if format_ is Format.CSV and all(map(pa.types.is_null, self.schema.types)):
-            raise DataError(_header_only(path))
+
+    def typed(self) -> InputFile:
+        """The file itself; DataError if it is CSV without rows, whose columns have no types."""
+        if self.path.suffix.lower() in Format.CSV.value and all(
+            map(pa.types.is_null, self.schema.types)
+        ):
+            raise DataError(
+                f"{str(self.path)!r} has a header and no rows, so the types of its columns are "
+                "unknown; add rows, or use Parquet or Arrow"
+            )
+        return self
 
     def _open_folder(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """All files of a folder; the first one tells the columns."""
@@ -137,19 +144,6 @@ class InputFile:
 
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-def is_header(path: Path) -> bool:
-    """Whether a text file holds one line at most, and something in it."""
-    with path.open("rb") as file:
-        return bool(file.readline().strip()) and not file.read(1 << 16).strip()
-
-
-def _header_only(path: Path) -> str:
-    return (
-        f"{str(path)!r} has a header and no rows, so the types of its columns are unknown; add "
-        "rows, or use Parquet or Arrow"
-    )
 
 
 def unreadable(what: str, error: Exception) -> NoReturn:

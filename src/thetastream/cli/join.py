@@ -200,7 +200,7 @@ def _source(path: Path, batch_rows: int, format_: PipeFormat) -> InputFile | Pip
 
     if path == STANDARD:
         return PipeInput(0, format_, batch_rows)
-    return InputFile(path, batch_rows)
+    return InputFile(path, batch_rows).typed()
 
 
 def _target(

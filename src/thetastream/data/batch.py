@@ -209,7 +209,7 @@ def conform(data: Any, schema: pa.Schema | None, side: str) -> pa.RecordBatch:
     if not isinstance(data, pa.RecordBatch):
         data = one_batch(table_of(data, schema, side))
     if schema is None:
-        _check_first(data.schema, side)
+        check_first(data.schema, side)
         return data
     return data if data.schema.equals(schema) else _matched(data, schema, side)
 
@@ -228,7 +228,8 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
-def _check_first(schema: pa.Schema, side: str) -> None:
+def check_first(schema: pa.Schema, side: str) -> None:
+    """Raise SchemaError for columns without a type or with the same name."""
     for field in schema:
         if pat.is_null(field.type):
             raise SchemaError(

@@ -27,7 +27,7 @@ from thetastream.boxes import kernels as box_kernels
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.fresh import Fresh
 from thetastream.data import kernels as data_kernels
-from thetastream.data.batch import one_batch
+from thetastream.data.batch import check_first, one_batch
 from thetastream.data.frames import RowSource
 from thetastream.data.results import Result
 from thetastream.data.rows import BatchView, NumberView, RowsView, check_gatherable, gathered
@@ -54,7 +54,8 @@ from thetastream.tables.ways import FiniteWay, ways
 class FiniteJoin(Result):
     """The rows of a join of two finite tables, found while they are read.
 
-    ``explain()`` says which side is stored and why, ``metrics()`` what was done so far.
+    ``explain()`` says which side is stored and why, ``metrics()`` what was done so far. ``stored``
+    and ``chunk`` overrule the plan: the stored side, and the rows streamed at a time.
     """
 
     def __init__(
@@ -63,17 +64,21 @@ class FiniteJoin(Result):
         sources: Mapping[Side, RowSource],
         *,
         progress: bool | None = None,
+        stored: Side | None = None,
+        chunk: int | None = None,
     ) -> None:
         prepare(data_kernels, box_kernels, plan_kernels)
         self._query = query
         schemas = {side: source.schema for side, source in sources.items()}
         for side, schema in schemas.items():
+            check_first(schema, side.value)
             check_gatherable(schema, side.value)
         self._binding = bind(query.predicate, query.window, schemas, back=bool(query.aggregates))
         self._shape = shape_of(query, schemas)
         self._sources = measured(sources)
         self.kind = sources[Side.LEFT].kind
-        self._way = self._plan()
+        self._way = self._plan(stored)
+        self._chunk = self._way.chunk if chunk is None else chunk
         self._counters = Counters()
         self._side_counters = {side: SideCounters() for side in Side}
         self._parts: list[Counters] = [self._counters]
@@ -124,7 +129,7 @@ class FiniteJoin(Result):
 
     # --- Planning -------------------------------------------------------------------------------
 
-    def _plan(self) -> FiniteWay:
+    def _plan(self, stored: Side | None) -> FiniteWay:
         """The cheapest way; a side whose length is unknown is streamed."""
         samples, rows = {}, {}
         sources = self._sources
@@ -136,6 +141,8 @@ class FiniteJoin(Result):
         allowed = [side for side in Side if rows[side] != float("inf")]
         if self._query.aggregates or self._query.output is Output.COUNT:
             allowed = [Side.RIGHT]  # every left row has one answer
+        elif stored is not None:
+            allowed = [stored]
         most = 10 * max(size for size in rows.values() if size != float("inf"))
         rows = {side: min(size, most) for side, size in rows.items()}
         tactic = self._query.dealt_tactic
@@ -148,7 +155,7 @@ class FiniteJoin(Result):
         streamed = self._sources[stored.other]
         bar = ProgressBar(streamed.rows, self._progress)
         try:
-            chunks = chunks_of(self._checked(stored.other, streamed), self._way.chunk)
+            chunks = chunks_of(self._checked(stored.other, streamed), self._chunk)
             if self._query.aggregates:
                 yield from self._aggregated(chunks, bar)
                 return

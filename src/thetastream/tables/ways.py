@@ -25,10 +25,10 @@ from thetastream.plan.selectivity import Selectivity
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 
-CHUNK = 1 << 18  # rows that are streamed at a time, at most
-LEAST_CHUNK = 1 << 13
-_PIECES = 16  # chunks of a side, at least, if they are large enough
-_PAIRS = 1 << 20  # pairs of a chunk, about
+CHUNK = 1 << 19  # rows that are streamed at a time, at most: more share what they fetch
+LEAST_CHUNK = 1 << 14
+_PIECES = 6  # chunks of a side, at least, if they are large enough: work for several threads
+_PAIRS = 1 << 22  # pairs of a chunk, about
 
 
 @dataclass(frozen=True)
