@@ -18,7 +18,7 @@ from thetabench.finite.workloads import WORKLOADS
 from thetabench.machine import provenance, thread_settings
 
 OURS = "thetastream"
-_PATIENCE = 120.0  # seconds that one contestant may take
+_PATIENCE = 60.0  # seconds that one contestant may take
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,19 @@ def read(path: Path) -> list[FiniteLine]:
         FiniteLine(**{f.name: kinds.get(f.name, str)(row[f.name]) for f in fields(FiniteLine)})
         for row in rows
     ]
+
+
+def machine_of(path: Path) -> str:
+    """Where the lines of a result file come from, in words."""
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    first = rows[0]
+    peers = dict.fromkeys(f"{row['contestant']} {row['version']}" for row in rows if row["version"])
+    return (
+        f"Machine: {first['cpu']}, {first['cores']} cores, "
+        f"{int(first['memory_bytes']) / 2**30:.0f} GiB, Python {first['python']}, "
+        f"{first['versions']}; {', '.join(peers)}; {first['date']}."
+    )
 
 
 def every(names: Sequence[str] | None, known: Sequence[str]) -> list[str]:

@@ -1,12 +1,22 @@
-"""The table and the plot of finite joins: seconds, memory, and the ratio to the best peer."""
+"""The tables and the plot of finite joins: seconds, memory, and the ratio to the best peer.
+
+python -m thetabench.finite.report benchmarks/results/finite.csv --page docs/finite-benchmarks.md
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from thetabench.finite.course import OURS, FiniteLine
+import typer
+
+from thetabench.finite.course import OURS, FiniteLine, machine_of, read
 from thetabench.finite.workloads import WORKLOADS
+from thetabench.tables import insert
+from thetastream.errors import DataError
+
+BEGIN, END = "<!-- finite:begin -->", "<!-- finite:end -->"
 
 
 def cells(lines: Sequence[FiniteLine]) -> list[tuple[str, int]]:
@@ -102,3 +112,32 @@ def _shows(line: FiniteLine, name: str) -> bool:
 
 def _ran(lines: Sequence[FiniteLine], name: str) -> bool:
     return any(_shows(line, name) for line in lines)
+
+
+def markdown(file: Path) -> str:
+    """Both tables of a result file, why contestants were skipped, and the machine."""
+    lines = read(file)
+    skipped = {x.contestant: x.reason for x in lines if x.status != "ok"}
+    missing = [f"`{name}`: {reason}" for name, reason in skipped.items()]
+    parts = ["\n".join(table(lines)), "Seconds of all contestants:", "\n".join(details(lines))]
+    parts += [f"Not run somewhere: {'; '.join(missing)}."] if missing else []
+    return "\n\n".join([*parts, machine_of(file)])
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="A result file.")] = Path(
+        "benchmarks/results/finite.csv"
+    ),
+    page: Annotated[Path, typer.Option(help="The page to write the tables into.")] = Path(
+        "docs/finite-benchmarks.md"
+    ),
+) -> None:
+    """Write the tables of a result file into a page, between its marks."""
+    if not page.exists():
+        raise DataError(f"no page {page}.")
+    page.write_text(insert(page.read_text("utf-8"), markdown(file), BEGIN, END), "utf-8")
+    typer.echo(f"wrote the tables of {file} into {page}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -94,7 +94,7 @@ class Baseline(RelationJoin):
             "algorithm": engine.summary if known else "not known yet: push rows",
             "memory": {name: show_size(getattr(self._memory, name)) for name in _PARTS},
         }
-        return Explanation.of(facts)
+        return Explanation.of(facts, verbose=True)
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ slow. It leaves out what is empty, the plans that were rejected, and how costs w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from thetastream.display.facts import as_html, shown
@@ -15,7 +16,7 @@ from thetastream.display.facts import as_html, shown
 LINES = 25
 WIDTH = 160  # characters of a line of the short text
 MORE = "more: explain(verbose=True)"
-_DETAILS = ("terms", "compared as", "constants of the cost model")
+_DETAILS = ("terms", "compared as", "computed by Spark", "constants of the cost model")
 
 
 class Explanation(str):
@@ -24,9 +25,18 @@ class Explanation(str):
     _facts: dict[str, Any]
 
     @classmethod
-    def of(cls, facts: dict[str, Any], *, verbose: bool = False) -> Explanation:
-        """Render facts as indented text, all of them or the important ones."""
-        lines = list(_lines(facts, 0)) if verbose else brief(facts)
+    def of(
+        cls,
+        facts: dict[str, Any],
+        *,
+        verbose: bool = False,
+        names: Mapping[str, str] = MappingProxyType({}),
+    ) -> Explanation:
+        """Render facts as indented text, all of them or the important ones.
+
+        ``names`` are internal names and what the user wrote instead, for the short text.
+        """
+        lines = list(_lines(facts, 0)) if verbose else brief(facts, names)
         explanation = cls("\n".join(lines))
         explanation._facts = facts
         return explanation
@@ -52,9 +62,11 @@ class Explanation(str):
         return str(self)
 
 
-def brief(facts: Mapping[str, Any]) -> list[str]:
+def brief(facts: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     """The short text, in lines."""
     lines = [line for name, value in facts.items() for line in _briefly(name, value)]
+    for internal, written in sorted(names.items(), key=lambda pair: -len(pair[0])):
+        lines = [line.replace(internal, written) for line in lines]
     lines = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines]
     if len(lines) >= LINES:
         lines = lines[: LINES - 1]

@@ -29,7 +29,7 @@ def explained(
     }
     if engine is None:
         facts["stream"] = "not known yet: push rows, or pass schema="
-        return Explanation.of(facts)
+        return Explanation.of(facts, verbose=True)
     matching, thresholds, cache = engine.matching, engine.pace.thresholds, engine.cache
     costs = engine.costs
     facts["look-up"] = {
@@ -57,7 +57,7 @@ def explained(
         "blocks stay by": cache.policy.value,
         "most held": show_size(memory.peak),
     }
-    return Explanation.of(facts)
+    return Explanation.of(facts, verbose=True)
 
 
 def _question(matching: Matching) -> str:

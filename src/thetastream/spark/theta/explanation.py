@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from thetastream.engine.report import explanation
 from thetastream.errors import StateError
 from thetastream.plan.explanation import Explanation
+from thetastream.side import Side
 from thetastream.spark.state.state import FORMAT, RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
 
@@ -21,11 +22,11 @@ def remember(frame: DataFrame, spec: JoinSpec, facts: dict[str, Any]) -> None:
     _JOINS[frame] = (spec, facts)
 
 
-def explain(frame: DataFrame) -> Explanation:
+def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
     """Explain how the join behind a DataFrame returned by ``theta_join`` runs.
 
     Shows the predicate, the partitioning and its replication, the state layout, and the plan of one
-    partition's engine.
+    partition's engine, in at most 25 lines; ``verbose`` adds the plans that were rejected.
     """
     if frame not in _JOINS:
         raise StateError(
@@ -57,4 +58,9 @@ def explain(frame: DataFrame) -> Explanation:
         "flags": "one bit per row and role" if any(partition.tracked.values()) else "none",
     }
     facts["mode"] = more["mode"]
-    return Explanation.of(facts)
+    names = {
+        f"{Side(side).alias}.{name}": sql
+        for side, computed in more["computed"].items()
+        for name, sql in computed.items()
+    }
+    return Explanation.of(facts, verbose=verbose, names=names)
