@@ -42,7 +42,7 @@ def test_names() -> None:
             "WindowIndex",
             "errors",
         ),
-        *("index", "left", "right", "tactics"),
+        *("index", "join", "join_iter", "left", "right", "tactics"),
     ]
     assert ts.__all__ == sorted(ts.__all__, key=lambda name: (name[0].islower(), name))
     for name in ts.__all__:
@@ -53,7 +53,7 @@ def test_names() -> None:
     "address",
     [
         *("spark", "testing", "datasets", "index"),
-        *("oracle", "aggregate_oracle", "parallel", "cost", "ibwj"),
+        *("oracle", "aggregate_oracle", "parallel", "cost", "ibwj", "pandas", "polars"),
     ],
 )
 def test_modules_that_users_import(address: str) -> None:
@@ -84,10 +84,32 @@ def test_stream_join() -> None:
         "aggregate": (NAMED, None),
     }
     assert signature(ts.StreamJoin.push) == {"left": (PLAIN, None), "right": (PLAIN, None)}
-    for name in ("flush", "explain", "metrics", "check"):
+    for name in ("flush", "metrics", "check"):
         assert signature(getattr(ts.StreamJoin, name)) == {}
+    assert signature(ts.StreamJoin.explain) == {"verbose": (NAMED, False)}
     public = {name for name in vars(ts.StreamJoin) if not name.startswith("_")}
     assert public == {"push", "flush", "explain", "metrics", "schema", "check"}
+
+
+def test_finite_join() -> None:
+    found = signature(ts.join)
+    assert found == {
+        **dict.fromkeys(("left", "right", "on"), (PLAIN, EMPTY)),
+        "how": (PLAIN, "inner"),
+        "suffix": (NAMED, "_right"),
+        "columns": (NAMED, None),
+        "tactic": (NAMED, "auto"),
+        "threads": (NAMED, 1),
+        "output": (NAMED, "rows"),
+        "aggregate": (NAMED, None),
+        "progress": (NAMED, None),
+    }
+    assert signature(ts.join_iter) == {**found, "batch_rows": (NAMED, 65_536)}
+
+
+def test_dir_shows_the_public_names_only() -> None:
+    assert set(ts.__all__) <= set(dir(ts))
+    assert not [name for name in dir(ts) if name.startswith("_") or name in ("sys", "annotations")]
 
 
 def test_relation() -> None:

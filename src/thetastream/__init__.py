@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from thetastream.condition.predicate import Predicate as Predicate
     from thetastream.duration import Interval as Interval
     from thetastream.errors import ThetastreamError as ThetastreamError
-    from thetastream.join import StreamJoin as StreamJoin
     from thetastream.lookup.window_index import WindowIndex as WindowIndex
     from thetastream.metrics import Metrics as Metrics
     from thetastream.plan import cost as cost
-    from thetastream.plan.choice import Explanation as Explanation
+    from thetastream.plan.explanation import Explanation as Explanation
     from thetastream.plan.tactic import Tactic as Tactic
     from thetastream.plan.tactics.registry import tactics as tactics
     from thetastream.relation.join.join import RelationJoin as RelationJoin
     from thetastream.relation.store import Relation as Relation
     from thetastream.side import How as How
     from thetastream.side import Side as Side
+    from thetastream.stream_join import StreamJoin as StreamJoin
+    from thetastream.tables.join import join as join
+    from thetastream.tables.join import join_iter as join_iter
     from thetastream.truth import aggregate_oracle as aggregate_oracle
     from thetastream.truth import oracle as oracle
     from thetastream.tuplewise import ibwj as ibwj
@@ -51,7 +53,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "CountWindow": "window",
-    "Explanation": "plan.choice",
+    "Explanation": "plan.explanation",
     "How": "side",
     "IndexJoin": "tuplewise.ibwj",
     "Interval": "duration",
@@ -62,12 +64,14 @@ _MODULES = {
     "RelationJoin": "relation.join.join",
     "SessionWindow": "window",
     "Side": "side",
-    "StreamJoin": "join",
+    "StreamJoin": "stream_join",
     "Tactic": "plan.tactic",
     "ThetastreamError": "errors",
     "TimeWindow": "window",
     "Unbounded": "window",
     "WindowIndex": "lookup.window_index",
+    "join": "tables.join",
+    "join_iter": "tables.join",
     "left": "condition.expression",
     "right": "condition.expression",
     "tactics": "plan.tactics.registry",
@@ -81,7 +85,9 @@ _ADDRESSES = {
     "cost": "plan.cost",
     "ibwj": "tuplewise.ibwj",
     "oracle": "truth.oracle",
+    "pandas": "tables.pandas_accessor",
     "parallel": "tuplewise.parallel",
+    "polars": "tables.polars_namespace",
 }
 """Modules with a short public address, and the rooms they live in."""
 
@@ -98,7 +104,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ADDRESSES})
+    return sorted({*__all__, *_ADDRESSES})
 
 
 class _Addresses(MetaPathFinder, Loader):

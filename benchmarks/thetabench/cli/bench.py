@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+FINITE = "finite"
+
 
 def bench(
     name: Annotated[str, typer.Argument(metavar="[EXPERIMENT]", help="See --list.")] = "quick",
@@ -35,8 +37,11 @@ def bench(
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="Papers: factor of the sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="Papers, finite: factor of the sizes; 0.01 to try."),
     ] = 1.0,
+    threads: Annotated[
+        list[int] | None, typer.Option(min=1, help="Finite: threads; by default 1 and 2.")
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
     """Measure thetastream and its peers; every answer is checked against a reference.
@@ -45,6 +50,19 @@ def bench(
     """
     if show:
         _list()
+        return
+    if name == FINITE:
+        from thetabench.cli.finite import bench_finite
+
+        bench_finite(
+            workloads=workload or (),
+            contestants=contestant or (),
+            threads=threads or (),
+            scale=scale,
+            repeat=repeat,
+            output=output,
+            plots=plots,
+        )
         return
     from thetabench.cli.figures import bench_figures
     from thetabench.figure import Asked, Sizes
@@ -72,8 +90,13 @@ def _list() -> None:
     from rich.console import Console
 
     from thetabench.cli.figures import list_papers
+    from thetabench.cli.finite import ABOUT as ABOUT_FINITE
+    from thetabench.finite.course import CONTESTANT_NAMES, WORKLOAD_NAMES
     from thetabench.peers import PEERS
 
     console = Console()
     list_papers(console)
+    console.print(f"[bold]{FINITE}[/]  {ABOUT_FINITE}", highlight=False)
+    console.print(f"  workloads: {', '.join(WORKLOAD_NAMES)}", highlight=False)
+    console.print(f"  contestants: {', '.join(CONTESTANT_NAMES)}", highlight=False)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)

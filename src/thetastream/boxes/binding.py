@@ -206,7 +206,7 @@ def check_columns(
             start = predicate.text.find(f"{side.alias}.{name}")
             raise PredicateError(
                 f"the {side.value} side has no column {name!r}; it has "
-                f"{', '.join(schema.names)}.{suggest(name, schema.names)}",
+                f"{', '.join(schema.names) or 'no columns'}.{suggest(name, schema.names)}",
                 predicate.text,
                 start,
                 start + len(name) + 2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thetastream.condition.predicate import Predicate
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.relation.disk.size import show_size
 from thetastream.relation.image.key import KeyColumns
 from thetastream.relation.join.engine import RelationEngine
@@ -30,7 +30,7 @@ def explained(
     }
     if engine is None:
         facts["stream"] = "not known yet: push rows, or pass schema="
-        return Explanation.of(facts)
+        return Explanation.of(facts, verbose=True)
     matching, thresholds, cache = engine.matching, engine.pace.thresholds, engine.cache
     costs = engine.costs
     facts["look-up"] = {
@@ -58,7 +58,7 @@ def explained(
         "blocks stay by": cache.policy.value,
         "most held": show_size(memory.peak),
     }
-    return Explanation.of(facts)
+    return Explanation.of(facts, verbose=True)
 
 
 def _question(matching: Matching) -> str:

@@ -27,7 +27,7 @@ from thetastream.duration import Interval
 from thetastream.errors import OptionError, StateError
 from thetastream.interrupt import uninterrupted
 from thetastream.options.checks import read_columns, read_count, read_number, read_text, unknown
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.relation.disk import kernels as disk_kernels
 from thetastream.relation.disk.calibrate import at_start
 from thetastream.relation.disk.clock import Clock, Costs, RealClock

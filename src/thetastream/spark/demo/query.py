@@ -28,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import StateError
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.spark.demo.buckets import Buckets, bucketed
 from thetastream.spark.demo.streams import DISORDER, QUOTES, TRADES, Streams, Writer, read_streams
 from thetastream.spark.demo.tempo import MicroBatch, Tempo

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 
 from thetastream.engine.report import explanation
 from thetastream.errors import StateError
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
+from thetastream.side import Side
 from thetastream.spark.state.record import FORMAT
 from thetastream.spark.state.state import RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
@@ -28,14 +29,15 @@ def remember_facts(frame: DataFrame, facts: dict[str, Any]) -> None:
     _FACTS[frame] = facts
 
 
-def explain(frame: DataFrame) -> Explanation:
+def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
     """Explain how the join behind a DataFrame returned by ``theta_join`` or ``relation_join`` runs.
 
     Shows the predicate, the partitioning and its replication, the state layout, and the plan of one
-    partition's engine; for a join with a relation, what a row asks for and how a worker begins.
+    partition's engine; for a join with a relation, what a row asks for and how a worker begins. At
+    most 25 lines; ``verbose`` adds the plans that were rejected.
     """
     if frame in _FACTS:
-        return Explanation.of(_FACTS[frame])
+        return Explanation.of(_FACTS[frame], verbose=verbose)
     if frame not in _JOINS:
         raise StateError(
             "explain takes the DataFrame that theta_join or relation_join returned, before any "
@@ -68,4 +70,9 @@ def explain(frame: DataFrame) -> Explanation:
         "flags": "one bit per row and role" if any(partition.tracked.values()) else "none",
     }
     facts["mode"] = more["mode"]
-    return Explanation.of(facts)
+    names = {
+        f"{Side(side).alias}.{name}": sql
+        for side, computed in more["computed"].items()
+        for name, sql in computed.items()
+    }
+    return Explanation.of(facts, verbose=verbose, names=names)

@@ -25,8 +25,9 @@ from thetastream.condition.predicate import Predicate
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import conform
 from thetastream.data.rows import check_gatherable
+from thetastream.display.facts import Facts, Shown
 from thetastream.duration import Interval
-from thetastream.engine.engine import Engine, shape_of
+from thetastream.engine.engine import Engine
 from thetastream.engine.outside import Outside, Tops
 from thetastream.engine.parts.batches import Batches, Flow, OutputPart
 from thetastream.engine.query import Query, patience
@@ -37,14 +38,14 @@ from thetastream.metrics import Counters, Metrics, SideCounters
 from thetastream.options.checks import read_columns
 from thetastream.output_mode import Output
 from thetastream.plan import kernels as plan_kernels
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.plan.tactic import Tactic
-from thetastream.shape import NUMBERS, OutputShape
+from thetastream.shape import NUMBERS, OutputShape, fixed_shape
 from thetastream.side import How, Side
 from thetastream.window import Window
 
 
-class StreamJoin:
+class StreamJoin(Shown):
     """Join two streams on any conjunction of comparisons, exactly.
 
     ``on`` is SQL text over ``l`` and ``r``, a Predicate, or a Python expression. ``window`` is a
@@ -117,6 +118,7 @@ class StreamJoin:
         self._counters = Counters()
         self._side_counters = {side: SideCounters() for side in Side}
         self._schemas: dict[Side, pa.Schema] = {}
+        self._returned: pa.Schema | None = None  # the columns of the result
         self._engine: Engine | None = None
         self._tops = Tops(self._query.streams, None)
         self._early: list[tuple[Side, pa.RecordBatch]] = []
@@ -130,10 +132,15 @@ class StreamJoin:
 
     def push(
         self,
-        left: pa.RecordBatch | pa.Table | None = None,
-        right: pa.RecordBatch | pa.Table | None = None,
+        left: Any = None,
+        right: Any = None,
     ) -> Batches:
         """Process fresh rows and return the rows of the join that follow from them.
+
+        Rows are an Arrow, pandas or Polars frame, a DuckDB relation, a dict of columns, a list of
+        dicts (if the columns are known), or a reader or iterator of these, which is read to its
+        end. The result is an iterator of batches; ``.to_table()``, ``.to_pandas()`` and
+        ``.to_polars()`` read all of it.
 
         The state is updated before this returns; the result may be read later. An interrupt
         (Ctrl-C) waits until the push is complete; the next push then returns its rows.
@@ -164,6 +171,7 @@ class StreamJoin:
         with uninterrupted():
             if self._engine is None:
                 self._ready += self._one_sided()
+                self._returned = self._one_sided_schema()
             else:
                 self._run(self._engine, self._steps(self._engine, {}))
                 self._ready += self._engine.finish().parts
@@ -171,10 +179,13 @@ class StreamJoin:
             self._flushed = True
         return self._deliver()
 
-    def explain(self) -> Explanation:
-        """Which tactic, which index per side, why, at what estimated cost."""
+    def explain(self, *, verbose: bool = False) -> Explanation:
+        """Which tactic, which index per side, why, at what estimated cost, in at most 25 lines.
+
+        ``verbose`` adds the plans that were rejected, and how costs were estimated.
+        """
         if self._engine is None:
-            return explanation(self._query, None, [])
+            return explanation(self._query, None, [], verbose=verbose)
         streams = self._engine.streams.values()
         indexes = [index for stream in streams for index in stream.indexes.values()]
         return explanation(
@@ -182,6 +193,7 @@ class StreamJoin:
             self._engine.binding,
             [index.choice for index in indexes],
             [{**index.spent.as_dict(), **index.index.details} for index in indexes],
+            verbose=verbose,
         )
 
     def metrics(self) -> Metrics:
@@ -197,12 +209,17 @@ class StreamJoin:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the result; StateError before the columns of both sides are known."""
-        if len(self._schemas) < len(Side):
-            raise StateError(
-                "the columns of the result are not known yet: push rows of both sides first, or "
-                "pass schemas="
-            )
-        return shape_of(self._query, self._schemas).schema
+        return Batches([], self._counters, self._query.output, self._returned).schema
+
+    def _shown(self) -> tuple[str, Facts]:
+        metrics, query = self.metrics(), self._query
+        facts = {"window": query.window, "how": query.how.value, "tactic": query.tactic}
+        counts = {"rows in": metrics.rows, "rows stored": metrics.window_rows}
+        return f"{type(self).__name__} on {query.predicate}", {
+            **facts,
+            **counts,
+            "matches": metrics.matches,
+        }
 
     def check(self) -> None:
         """Assert every invariant of the state. For tests."""
@@ -235,6 +252,7 @@ class StreamJoin:
             binding = bind(query.predicate, query.window, known, back=back)
             self._engine = self._make_engine(query, binding)
             self._tops = Tops(query.streams, binding.bound)
+            self._returned = self._engine.shape.schema
         self._schemas = known
 
     def _make_engine(self, query: Query, binding: Binding) -> Engine:
@@ -272,7 +290,7 @@ class StreamJoin:
 
     def _deliver(self) -> Batches:
         parts, self._ready = self._ready, []
-        return Batches(parts, self._counters, self._query.output)
+        return Batches(parts, self._counters, self._query.output, self._returned)
 
     # --- While one side is unknown --------------------------------------------------------------
 
@@ -299,6 +317,16 @@ class StreamJoin:
                 parts.append(Flow(partial(_cut, alone, self._query.batch_rows)))
             self._skipped[side] += batch.num_rows
         return parts
+
+    def _one_sided_schema(self) -> pa.Schema | None:
+        """The columns of ``_one_sided``; None if no row of the known side is returned alone."""
+        fixed = fixed_shape(self._query.output)
+        if fixed is not None:
+            return fixed.schema
+        for side, schema in self._schemas.items():
+            if self._query.always_returns(side):
+                return self._alone(side, pa.RecordBatch.from_pylist([], schema)).schema
+        return None
 
     def _alone(self, side: Side, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The output for rows whose partners never arrived, without the other side's columns."""
