@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from thetastream.aggregate import Aggregate, result_type
 from thetastream.boxes.binding import Binding, bind
+from thetastream.condition.custom import Custom
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition
 from thetastream.engine.partition.routing import Routing, choose
@@ -29,7 +30,7 @@ class JoinSpec:
     ``keys`` are the group keys of the partitions, chosen so that Spark places them apart.
     ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
     are not in the state store. ``workers`` is the number of threads of each partition that share
-    the parts of its window.
+    the parts of its window. ``residual`` is the user's own function, as bytes.
     """
 
     on: str
@@ -49,6 +50,7 @@ class JoinSpec:
     state_path: str | None = None
     aggregates: tuple[Aggregate, ...] = ()
     workers: int = 1
+    residual: Custom | None = None
 
     @property
     def partitions(self) -> int:
@@ -99,7 +101,7 @@ class JoinSpec:
     @cached_property
     def predicate(self) -> Predicate:
         """The condition over the columns that travel."""
-        return Predicate.parse(self.on)
+        return Predicate.of(self.on, self.residual)
 
     @cached_property
     def binding(self) -> Binding:
@@ -154,7 +156,8 @@ class JoinSpec:
         Tactic and workers may: runs hold rows, and every start lays out its own indexes.
         """
         facts = {
-            "predicate": self.original,
+            "predicate": self.original
+            + ("" if self.residual is None else f" AND {self.residual.name}(l, r)"),
             "window": str(self.window),
             "how": self.how.value + (" self-join" if self.self_join else ""),
             "partitions": f"{self.partitions}, with the group keys {', '.join(map(str, self.keys))}"
