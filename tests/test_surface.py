@@ -53,7 +53,16 @@ def test_names() -> None:
     "address",
     [
         *("spark", "testing", "datasets", "index"),
-        *("oracle", "aggregate_oracle", "parallel", "cost", "ibwj", "pandas", "polars"),
+        *(
+            "oracle",
+            "aggregate_oracle",
+            "parallel",
+            "cost",
+            "ibwj",
+            "pandas",
+            "polars",
+            "functions",
+        ),
     ],
 )
 def test_modules_that_users_import(address: str) -> None:
@@ -82,6 +91,7 @@ def test_stream_join() -> None:
         "schemas": (NAMED, None),
         "output": (NAMED, "rows"),
         "aggregate": (NAMED, None),
+        "residual": (NAMED, None),
     }
     assert signature(ts.StreamJoin.push) == {"left": (PLAIN, None), "right": (PLAIN, None)}
     for name in ("flush", "metrics", "check"):

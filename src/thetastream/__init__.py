@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thetastream import errors as errors
     from thetastream import index as index
+    from thetastream.condition import functions as functions
     from thetastream.condition.expression import left as left
     from thetastream.condition.expression import right as right
     from thetastream.condition.predicate import Predicate as Predicate
@@ -83,6 +84,7 @@ __all__ = sorted([*_MODULES, "errors", "index"])
 _ADDRESSES = {
     "aggregate_oracle": "truth.aggregate_oracle",
     "cost": "plan.cost",
+    "functions": "condition.functions",
     "ibwj": "tuplewise.ibwj",
     "oracle": "truth.oracle",
     "pandas": "tables.pandas_accessor",

@@ -53,8 +53,10 @@ class Summary(Enum):
 
     @classmethod
     def of(cls, name: object) -> Summary:
-        """Parse the name of a function."""
+        """Parse the name of a function; ``avg`` is the mean."""
         known = [function.value for function in cls]
+        if str(name).lower() in ("avg", "average"):
+            return cls.MEAN
         if str(name).lower() not in known:
             raise SchemaError(
                 f"an aggregate is one of {', '.join(known)}; got {name!r}."

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "DataError",
+    "NestedLoopWarning",
     "OptionError",
     "PredicateError",
     "RegistryError",
@@ -94,11 +95,17 @@ class RelationError(ThetastreamError, RuntimeError):
     """A table on disk cannot be built, read or changed, or a join with it cannot be run so."""
 
 
+class NestedLoopWarning(UserWarning):
+    """No index serves the condition, so every row is compared with the whole window."""
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
     """Give `` Did you mean …?`` for a misspelt word, or an empty string.
 
     >>> suggest("prise", ["price", "size"])
     " Did you mean 'price'?"
     """
-    close = difflib.get_close_matches(word, list(known), n=1)
+    words = list(known)
+    close = [each for each in words if each.lower() == word.lower()]
+    close = close or difflib.get_close_matches(word, words, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -135,9 +135,16 @@ def common_domain(left: pa.DataType, right: pa.DataType, what: str) -> Domain:
             )
     a, b = kinds
     assert a is not None and b is not None
+    if KeyKind.BOOLEAN in (a, b) and a is not b:  # false is 0, true is 1
+        a, b = (KeyKind.INTEGER if kind is KeyKind.BOOLEAN else kind for kind in (a, b))
     if {a, b} <= NUMERIC:
         return _number_domain(a, b, value_type(left), value_type(right))
-    if {a, b} == {KeyKind.NAIVE, KeyKind.ZONED} or {a, b} == {KeyKind.DATE, KeyKind.ZONED}:
+    if {a, b} == {KeyKind.DATE, KeyKind.ZONED}:
+        raise SchemaError(
+            f"{what}: {left} and {right} cannot be compared: a date has no time zone; cast the "
+            "timestamp to a date (CAST(… AS DATE)), or remove its zone"
+        )
+    if {a, b} == {KeyKind.NAIVE, KeyKind.ZONED}:
         raise SchemaError(
             f"{what}: {left} and {right} cannot be compared: one has a time zone and the other has "
             "none; add a zone to both, or remove it from both"

@@ -52,7 +52,10 @@ class How(Enum):
 
     @classmethod
     def of(cls, name: str | How) -> How:
-        """Parse the name of a mode."""
+        """Parse the name of a mode, also as Spark, pandas and SQL write it."""
+        if isinstance(name, str):
+            word = name.lower().replace("_", "").replace(" ", "")
+            name = _SPELLINGS.get(word, name)
         return read_choice(cls, "how", name)
 
     @property
@@ -69,6 +72,11 @@ class How(Enum):
         return self.keeps(side) or (self is How.SEMI and side is Side.LEFT)
 
 
+_SPELLINGS = {
+    "outer": "full",
+    **{f"{name}outer": name for name in ("left", "right", "full")},
+    **{f"left{name}": name for name in ("semi", "anti")},
+}
 _KEEPS = {
     Side.LEFT: frozenset({How.LEFT, How.FULL, How.ANTI}),
     Side.RIGHT: frozenset({How.RIGHT, How.FULL}),

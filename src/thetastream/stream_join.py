@@ -20,6 +20,7 @@ from thetastream.aggregate import Summary, check_aggregates, of_right, read_aggr
 from thetastream.boxes import kernels as box_kernels
 from thetastream.boxes.binding import Binding, bind, check_columns
 from thetastream.boxes.fresh import Fresh
+from thetastream.condition.custom import PairFunction
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data import kernels as data_kernels
@@ -31,7 +32,7 @@ from thetastream.engine.engine import Engine
 from thetastream.engine.outside import Outside, Tops
 from thetastream.engine.parts.batches import Batches, Flow, OutputPart
 from thetastream.engine.query import Query, patience
-from thetastream.engine.report import explanation, snapshot
+from thetastream.engine.report import explanation, snapshot, warn_of_nested_loop
 from thetastream.errors import OptionError, StateError
 from thetastream.interrupt import uninterrupted
 from thetastream.metrics import Counters, Metrics, SideCounters
@@ -57,6 +58,10 @@ class StreamJoin(Shown):
     "avg": ("r.speed", "mean")}``, returns aggregates instead of pairs: one row per left row, with
     its columns and count, sum, min, max or mean over the right rows that it matches and that are in
     the window when it arrives.
+
+    ``residual`` is a function of your own, which candidate pairs that satisfy ``on`` have to pass:
+    ``f(left, right)`` gets two record batches, whose rows ``i`` are a pair, and returns a boolean
+    array.
 
     ``threads`` split the matching of a push; ``workers`` are threads that share the parts of a
     window (tactics ``panjoin`` and ``spo-join``). The result is the same for any number of either.
@@ -93,9 +98,10 @@ class StreamJoin(Shown):
         schemas: tuple[pa.Schema, pa.Schema] | None = None,
         output: str | Output = "rows",
         aggregate: Mapping[str, str | tuple[str, str]] | None = None,
+        residual: PairFunction | None = None,
     ) -> None:
         self._query = Query(
-            Predicate.of(on),
+            Predicate.of(on, residual),
             window,
             How.of(how),
             self_join,
@@ -110,6 +116,7 @@ class StreamJoin(Shown):
             output=Output.of(output),
             aggregates=() if aggregate is None else of_right(read_aggregates(aggregate)),
         )
+        warn_of_nested_loop(self._query.predicate, self._query.tactic, None, 2)
         if not callable(clock):
             raise OptionError(f"clock must be a function that returns seconds; got {clock!r}")
         if schemas is not None:
@@ -251,6 +258,8 @@ class StreamJoin(Shown):
             back = bool(query.aggregates)
             binding = bind(query.predicate, query.window, known, back=back)
             self._engine = self._make_engine(query, binding)
+            if query.predicate.terms:  # the columns' types decided it
+                warn_of_nested_loop(query.predicate, query.tactic, binding, 3)
             self._tops = Tops(query.streams, binding.bound)
             self._returned = self._engine.shape.schema
         self._schemas = known

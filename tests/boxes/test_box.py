@@ -10,16 +10,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thetastream.boxes.binding import bind
 from thetastream.boxes.box import band_width, intervals
 from thetastream.condition.expression import Function
 from thetastream.condition.predicate import Predicate
-from thetastream.condition.term import Bound, Compare, Condition, Difference, Term
+from thetastream.condition.term import Bound, Compare, Condition, Difference, Relative, Term
 from thetastream.data.batch import float_keys
 from thetastream.duration import Interval
+from thetastream.errors import SchemaError
 from thetastream.schema import Domain, KeyKind
 from thetastream.side import Side
 
@@ -56,6 +59,10 @@ def matches(condition: Condition, left: Any, right: Any, number: Callable[[Any],
     def holds(op: Function, a: Any, b: Any) -> bool:
         return OPERATORS[op](order(a), order(b))
 
+    if isinstance(condition, Relative):
+        base = left if condition.base is Side.LEFT else right
+        width = number(condition.factor) * (abs(base) if condition.absolute else base)
+        return holds(Function.LT if condition.strict else Function.LE, abs(left - right), width)
     if isinstance(condition, Compare):
         if condition.left_shift is not None:
             left += number(condition.left_shift)
@@ -119,8 +126,20 @@ FLOAT_TEXTS = [
     *("r.x - l.x BETWEEN -0.1 AND 0.2", "l.x BETWEEN r.x - 0.2 AND r.x + 0.1"),
     *("l.x - r.x >= -0.1 AND r.x - l.x >= -5", "l.x - r.x < 1 AND l.x != r.x"),
     "l.x < r.x - 1 OR l.x >= r.x OR l.x = r.x",
+    *("abs(l.x - r.x) <= 0.01 * l.x", "abs(l.x - r.x) < r.x * 0.3", "0.1 * l.x >= abs(r.x - l.x)"),
+    *("abs(l.x - r.x) <= 0.333 * abs(l.x)", "abs(l.x - r.x) < 0.2 * abs(r.x)"),
+    "abs(l.x - r.x) <= 0.1 * l.x AND l.x - r.x <= 1",
+    *("abs(l.x - r.x + 5) <= 3", "abs(r.x - l.x - 0.5) > 1", "abs(l.x - 1 - r.x) = 2"),
+    *("abs(l.x - r.x) <= 9e307", "l.x - r.x > -9e307"),
     "abs(l.x - r.x) <= 0.1 OR abs(l.x - r.x) <= 5 OR l.x = r.x + 2",
 ]
+
+
+def test_constants_beyond_all_floats_are_refused() -> None:
+    schemas = {side: pa.schema([("x", pa.float64())]) for side in Side}
+    for text in ("abs(l.x - r.x) <= 1e400", "l.x < r.x + 1" + 400 * "0"):
+        with pytest.raises(SchemaError, match="beyond the largest 64-bit float"):
+            bind(Predicate.parse(text), None, schemas)
 
 
 @pytest.mark.parametrize("text", FLOAT_TEXTS)
@@ -280,3 +299,57 @@ def test_no_rows() -> None:
 )
 def test_band_width(text: str, domain: Domain, width: float | None) -> None:
     assert band_width(term(text), domain) == width
+
+
+# --- Relative bands -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("absolute", [True, False])
+@pytest.mark.parametrize("base", Side)
+@given(
+    st.sampled_from(["0.01", "0.1", "0.25", "0.333", "1e-9", "1e-17", "1e-300"]),
+    st.lists(st.floats(), min_size=1, max_size=3),
+)
+def test_relative_bands_of_floats(
+    base: Side, absolute: bool, strict: bool, share: str, drawn: list[float]
+) -> None:
+    """Around the edges of every value, to the last bit."""
+    factor, values = Decimal(share), {0.0, INF, -INF, NAN, 5e-324, -5e-324}
+    for value in drawn:
+        for edge in (value, *(value / (1 + sign * float(factor)) for sign in (1, -1))):
+            near = [edge]
+            for direction in (INF, -INF):
+                at = edge
+                for _ in range(3):
+                    at = math.nextafter(at, direction)
+                    near.append(at)
+            values |= {*near, *(-one for one in near)}
+    listed = sorted(values, key=rank)
+    asked = Term(X.left, X.right, ((Relative(base, factor, absolute, strict),),))
+    keys = float_keys(np.array(listed)).tolist()
+    compare(asked, Domain(KeyKind.FLOAT), listed, keys, float)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("absolute", [True, False])
+@pytest.mark.parametrize("base", Side)
+@given(
+    st.sampled_from(["0.01", "0.1", "0.25", "0.333", "1e-18"]),
+    st.lists(st.integers(LOW, HIGH) | st.integers(-1000, 1000), min_size=1, max_size=4),
+)
+def test_relative_bands_of_whole_numbers(
+    base: Side, absolute: bool, strict: bool, share: str, drawn: list[int]
+) -> None:
+    factor = Decimal(share)
+    edges = [
+        math.floor(value / (1 + sign * Fraction(factor))) + step
+        for value in drawn
+        for sign in (1, 0, -1)
+        for step in (-1, 0, 1, 2)
+    ]
+    values = sorted({0, 1, -1, HIGH, LOW, *(e for e in edges if LOW <= e <= HIGH)})
+    asked = Term(X.left, X.right, ((Relative(base, factor, absolute, strict),),))
+    compare(asked, Domain(KeyKind.INTEGER), values, values, Fraction)
+    unsigned = [value - LOW for value in values]
+    compare(asked, Domain(KeyKind.UNSIGNED), unsigned, values, Fraction)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from thetastream.condition.expression import Call, Function, left
+from thetastream.condition.functions import TABLE
 from thetastream.condition.sql import parse
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.errors import SchemaError
@@ -154,7 +155,7 @@ def test_dictionaries_are_seen_through() -> None:
     ("a", "b"),
     [
         (texts("x"), ints(1)),
-        (pa.array([True]), ints(1)),
+        (pa.array([True]), texts("x")),
         (texts("x"), pa.array([b"x"])),
         (pa.array([dt.date(2024, 1, 1)]), ints(1)),
         (pa.array([[1]]), pa.array([[1]])),
@@ -213,6 +214,10 @@ def test_the_type_is_known_without_rows(text: str, kind: pa.DataType) -> None:
 
 
 EXAMPLES = {
+    **{f: entry.example.replace("l.x", "l.a") for f, entry in TABLE.items()},
+    Function.CAST: "CAST(l.a AS DOUBLE)",
+    Function.ATAN2: "ATAN2(l.a, l.a)",
+    Function.DATEDIFF: "DATEDIFF(l.t, l.t)",
     **{f: f"l.a {f.value} l.a" for f in Function if f.compares},
     **{f: f"l.b {f.value} l.b" for f in (Function.AND, Function.OR)},
     **{f: f"l.a {f.value} 2" for f in (Function.ADD, Function.SUB, Function.MUL, Function.DIV)},
@@ -235,6 +240,9 @@ def test_every_function_is_served(function: Function) -> None:
     assert isinstance(node, Call)
     assert node.function is function
     columns = {"a": ints(1, None), "b": pa.array([True, None]), "s": texts("x", None)}
+    columns["t"] = pa.array([dt.datetime(2024, 2, 29), None])
     first, unknown = values(node, **columns)
     assert first is not None
+    if function in (Function.PI, Function.E):
+        return
     assert unknown in ([True] if function is Function.IS_NULL else [None, 2])

@@ -342,7 +342,8 @@ def test_the_oracle_stands_on_the_vocabulary_alone() -> None:
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     ours = {module for module in modules if module and module.startswith("thetastream")}
     words = ("condition.expression", "condition.predicate", "condition.term", "duration", "errors")
-    words += ("side", "truth.sessions", "window")
+    words += ("side", "truth.moments", "truth.sessions", "window")
+    words += ("condition.custom", "condition.functions")
     assert ours == {f"thetastream.{word}" for word in words}
     plain = {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
     assert plain == {"math", "operator", "re", "pyarrow"}
@@ -350,4 +351,4 @@ def test_the_oracle_stands_on_the_vocabulary_alone() -> None:
     assert not any(
         f".{name}(" in source for name in ("oldest", "interval", "expired_below", "bind")
     )
-    assert len(source.splitlines()) <= 420
+    assert len(source.splitlines()) <= 450

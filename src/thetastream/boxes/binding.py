@@ -6,8 +6,10 @@ fields of both sides.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any, cast
 
@@ -18,17 +20,20 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.field import BoundTerm, Field
 from thetastream.boxes.keys import Keys
+from thetastream.condition.custom import Custom
 from thetastream.condition.expression import Call, Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.sql import parse
-from thetastream.condition.term import Compare, Term
+from thetastream.condition.term import Compare, Relative, Term
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import PredicateError, SchemaError, suggest
-from thetastream.schema import Domain, KeyKind, common_domain, kind_of, tick, value_type
+from thetastream.schema import NUMERIC, Domain, KeyKind, common_domain, kind_of, tick, value_type
 from thetastream.side import Side
 from thetastream.window import BoundTime, EventTime, Window
+
+_LARGEST = Fraction(sys.float_info.max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +155,12 @@ def bind(
         return value_type(schemas[column.side].field(column.name).type)
 
     terms: list[BoundTerm] = []
-    residuals = list(predicate.residuals)
+    residuals = [
+        node.over(schemas[Side.LEFT].names, schemas[Side.RIGHT].names)
+        if isinstance(node, Custom)
+        else node
+        for node in predicate.residuals
+    ]
     for term in predicate.terms:
         kinds = [type_of(term.expression(side), types) for side in Side]
         domain = common_domain(kinds[0], kinds[1], str(term))
@@ -164,6 +174,8 @@ def bind(
         _check_constants(term, domain)
         terms.append(BoundTerm(term, domain))
     for node in [*residuals, *(f for side in Side for f in predicate.filters(side))]:
+        if isinstance(node, Custom):
+            continue
         true_mask(node, lambda column: pa.nulls(0, types(column)), 0)
     bound, time_domain, names = _bind_time(window, schemas, back)
     time = bound if window is not None and window.boxed else None
@@ -175,9 +187,13 @@ def _check_constants(term: Term, domain: Domain) -> None:
     """Check that constants fit the domain: intervals for times, otherwise numbers."""
     for arm in term.arms:
         for condition in arm:
+            if isinstance(condition, Relative) and domain.kind not in NUMERIC:
+                raise SchemaError(f"{term}: a share of {domain.kind.value} values has no meaning")
             try:
                 for value in condition.constants:
-                    domain.constant(value)
+                    number = domain.constant(value)
+                    if domain.kind is KeyKind.FLOAT and abs(number) > _LARGEST:
+                        raise SchemaError("a constant is beyond the largest 64-bit float")
             except SchemaError as error:
                 raise SchemaError(f"{term}: {error}") from None
 

@@ -19,21 +19,32 @@ from itertools import product
 import numpy as np
 
 from thetastream._jit.arrays import LEAST, MOST, Array, Floats, Mask
+from thetastream.boxes import relative
 from thetastream.boxes.kernels.arms import make_disjoint
+from thetastream.boxes.rounding import last_keys
 from thetastream.condition.expression import Function
-from thetastream.condition.term import Arm, Compare, Condition, Constant, Difference, Term, edges
+from thetastream.condition.term import (
+    Arm,
+    Compare,
+    Condition,
+    Constant,
+    Difference,
+    Relative,
+    Term,
+    edges,
+)
 from thetastream.data.batch import float_keys, keys_to_floats
 from thetastream.data.kernels.floats import (
     NAN_KEY,
     NEGATIVE_INFINITY_KEY,
     POSITIVE_INFINITY_KEY,
-    last_sum_at_most,
 )
 from thetastream.schema import Domain, KeyKind
 from thetastream.side import Side
 from thetastream.window import saturating_add
 
 Pieces = list[tuple[Array, Array]]
+_WIDEST = 2**1000  # a band that is wider has no cells
 
 
 def intervals(term: Term, domain: Domain, fresh: Side, keys: Array) -> Pieces:
@@ -56,7 +67,8 @@ def band_width(term: Term, domain: Domain) -> float | None:
         return None
     bounds = [edge for condition in arm for edge in edges(condition, domain.constant)]
     low = max(value for value, is_low in bounds if is_low)
-    return float(min(value for value, is_low in bounds if not is_low) - low)
+    width = min(value for value, is_low in bounds if not is_low) - low
+    return float(width) if width <= _WIDEST else None
 
 
 def _arm(arm: Arm, domain: Domain, fresh: Side, keys: Array) -> Pieces:
@@ -89,6 +101,8 @@ def _all_to(high: Array) -> tuple[Array, Array]:
 
 def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
     """Intervals of the stored key ``u`` for a fresh ``v``: every condition is ``u op v + c``."""
+    if isinstance(condition, Relative):
+        return relative.pieces(condition, domain, fresh, keys)
     if isinstance(condition, Compare):
         op = condition.op if fresh is Side.RIGHT else condition.op.flip()
         stored, added = (domain.constant(condition.shift(s) or 0) for s in (fresh.other, fresh))
@@ -179,6 +193,8 @@ def _emptied(low: Array, high: Array, where: Mask) -> tuple[Array, Array]:
 
 
 def _float_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    if isinstance(condition, Relative):
+        return relative.pieces(condition, domain, fresh, keys)
     if isinstance(condition, Compare):
         return _float_compare(condition, fresh, keys)
     values = keys_to_floats(keys)
@@ -218,16 +234,7 @@ def _float_bounds(
         at = float_keys(bound)
         return at, at - 1
     shifts = np.full_like(bound, float(stored))  # type: ignore[arg-type]
-    return _last(shifts, bound, strict=False), _last(shifts, bound, strict=True)
-
-
-def _last(shifts: Floats, bounds: Floats, *, strict: bool) -> Array:
-    """Last key ``u`` with ``fl(u + shift) <= bound``; shifts are finite."""
-    with np.errstate(all="ignore"):
-        guesses = float_keys(bounds - shifts)
-    lasts = np.empty(len(shifts), np.int64)
-    last_sum_at_most(guesses, np.empty(1), np.empty(1), shifts, bounds, strict, lasts)
-    return lasts
+    return last_keys(shifts, bound, strict=False), last_keys(shifts, bound, strict=True)
 
 
 def _float_difference_stored(condition: Difference, values: Floats) -> Pieces:
@@ -237,10 +244,10 @@ def _float_difference_stored(condition: Difference, values: Floats) -> Pieces:
     low, high = np.full(len(values), LEAST), np.full(len(values), MOST)
     if condition.low is not None:
         edge = np.full_like(values, float(condition.low.value))  # type: ignore[arg-type]
-        low = _last(shifts, edge, strict=not condition.low.strict) + 1
+        low = last_keys(shifts, edge, strict=not condition.low.strict) + 1
     if condition.high is not None:
         edge = np.full_like(values, float(condition.high.value))  # type: ignore[arg-type]
-        high = _last(shifts, edge, strict=condition.high.strict)
+        high = last_keys(shifts, edge, strict=condition.high.strict)
     if regular.all():
         return [(low, high)]
     # v = +inf: u - v is -inf, and NaN for u = +inf or NaN.  v = -inf: +inf or NaN.  v = NaN: NaN.
@@ -265,10 +272,10 @@ def _float_difference_fresh(condition: Difference, values: Floats) -> Pieces:
     low, high = np.full(len(values), LEAST), np.full(len(values), POSITIVE_INFINITY_KEY)
     if condition.high is not None:
         edge = np.full_like(values, -float(condition.high.value))  # type: ignore[arg-type]
-        low = _last(shifts, edge, strict=not condition.high.strict) + 1
+        low = last_keys(shifts, edge, strict=not condition.high.strict) + 1
     if condition.low is not None:
         edge = np.full_like(values, -float(condition.low.value))  # type: ignore[arg-type]
-        high = np.minimum(_last(shifts, edge, strict=condition.low.strict), high)
+        high = np.minimum(last_keys(shifts, edge, strict=condition.low.strict), high)
     capped = condition.high is not None
     if not regular.all():
         # v = +inf or NaN: +inf or NaN throughout.  v = -inf: -inf, but NaN for u = -inf or NaN.

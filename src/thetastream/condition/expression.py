@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
@@ -24,7 +24,7 @@ from thetastream.duration import Interval
 from thetastream.errors import PredicateError
 from thetastream.side import Side
 
-Value = int | Decimal | str | bool | Interval | None
+Value = int | Decimal | str | bool | Interval | date | None
 
 
 class Function(Enum):
@@ -59,6 +59,62 @@ class Function(Enum):
     LENGTH = "LENGTH"
     CONCAT = "CONCAT"
     IF = "IF"
+    CAST = "CAST"
+    SIGN = "SIGN"
+    ROUND = "ROUND"
+    EXP = "EXP"
+    EXPM1 = "EXPM1"
+    POWER = "POWER"
+    LN = "LN"
+    LOG2 = "LOG2"
+    LOG10 = "LOG10"
+    LOG1P = "LOG1P"
+    LOG = "LOG"
+    SIN = "SIN"
+    COS = "COS"
+    TAN = "TAN"
+    ASIN = "ASIN"
+    ACOS = "ACOS"
+    ATAN = "ATAN"
+    ATAN2 = "ATAN2"
+    SINH = "SINH"
+    COSH = "COSH"
+    TANH = "TANH"
+    ASINH = "ASINH"
+    ACOSH = "ACOSH"
+    ATANH = "ATANH"
+    DEGREES = "DEGREES"
+    RADIANS = "RADIANS"
+    PI = "PI"
+    E = "E"
+    OCTET_LENGTH = "OCTET_LENGTH"
+    TRIM = "TRIM"
+    LTRIM = "LTRIM"
+    RTRIM = "RTRIM"
+    REVERSE = "REVERSE"
+    SUBSTRING = "SUBSTRING"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    REPEAT = "REPEAT"
+    REPLACE = "REPLACE"
+    STARTS_WITH = "STARTSWITH"
+    ENDS_WITH = "ENDSWITH"
+    CONTAINS = "CONTAINS"
+    YEAR = "YEAR"
+    QUARTER = "QUARTER"
+    MONTH = "MONTH"
+    WEEK = "WEEKOFYEAR"
+    DAY = "DAY"
+    DAYOFWEEK = "DAYOFWEEK"
+    WEEKDAY = "WEEKDAY"
+    DAYOFYEAR = "DAYOFYEAR"
+    HOUR = "HOUR"
+    MINUTE = "MINUTE"
+    SECOND = "SECOND"
+    DATEDIFF = "DATEDIFF"
+    UNIX_SECONDS = "UNIX_SECONDS"
+    UNIX_MILLIS = "UNIX_MILLIS"
+    UNIX_MICROS = "UNIX_MICROS"
 
     @property
     def compares(self) -> bool:
@@ -211,6 +267,10 @@ class Literal(Expression):
             return str(value).upper() if value is not None else "NULL"
         if isinstance(value, Interval):
             return f"INTERVAL '{value}'"
+        if isinstance(value, datetime):
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        if isinstance(value, date):
+            return f"DATE '{value.isoformat()}'"
         if isinstance(value, str):
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         if isinstance(value, Decimal):
@@ -242,6 +302,8 @@ def _render(call: Call) -> str:
     function, args = call.function, call.args
     if function is Function.NEG:
         return f"-({args[0]})"
+    if function is Function.CAST:
+        return f"CAST({args[0]} AS {args[1].value})"  # type: ignore[attr-defined]
     if function is Function.NOT:
         return f"NOT ({args[0]})"
     if function is Function.IS_NULL:
@@ -280,20 +342,31 @@ def literal(value: Any) -> Expression:
     """Turn a Python value into a literal; expressions pass through."""
     if isinstance(value, Expression):
         return value
-    if value is None or isinstance(value, bool | int | str | Interval | Decimal):
-        return Literal(value)
+    if value is None or isinstance(value, bool | int | str | Interval | Decimal | date):
+        return Literal(_exact_time(value) if isinstance(value, datetime) else value)
     if isinstance(value, timedelta):
         return Literal(Interval.of(value))
     if isinstance(value, float):
         if not math.isfinite(value):
             raise PredicateError(f"{value!r} is not allowed in a predicate; write a finite number")
         return Literal(Decimal(repr(float(value))))
-    if hasattr(value, "item"):
+    if type(value).__name__ in ("datetime64", "timedelta64"):
+        kind = type(value).__name__
+        if "generic" not in str(value.dtype) and value.astype(f"{kind}[us]") == value:
+            return literal(value.astype(f"{kind}[us]").item())
+    elif hasattr(value, "item"):
         return literal(value.item())
     raise PredicateError(
         f"cannot use {value!r} ({type(value).__name__}) in a predicate; write a number, a string, "
-        "a bool or a timedelta"
+        "a bool, a date, a datetime or a timedelta of whole microseconds"
     )
+
+
+def _exact_time(value: datetime) -> datetime:
+    """A plain datetime; pandas adds nanoseconds to it."""
+    if getattr(value, "nanosecond", 0):
+        raise PredicateError(f"{value} is finer than a microsecond; round it")
+    return datetime.fromisoformat(value.isoformat()) if type(value) is not datetime else value
 
 
 class Columns:

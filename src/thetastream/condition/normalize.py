@@ -7,6 +7,7 @@ term stays a residual.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +16,19 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
-from thetastream.condition.expression import Call, Expression, Function, Literal
-from thetastream.condition.term import Arm, Bound, Compare, Constant, Difference, Term, edges, exact
+from thetastream.condition.expression import Call, Expression, Function, Literal, negated
+from thetastream.condition.functions import TABLE
+from thetastream.condition.term import (
+    Arm,
+    Bound,
+    Compare,
+    Constant,
+    Difference,
+    Relative,
+    Term,
+    edges,
+    exact,
+)
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError
 from thetastream.side import Side
@@ -62,10 +74,12 @@ def as_term(node: Expression, text: str) -> Term | None:
         return None
     a, b = node.args
     op: Function = node.function
-    if isinstance(b, Call) and b.function is Function.ABS and isinstance(fold(a), Literal):
+    if isinstance(b, Call) and b.function is Function.ABS and len(a.sides()) < len(b.sides()):
         a, b, op = b, a, op.flip()
     if isinstance(a, Call) and a.function is Function.ABS and len(a.sides()) == 2:
-        return _absolute(a.args[0], op, fold(b), text)
+        if isinstance(fold(b), Literal):
+            return _absolute(a.args[0], op, fold(b), text)
+        return _relative(a.args[0], op, b)
     if len(a.sides()) == 1 and len(b.sides()) == 1:
         return _one_against_one(a, op, b)
     return _linear(a, op, b)
@@ -111,7 +125,11 @@ def _absolute(inner: Expression, op: Function, bound: Expression, text: str) -> 
     """``abs(difference) op constant``."""
     value = _constant(bound)
     split = _split(inner, 1)
-    if value is None or split is None or split.constants or op is Function.NE:
+    if value is None or split is None or not split.left or not split.right or op is Function.NE:
+        return None
+    middle = split.bound()  # abs(difference - middle) op value
+    kinds = {isinstance(c, Interval) for c in (middle, value) if c != 0}
+    if middle is None or len(kinds) > 1:
         return None
     zero: Constant = Interval(0) if isinstance(value, Interval) else 0
     if value < zero or (value == zero and op is Function.LT):  # type: ignore[operator]
@@ -122,18 +140,51 @@ def _absolute(inner: Expression, op: Function, bound: Expression, text: str) -> 
             )
         return None
     left, right, minuend = split.pair()
+    low, high = _added(middle, -value), _added(middle, value)
     if op in (Function.LE, Function.LT):
         strict = op is Function.LT
-        arms: list[Arm] = [(Difference(minuend, Bound(-value, strict), Bound(value, strict)),)]
+        arms: list[Arm] = [(Difference(minuend, Bound(low, strict), Bound(high, strict)),)]
     elif op is Function.EQ:
-        arms = [(Difference(minuend, Bound(v), Bound(v)),) for v in dict.fromkeys((value, -value))]
+        arms = [(Difference(minuend, Bound(v), Bound(v)),) for v in dict.fromkeys((high, low))]
     else:
         strict = op is Function.GT
         arms = [
-            (Difference(minuend, None, Bound(-value, strict)),),
-            (Difference(minuend, Bound(value, strict), None),),
+            (Difference(minuend, None, Bound(low, strict)),),
+            (Difference(minuend, Bound(high, strict), None),),
         ]
     return Term(left, right, tuple(arms))
+
+
+def _added(a: Constant, b: Constant) -> Constant:
+    """The sum of two constants of one kind; zero suits both kinds."""
+    if isinstance(a, Interval) or isinstance(b, Interval):
+        parts = [c.nanoseconds for c in (a, b) if isinstance(c, Interval)]
+        return Interval(sum(parts))
+    return a + b
+
+
+def _relative(inner: Expression, op: Function, bound: Expression) -> Term | None:
+    """``abs(l.x - r.x) <= 0.01 * l.x``: a band whose width is a share of one side's value."""
+    if op not in (Function.LE, Function.LT):
+        return None
+    if not isinstance(inner, Call) or inner.function is not Function.SUB:
+        return None
+    if not isinstance(bound, Call) or bound.function is not Function.MUL:
+        return None
+    factor, base = (fold(arg) for arg in bound.args)
+    if not isinstance(factor, Literal):
+        factor, base = base, factor
+    share = _constant(factor)
+    absolute = isinstance(base, Call) and base.function is Function.ABS
+    node = base.args[0] if isinstance(base, Call) and absolute else base
+    sides = {side: arg for arg in inner.args for side in arg.sides()}
+    if len(sides) < len(Side) or any(len(arg.sides()) != 1 for arg in inner.args):
+        return None
+    of = next((side for side, arg in sides.items() if arg.same(node)), None)
+    if of is None or not isinstance(share, Decimal) or not 0 < 3 * float(share) < 1:
+        return None
+    condition = Relative(of, share, absolute, op is Function.LT)
+    return Term(sides[Side.LEFT], sides[Side.RIGHT], ((condition,),))
 
 
 def _linear(a: Expression, op: Function, b: Expression) -> Term | None:
@@ -218,16 +269,35 @@ def _split(node: Expression, sign: int) -> _Split | None:
 
 
 def fold(node: Expression) -> Expression:
-    """Compute arithmetic on constants: ``2 * 30`` is ``60``."""
+    """Compute constants: ``2 * 30`` is ``60``, ``LN(1.01)`` the nearest double.
+
+    What has no finite value, such as ``LN(-1)``, stays as it is.
+    """
     if not isinstance(node, Call) or node.sides():
         return node
     values = [_constant(fold(arg)) for arg in node.args]
-    if node.function is Function.NEG and values[0] is not None:
-        return Literal(-values[0])
-    if len(values) != 2 or None in values or any(isinstance(v, Interval) for v in values):
+    if None in values:
         return node
-    operate = _ARITHMETIC.get(node.function)
-    return node if operate is None else Literal(operate(*values))
+    if node.function is Function.NEG:
+        return negated(fold(node.args[0]))
+    if node.function is Function.ABS:
+        return Literal(max(values[0], -values[0]))  # type: ignore[operator, type-var]
+    if any(isinstance(value, Interval) for value in values):
+        return node
+    if node.function in _ARITHMETIC:
+        return Literal(_ARITHMETIC[node.function](*values))
+    entry = TABLE.get(node.function)
+    if node.function is Function.DIV:
+        number = float(values[0]) / float(values[1]) if values[1] else None  # type: ignore[arg-type]
+    elif entry is not None and entry.meaning is not None and "number" in entry.kinds:
+        number = entry.meaning(*map(float, values[:1]), *values[1:])  # type: ignore[arg-type]
+    elif node.function in (Function.PI, Function.E):
+        assert entry is not None and entry.meaning is not None
+        number = entry.meaning()
+    else:
+        return node
+    finite = number is not None and math.isfinite(number)
+    return Literal(Decimal(repr(float(number)))) if finite else node  # type: ignore[arg-type]
 
 
 _ARITHMETIC: dict[Function, Callable[[Any, Any], Any]] = {

@@ -20,13 +20,14 @@ regrouped as (left part) - (right part) against its constants. NULL makes a cond
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from thetastream.condition.custom import Custom, PairFunction
 from thetastream.condition.expression import Expression, Function
 from thetastream.condition.normalize import as_term, both, conjuncts, push_not, refuse_empty
 from thetastream.condition.sql import parse
-from thetastream.condition.term import Arm, Compare, Term, swap
+from thetastream.condition.term import Arm, Compare, Relative, Term, swap
 from thetastream.errors import PredicateError
 from thetastream.side import Side
 
@@ -44,6 +45,7 @@ class Predicate:
 
     expression: Expression
     text: str = field(default="", repr=False)
+    custom: Custom | None = None
 
     @classmethod
     def parse(cls, text: str) -> Predicate:
@@ -51,17 +53,23 @@ class Predicate:
         return cls(parse(text), text)
 
     @classmethod
-    def of(cls, on: str | Predicate | Expression) -> Predicate:
-        """Accept text, a Python expression, or a predicate."""
+    def of(
+        cls, on: str | Predicate | Expression, residual: PairFunction | Custom | None = None
+    ) -> Predicate:
+        """Accept text, a Python expression, or a predicate.
+
+        ``residual`` is a function that candidate pairs have to pass; see ``custom``.
+        """
         if isinstance(on, Predicate):
-            return on
+            return on if residual is None else replace(on, custom=_custom(residual))
+        custom = None if residual is None else _custom(residual)
         if isinstance(on, Expression):
-            return cls(on, str(on))
-        return cls.parse(on)
+            return cls(on, str(on), custom)
+        return cls(parse(on), on, custom)
 
     def __post_init__(self) -> None:
         missing = {Side.LEFT, Side.RIGHT} - self.expression.sides()
-        if missing:
+        if missing and self.custom is None:
             names = " and ".join(f"{s.value} ({s.alias}.…)" for s in Side if s in missing)
             raise PredicateError(
                 f"a join predicate must use columns of both sides; {names} does not occur",
@@ -76,8 +84,8 @@ class Predicate:
 
     @property
     def residuals(self) -> tuple[Expression, ...]:
-        """Conjuncts over both sides that no term covers."""
-        return self._parts[1]
+        """Conjuncts over both sides that no term covers, and a function of the user's own."""
+        return self._parts[1] if self.custom is None else (*self._parts[1], self.custom)
 
     def filters(self, side: Side) -> tuple[Expression, ...]:
         """Conjuncts over this side alone; those over no column count as left."""
@@ -112,16 +120,24 @@ class Predicate:
 
     def columns(self, side: Side) -> list[str]:
         """The side's columns that the predicate reads."""
-        return self.expression.columns(side)
+        more = [] if self.custom is None else self.custom.columns(side)
+        return list(dict.fromkeys([*self.expression.columns(side), *more]))
+
+    def _key(self) -> tuple[object, ...]:
+        return self.expression.key(), None if self.custom is None else self.custom.key()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Predicate) and self.expression.same(other.expression)
+        return isinstance(other, Predicate) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self.expression.key())
+        return hash(self._key())
 
     def __str__(self) -> str:
         return str(self.expression)
+
+
+def _custom(residual: PairFunction | Custom) -> Custom:
+    return residual if isinstance(residual, Custom) else Custom.of(residual)
 
 
 def _self_mirrored(arm: Arm) -> bool:
@@ -130,7 +146,7 @@ def _self_mirrored(arm: Arm) -> bool:
         if isinstance(condition, Compare):
             if condition.op not in (Function.EQ, Function.NE) or condition != condition.mirrored():
                 return False
-        elif (
+        elif isinstance(condition, Relative) or (
             condition.low is None
             or condition.high is None
             or condition.low.value != -condition.high.value

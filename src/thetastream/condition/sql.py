@@ -1,7 +1,8 @@
 """SQL text to expressions, through sqlglot (Spark dialect: backticks quote names).
 
 The aliases ``l`` and ``r`` (or ``left`` and ``right``) name the sides. Every error points at the
-offending part of the text.
+offending part of the text. Functions are those of ``functions.py``, under the names that the user
+wrote: sqlglot reads a call, but does not translate it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
 
+from thetastream.condition import functions
 from thetastream.condition.expression import Call, Column, Expression, Function, Literal, negated
+from thetastream.condition.times import read_date, read_timestamp
 from thetastream.duration import Interval
 from thetastream.errors import PredicateError
 from thetastream.side import Side
@@ -38,22 +43,32 @@ _BINARY: dict[type[exp.Expression], Function] = {
     exp.Like: Function.LIKE,
     exp.DPipe: Function.CONCAT,
 }
-_UNARY: dict[type[exp.Expression], Function] = {
-    exp.Not: Function.NOT,
-    exp.Neg: Function.NEG,
-    exp.Abs: Function.ABS,
-    exp.Floor: Function.FLOOR,
-    exp.Ceil: Function.CEIL,
-    exp.Sqrt: Function.SQRT,
-    exp.Lower: Function.LOWER,
-    exp.Upper: Function.UPPER,
-    exp.Length: Function.LENGTH,
+_UNARY: dict[type[exp.Expression], Function] = {exp.Not: Function.NOT, exp.Neg: Function.NEG}
+_EXTRACTED = {
+    "WEEK": Function.WEEK,
+    "DOW": Function.DAYOFWEEK,
+    "DOY": Function.DAYOFYEAR,
+    **{
+        function.value: function
+        for function, entry in functions.TABLE.items()
+        if entry.takes == "time" and not function.value.startswith("UNIX")
+    },
 }
-_VARIADIC: dict[type[exp.Expression], Function] = {
-    exp.Least: Function.LEAST,
-    exp.Greatest: Function.GREATEST,
-    exp.Coalesce: Function.COALESCE,
-}
+"""What EXTRACT takes from a time."""
+
+_KEPT = ("CAST", "TRY_CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM")
+
+
+class Conditions(Spark):
+    """Spark's dialect, in which a call of a function keeps the name and arguments it was given."""
+
+    class Parser(SparkParser):
+        STRICT_CAST = True  # CAST and TRY_CAST are two things
+        FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.OVERLAPS}
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: SparkParser.FUNCTION_PARSERS[name] for name in _KEPT
+        }
 
 
 def parse(text: str) -> Expression:
@@ -75,12 +90,12 @@ def parse_tree(text: str) -> Any:
     if not text.strip():
         raise PredicateError("the predicate is empty; write for example 'abs(l.x - r.x) <= 5'")
     try:
-        tree: Any = sqlglot.parse_one(text, dialect="spark")
+        tree: Any = sqlglot.parse_one(text, dialect=Conditions)
     except sqlglot.errors.ParseError as error:
         raise _unparsable(error, text) from None
     except sqlglot.errors.TokenError as error:
         raise PredicateError(f"cannot read the predicate: {error}", text) from None
-    return tree
+    return tree.transform(lambda node: _spelled_out(node, text))
 
 
 def _unparsable(error: sqlglot.errors.ParseError, text: str) -> PredicateError:
@@ -90,6 +105,34 @@ def _unparsable(error: sqlglot.errors.ParseError, text: str) -> PredicateError:
     near = f" near {bad!r}" if bad else ""
     end = start + max(len(bad), 1)
     return PredicateError(f"cannot parse the predicate{near}", text, start, end)
+
+
+def _spelled_out(node: Any, text: str) -> Any:
+    """``overlaps`` and ``contains`` of intervals as the comparisons that they stand for."""
+    name = node.name.upper() if isinstance(node, exp.Anonymous) else ""
+    args = node.expressions
+    if name == "OVERLAPS":
+        _check_count(node, 4, "start, end, start, end", text)
+        first, last, start, end = args
+        pairs = [(first, last), (start, end), (first, end), (start, last)]
+    elif name == "CONTAINS" and len(args) != 2:
+        _check_count(node, 3, "start, end, value", text)
+        pairs = [(args[0], args[2]), (args[2], args[1])]
+    else:
+        return node
+    tests: list[Any] = [exp.LTE(this=a.copy(), expression=b.copy()) for a, b in pairs]
+    return exp.Paren(this=reduce(lambda a, b: exp.And(this=a, expression=b), tests))
+
+
+def _check_count(node: Any, count: int, names: str, text: str) -> None:
+    if len(node.expressions) != count:
+        message = f"{node.name.upper()} takes {count} arguments ({names})"
+        raise _at_name(f"{message}; got {len(node.expressions)}", node, text)
+
+
+def _at_name(message: str, node: Any, text: str) -> PredicateError:
+    """An error that points at the name of a function."""
+    return PredicateError(message, text, node.meta.get("start", -1), node.meta.get("end", -2) + 1)
 
 
 class _Reader:
@@ -109,7 +152,13 @@ class _Reader:
             exp.Is: self._is,
             exp.Case: self._case,
             exp.If: self._if,
-            exp.Concat: self._concat,
+            exp.Anonymous: self._function,
+            exp.Cast: self._cast,
+            exp.Extract: self._extract,
+            exp.Substring: lambda node: self._call(
+                "SUBSTRING", [node.this, node.args.get("start"), node.args.get("length")], node
+            ),
+            exp.Trim: self._trim,
         }
 
     def read(self, node: exp.Expression) -> Expression:
@@ -121,12 +170,10 @@ class _Reader:
         if kind in _UNARY:
             operand = self.read(node.this)
             return negated(operand) if kind is exp.Neg else Call(_UNARY[kind], (operand,))
-        if kind in _VARIADIC:
-            return Call(_VARIADIC[kind], tuple(map(self.read, [node.this, *node.expressions])))
-        names = ", ".join(f.value.lower() for f in [*_UNARY.values(), *_VARIADIC.values()])
         raise self._error(
             f"{node.sql(dialect='spark')!r} is not supported; a predicate may use comparisons, "
-            f"arithmetic, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE and {names}",
+            "arithmetic, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE, CAST and the functions "
+            "that docs/functions.md lists",
             node,
         )
 
@@ -200,9 +247,60 @@ class _Reader:
     def _otherwise(self, node: exp.Expression | None) -> Expression:
         return Literal(None) if node is None else self.read(node)
 
-    def _concat(self, node: exp.Concat) -> Expression:
-        parts = [self.read(part) for part in node.expressions]
-        return reduce(lambda a, b: Call(Function.CONCAT, (a, b)), parts)
+    # --- Functions ------------------------------------------------------------------------------
+
+    def _function(self, node: exp.Anonymous) -> Expression:
+        name, args = node.name.upper(), node.expressions
+        if name == "MOD" and len(args) == 2:
+            return Call(Function.MOD, (self.read(args[0]), self.read(args[1])))
+        if name == "DATE" and len(args) == 1:
+            return Call(Function.CAST, (self.read(args[0]), Literal("DATE")))
+        return self._call(node.name, args, node)
+
+    def _call(self, name: str, given: list[Any], node: exp.Expression) -> Expression:
+        entry = functions.named(name)
+        args = [arg for arg in given if arg is not None]
+        if entry is None:
+            raise self._named(functions.unknown(name), node)
+        if refusal := entry.refusal(len(args)):
+            raise self._named(refusal, node)
+        values = [self.read(arg) for arg in args]
+        if entry.function is Function.CONCAT:
+            return reduce(lambda a, b: Call(Function.CONCAT, (a, b)), values)
+        return Call(entry.function, tuple(values))
+
+    def _named(self, message: str, node: exp.Expression) -> PredicateError:
+        at_name = "start" in node.meta
+        return _at_name(message, node, self._text) if at_name else self._error(message, node)
+
+    def _trim(self, node: exp.Trim) -> Expression:
+        if node.args.get("position") or node.expression:
+            raise self._error("TRIM takes one string here; LTRIM and RTRIM trim one end", node)
+        return self._call("TRIM", [node.this], node)
+
+    def _extract(self, node: exp.Extract) -> Expression:
+        field = node.this.name.upper()
+        if field not in _EXTRACTED:
+            raise self._error(
+                f"EXTRACT takes {', '.join(_EXTRACTED)} from a time; got {field}", node
+            )
+        return Call(_EXTRACTED[field], (self.read(node.expression),))
+
+    def _cast(self, node: exp.Cast) -> Expression:
+        kind = node.to.sql(dialect="spark").upper()
+        if kind == "TIMESTAMP_LTZ":
+            kind = "TIMESTAMP"
+        constant = isinstance(node.this, exp.Literal) and node.this.is_string
+        if constant and kind in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"):
+            text = str(node.this.this)
+            try:
+                return Literal(read_date(text) if kind == "DATE" else read_timestamp(text))
+            except ValueError as error:
+                raise self._error(str(error), node.this) from None
+        try:
+            return functions.cast(self.read(node.this), kind)
+        except PredicateError as error:
+            raise error if error.text else self._error(error.message, node) from None
 
     def _error(self, message: str, node: exp.Expression) -> PredicateError:
         spans = [

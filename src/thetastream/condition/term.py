@@ -77,7 +77,31 @@ class Difference:
         )
 
 
-Condition = Compare | Difference
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """``abs(left - right) <= factor * base``, for ``0 < factor < 1/3``.
+
+    The base is one of the sides; its size with ``absolute``.
+    """
+
+    base: Side
+    factor: Decimal
+    absolute: bool = False
+    strict: bool = False
+
+    @property
+    def constants(self) -> list[Constant]:
+        """The constants that are compared with differences: none, as a factor has no unit."""
+        return []
+
+    def render(self, left: Expression, right: Expression) -> str:
+        """SQL text of the condition."""
+        base = left if self.base is Side.LEFT else right
+        width = Literal(self.factor) * (abs(base) if self.absolute else base)
+        return f"{abs(left - right)} {'<' if self.strict else '<='} {width}"
+
+
+Condition = Compare | Difference | Relative
 Arm = tuple[Condition, ...]
 
 
@@ -131,6 +155,8 @@ def edges(
     condition: Condition, scale: Callable[[Constant], Fraction]
 ) -> list[tuple[Fraction, bool]]:
     """Constant edges that a condition sets for ``left - right``: ``(value, is a lower edge)``."""
+    if isinstance(condition, Relative):
+        return []
     if isinstance(condition, Difference):
         sign = 1 if condition.minuend is Side.LEFT else -1
         bounds = ((condition.low, True), (condition.high, False))

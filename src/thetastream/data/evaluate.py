@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache, reduce
 from typing import Any
@@ -19,10 +20,16 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from thetastream._jit.arrays import LEAST, MOST, Mask
+from thetastream.condition.custom import Custom
 from thetastream.condition.expression import Call, Column, Expression, Function, Literal
 from thetastream.condition.normalize import fold
-from thetastream.data.batch import plain, to_floats, to_keys, valid_mask
+from thetastream.condition.times import read_time
+from thetastream.data import functions
+from thetastream.data.batch import plain, to_floats, to_keys
+from thetastream.data.casts import cast
+from thetastream.data.custom import custom_values
 from thetastream.data.rows import gatherable
+from thetastream.data.values import align, is_text, null_mask, spread, to_double
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.schema import NUMERIC, KeyKind, common_domain, kind_of, tick
@@ -32,13 +39,15 @@ Lookup = Callable[[Column], pa.Array]
 
 def evaluate(node: Expression, lookup: Lookup, length: int) -> pa.Array:
     """The values of an expression; ``lookup`` returns the values of a column."""
+    if isinstance(node, Custom):
+        return custom_values(node, lookup, length)
     try:
         values = _value(node, lookup)
     except pa.ArrowInvalid as error:
         raise DataError(f"{node}: {error}; cast the columns to double to allow it") from None
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
         raise SchemaError(f"{node}: the types of its parts do not go together; cast them") from None
-    return _spread(values, length)
+    return spread(values, length)
 
 
 def true_mask(node: Expression, lookup: Lookup, length: int) -> Mask:
@@ -55,13 +64,6 @@ def type_of(node: Expression, types: Callable[[Column], pa.DataType]) -> pa.Data
     return evaluate(node, lambda column: pa.nulls(0, types(column)), 0).type
 
 
-def _spread(values: pa.Array, length: int) -> pa.Array:
-    if len(values) == length:
-        return values
-    assert len(values) == 1
-    return pa.repeat(values[0], length)
-
-
 def _value(node: Expression, lookup: Lookup) -> pa.Array:
     if isinstance(node, Column):
         return _common(plain(lookup(node)))
@@ -71,10 +73,13 @@ def _value(node: Expression, lookup: Lookup) -> pa.Array:
     args = _fitted([_value(arg, lookup) for arg in node.args], node)
     function = node.function
     if function.compares:
+        args = _timed(args, node)
         return _compare(function, args[0], args[1], str(node))
     if function in _ARITHMETIC or function is Function.MOD:
         return _arithmetic(function, args[0], args[1], node)
-    return _CALLS[function](args, node)
+    if function in _CALLS:
+        return _CALLS[function](args, node)
+    return functions.call(args, node)
 
 
 def _common(values: pa.Array) -> pa.Array:
@@ -91,16 +96,13 @@ def _literal(node: Literal) -> pa.Array:
         return pa.array([float(value)], pa.float64())
     if isinstance(value, Interval):
         return pa.array([value.nanoseconds], pa.duration("ns"))
+    if isinstance(value, datetime):
+        return pa.array([value], pa.timestamp("us", "UTC" if value.tzinfo else None))
     if isinstance(value, int) and not isinstance(value, bool):
         if not LEAST <= value <= MOST:
             raise DataError(f"{value} does not fit a 64-bit integer")
         return pa.array([value], pa.int64())
     return pa.array([value])
-
-
-def _align(a: pa.Array, b: pa.Array) -> tuple[pa.Array, pa.Array]:
-    length = len(a) if len(a) != 1 else len(b)
-    return _spread(a, length), _spread(b, length)
 
 
 # --- Comparisons --------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ _COMPARE: dict[Function, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
-    a, b = _align(a, b)
+    a, b = align(a, b)
     if pat.is_null(a.type) or pat.is_null(b.type):
         return pa.nulls(len(a), pa.bool_())
     domain = common_domain(a.type, b.type, what)
@@ -126,13 +128,13 @@ def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
     if domain.kind is KeyKind.DECIMAL and any(_is_wide(v.type) for v in (a, b)):
         return of_bytes(*_one_decimal_type(a, b, domain.scale))
     keys = [to_keys(values, domain, what)[0] for values in (a, b)]
-    return pa.array(of_keys(*keys), mask=_null_mask(a, b))
+    return pa.array(of_keys(*keys), mask=null_mask(a, b))
 
 
 def _one_text_type(*values: pa.Array) -> list[pa.Array]:
     if len({str(v.type) for v in values}) == 1:
         return list(values)
-    text = all(pat.is_string(v.type) or pat.is_large_string(v.type) for v in values)
+    text = all(is_text(v.type) for v in values)
     return [v.cast(pa.large_string() if text else pa.large_binary()) for v in values]
 
 
@@ -146,10 +148,23 @@ def _one_decimal_type(a: pa.Array, b: pa.Array, scale: int) -> list[pa.Array]:
     return [values.cast(pa.decimal256(76, scale)) for values in (a, b)]
 
 
-def _null_mask(*values: pa.Array) -> Mask | None:
-    """Where one of several values is NULL; None if there are no NULLs."""
-    masks = [~valid for valid in map(valid_mask, values) if valid is not None]
-    return reduce(np.logical_or, masks) if masks else None
+def _timed(args: list[pa.Array], node: Call) -> list[pa.Array]:
+    """Constants that are compared with a time: strings are read, times get the column's zone."""
+    for at, (arg, other) in enumerate(zip(node.args, args[::-1], strict=True)):
+        value = arg.value if isinstance(arg, Literal) else None
+        if not (pat.is_date(other.type) or pat.is_timestamp(other.type)):
+            continue
+        if isinstance(value, str):
+            try:
+                value = read_time(value)
+            except ValueError as error:
+                raise SchemaError(f"{node}: {error}") from None
+            args[at] = _literal(Literal(value))
+        zone = other.type.tz if pat.is_timestamp(other.type) else None
+        local = isinstance(value, date) and getattr(value, "tzinfo", None) is None
+        if zone is not None and local:
+            args[at] = pc.assume_timezone(args[at].cast(pa.timestamp("us")), zone)
+    return args
 
 
 def _fitted(args: list[pa.Array], node: Call) -> list[pa.Array]:
@@ -180,7 +195,7 @@ _ARITHMETIC: dict[Function, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
-    a, b = _align(a, b)
+    a, b = align(a, b)
     kinds = {kind_of(a.type), kind_of(b.type)}
     if pat.is_null(a.type) or pat.is_null(b.type):
         return pa.nulls(len(a), pa.float64())
@@ -200,16 +215,10 @@ def _to_decimal(values: pa.Array) -> pa.Array:
     return values if pat.is_decimal(values.type) else values.cast(pa.decimal128(19, 0))
 
 
-def _to_double(values: pa.Array) -> pa.Array:
-    if pat.is_null(values.type):
-        return values.cast(pa.float64())
-    return pa.array(to_floats(values), mask=_null_mask(values))
-
-
 def _floating(function: Callable[[Any, Any], Any], a: pa.Array, b: pa.Array) -> pa.Array:
     with np.errstate(all="ignore"):
         result = function(to_floats(a), to_floats(b))
-    return pa.array(result, mask=_null_mask(a, b))
+    return pa.array(result, mask=null_mask(a, b))
 
 
 def _modulo(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
@@ -280,7 +289,7 @@ def _pick(function: Function) -> Callable[[list[pa.Array], Call], pa.Array]:
     """LEAST and GREATEST: NULLs are skipped, NaN is the greatest."""
 
     def better(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
-        a, b = _same_type(*_align(a, b))
+        a, b = _same_type(*align(a, b))
         op = Function.LE if function is Function.LEAST else Function.GE
         first = _compare(op, a, b, str(node))
         return pc.coalesce(pc.if_else(first, a, b), a, b)
@@ -292,7 +301,7 @@ def _same_type(*values: pa.Array) -> list[pa.Array]:
     types = [v.type for v in values if not pat.is_null(v.type)]
     if types and all(kind_of(t) in NUMERIC for t in types) and len(set(map(str, types))) > 1:
         if any(map(pat.is_floating, types)):
-            return [_to_double(v) for v in values]
+            return [to_double(v) for v in values]
         if any(map(pat.is_decimal, types)):
             return [_to_decimal(v) for v in values]
         return [v.cast(pa.int64()) for v in values]
@@ -311,7 +320,7 @@ def _rounded(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], p
 
 def _concatenated(args: list[pa.Array], node: Call) -> pa.Array:
     _check_text(args, node)
-    texts = [v.cast(pa.large_string()) for v in _align(*args)]
+    texts = [v.cast(pa.large_string()) for v in align(*args)]
     return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
 
 
@@ -319,28 +328,38 @@ def _choose(args: list[pa.Array], node: Call) -> pa.Array:
     (test,) = _conditions(args[:1])
     then, other = _same_type(*args[1:])
     length = max(map(len, args)) if 0 not in map(len, args) else 0
-    test, then, other = (_spread(values, length) for values in (test, then, other))
+    test, then, other = (spread(values, length) for values in (test, then, other))
     return pc.if_else(test.fill_null(False), then, other)
 
 
 def _coalesce(args: list[pa.Array], node: Call) -> pa.Array:
-    return reduce(lambda a, b: pc.coalesce(*_same_type(*_align(a, b))), args)
+    return reduce(lambda a, b: pc.coalesce(*_same_type(*align(a, b))), args)
 
 
 def _check_text(args: list[pa.Array], node: Call) -> None:
     for kind in (values.type for values in args):
-        if not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_null(kind)):
+        if not (is_text(kind) or pat.is_null(kind)):
             raise SchemaError(f"{node}: expected strings, got {kind}; cast the column")
+
+
+def _of_text(
+    function: Callable[[pa.Array], pa.Array],
+) -> Callable[[list[pa.Array], Call], pa.Array]:
+    def call(args: list[pa.Array], node: Call) -> pa.Array:
+        _check_text(args, node)
+        return function(args[0].cast(pa.string()) if pat.is_null(args[0].type) else args[0])
+
+    return call
 
 
 def _like(args: list[pa.Array], node: Call) -> pa.Array:
     values, patterns = args
     _check_text(args, node)
     if pat.is_null(values.type) or pat.is_null(patterns.type):
-        return pa.nulls(len(_align(values, patterns)[0]), pa.bool_())
+        return pa.nulls(len(align(values, patterns)[0]), pa.bool_())
     if isinstance(node.args[1], Literal):
         return pc.match_like(values, patterns[0].as_py())
-    values, patterns = _align(values, patterns)
+    values, patterns = align(values, patterns)
     pairs = zip(values.to_pylist(), patterns.to_pylist(), strict=True)
     matches = [
         None if text is None or pattern is None else bool(like_pattern(pattern).fullmatch(text))
@@ -361,8 +380,8 @@ _WILD = {"%": ".*", "_": "."}
 
 
 _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
-    Function.AND: lambda args, node: pc.and_kleene(*_align(*_conditions(args))),
-    Function.OR: lambda args, node: pc.or_kleene(*_align(*_conditions(args))),
+    Function.AND: lambda args, node: pc.and_kleene(*align(*_conditions(args))),
+    Function.OR: lambda args, node: pc.or_kleene(*align(*_conditions(args))),
     Function.NOT: lambda args, node: pc.invert(_conditions(args)[0]),
     Function.IS_NULL: lambda args, node: pc.is_null(args[0]),
     Function.LIKE: _like,
@@ -370,13 +389,14 @@ _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
     Function.ABS: _unary(pc.abs_checked, pc.abs),
     Function.FLOOR: _unary(_rounded(pc.floor), pc.floor),
     Function.CEIL: _unary(_rounded(pc.ceil), pc.ceil),
-    Function.SQRT: _unary(lambda v: pc.sqrt(_to_double(v)), pc.sqrt),
+    Function.SQRT: _unary(lambda v: pc.sqrt(to_double(v)), pc.sqrt),
     Function.LEAST: _pick(Function.LEAST),
     Function.GREATEST: _pick(Function.GREATEST),
     Function.COALESCE: _coalesce,
     Function.IF: _choose,
-    Function.LOWER: lambda args, node: pc.utf8_lower(args[0]),
-    Function.UPPER: lambda args, node: pc.utf8_upper(args[0]),
-    Function.LENGTH: lambda args, node: pc.utf8_length(args[0]).cast(pa.int64()),
+    Function.CAST: lambda args, node: cast(args[0], node),
+    Function.LOWER: _of_text(pc.utf8_lower),
+    Function.UPPER: _of_text(pc.utf8_upper),
+    Function.LENGTH: _of_text(lambda values: pc.utf8_length(values).cast(pa.int64())),
     Function.CONCAT: _concatenated,
 }

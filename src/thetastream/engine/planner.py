@@ -25,6 +25,9 @@ _ASKED, _SECONDS = 1 << 10, 0.2  # probing rows and processor time that a measur
 _FAR = 2.0  # ratio of measured cost to estimate at which a plan is reviewed at once
 
 
+LARGEST = float(1 << 24)  # rows for which an index makes room before they come
+
+
 class Planner:
     """Chooses layouts, first by the kind of terms, then by observed keys and measured costs.
 
@@ -51,7 +54,7 @@ class Planner:
         rows = self._expected(role, None)
         slide, pairless = self._query.window.slide_rows, self._pairless
         choice = choose(self._binding, role, self._tactic, rows, slide=slide, pairless=pairless)
-        return RoleIndex(choice, max(1, round(rows)))
+        return RoleIndex(choice, round(min(max(1.0, rows), LARGEST)))
 
     def push(self, fresh: Sequence[Fresh], streams: Mapping[Side, Stream]) -> None:
         """Before a push: review the plans of the indexes that it probes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,13 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 from thetastream.boxes.binding import Binding
+from thetastream.condition.predicate import Predicate
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
+from thetastream.errors import NestedLoopWarning
 from thetastream.index.base import folds_itself
 from thetastream.index.registry import structure
 from thetastream.metrics import Counters, Metrics, SideCounters, SideMetrics
 from thetastream.plan.choice import Choice
 from thetastream.plan.explanation import Explanation
+from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 
 
@@ -75,6 +79,22 @@ def _pairs_made(query: Query, binding: Binding | None, choices: Sequence[Choice]
     if reason:
         return f"found chunk by chunk, folded and forgotten: {reason}"
     return "not made: the index folds the rows of each box"
+
+
+def warn_of_nested_loop(
+    predicate: Predicate, tactic: Tactic, binding: Binding | None, stacklevel: int
+) -> None:
+    """Warn, at the user's call, of a condition that no index serves; not if it was asked for."""
+    indexed = predicate.terms if binding is None else binding.terms
+    if indexed or tactic.name == "nested-loop":
+        return
+    warnings.warn(
+        f"{predicate}: no part of this condition can be indexed, so every row is compared with all "
+        "rows of the window (a nested loop). Add a comparison of one expression per side that it "
+        "implies, such as a band; ts.explain says how. tactic='nested-loop' accepts it",
+        NestedLoopWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def explanation(

@@ -16,6 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from thetastream.condition.expression import Expression
+from thetastream.condition.functions import named
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.sql import SIDES, parse_tree
 from thetastream.errors import PredicateError
@@ -25,9 +26,10 @@ _RANDOM = {
     "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle",
     "monotonically_increasing_id",
     "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
-    "now", "current_timestamp", "current_date", "localtimestamp", "current_time", "unix_timestamp",
+    "now", "current_timestamp", "current_date", "curdate", "localtimestamp", "current_time",
     "reflect", "java_method", "try_reflect",
 }  # fmt: skip
+_CLOCK = "unix_timestamp"  # the time of day, without arguments
 _SUMS = (exp.Add, exp.Sub)
 
 
@@ -45,7 +47,11 @@ class Split:
         try:
             return Predicate.parse(self.on)
         except PredicateError as error:
-            raise PredicateError(error.message, text) from None
+            word = error.text[slice(*error.span)] if error.span else ""
+            start = text.upper().find(word.upper()) if word else -1
+            end = start + len(word)
+            message = error.message.replace(word, text[start:end]) if start >= 0 else error.message
+            raise PredicateError(message, text, start, end) from None
 
 
 def split(on: str | Predicate | Expression) -> Split:
@@ -71,8 +77,9 @@ class Splitter:
 
     def _refuse_random(self, tree: Any) -> None:
         for node in tree.find_all(exp.Func):
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-            if name.lower() in _RANDOM or isinstance(node, exp.Rand | exp.Randn | exp.Uuid):
+            called = isinstance(node, exp.Anonymous)
+            name = (node.name if called else node.sql_name()).lower()
+            if name in _RANDOM or (called and name == _CLOCK and not node.expressions):
                 raise PredicateError(
                     f"{node.sql(dialect='spark')!r} returns another value each time, so a retried "
                     "task would not find the same rows; compute it upstream and store it, or leave "
@@ -83,6 +90,8 @@ class Splitter:
     def _visit(self, node: Any, *, condition: bool) -> Any:
         """The node with one-sided parts replaced. ``condition``: a truth value is needed here."""
         sides = sides_of(node)
+        if _is_relative_band(node):
+            return node.copy()
         if len(sides) != 1:
             if isinstance(node, exp.And | exp.Or | exp.Not | exp.Paren):
                 return self._children(node, condition=condition)
@@ -131,6 +140,35 @@ def sides_of(node: Any) -> set[Side]:
     return {side for side in sides if side is not None}
 
 
+def _is_relative_band(node: Any) -> bool:
+    """Whether this is ``abs(l.x - r.x) <= constant * column``, which the engine indexes."""
+    if not isinstance(node, exp.LTE | exp.LT | exp.GTE | exp.GT):
+        return False
+    small, large = node.this, node.expression
+    if isinstance(node, exp.GTE | exp.GT):
+        small, large = large, small
+    large = large.unnest()
+    if not _is_size(small) or not isinstance(large, exp.Mul):
+        return False
+    difference = small.expressions[0]
+    if not isinstance(difference, exp.Sub) or len(sides_of(difference)) != len(Side):
+        return False
+    bases = [part for part in (large.this, large.expression) if sides_of(part)]
+    if len(bases) != 1:
+        return False
+    base: Any = bases[0].expressions[0] if _is_size(bases[0]) else bases[0]
+    return all(is_plain(part) for part in (difference.this, difference.expression, base))
+
+
+def _is_size(node: Any) -> bool:
+    """Whether this is ``abs(…)``."""
+    return (
+        isinstance(node, exp.Anonymous)
+        and node.name.upper() == "ABS"
+        and len(node.expressions) == 1
+    )
+
+
 def _parts(column: Any) -> list[Any]:
     """The identifiers of a dotted name, the side first."""
     return [
@@ -154,9 +192,11 @@ def _is_constant(node: Any) -> bool:
 
 
 def _unqualified(node: Any) -> Any:
-    """The expression over the columns of its side alone, names quoted."""
+    """The expression over the columns of its side alone, names quoted, functions as Spark's."""
 
     def strip(part: Any) -> Any:
+        if isinstance(part, exp.Anonymous) and (entry := named(part.name)) is not None:
+            part.set("this", entry.name)
         if not isinstance(part, exp.Column) or _side_of(part) is None:
             return part
         rest = [exp.to_identifier(piece.name, quoted=True) for piece in _parts(part)[1:]]

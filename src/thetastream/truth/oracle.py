@@ -22,36 +22,32 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
+from thetastream.condition.custom import Custom
 from thetastream.condition.expression import Call, Column, Expression, Function, Literal
+from thetastream.condition.functions import TABLE
 from thetastream.condition.predicate import Predicate
-from thetastream.condition.term import Compare, Condition
+from thetastream.condition.term import Compare, Condition, Relative
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.side import How, Side
+from thetastream.truth.moments import DAY, Moment, cast_value, moment_of, read_text
 from thetastream.truth.sessions import assign_sessions
 from thetastream.window import CountWindow, EventTime, SessionWindow, TimeWindow, Unbounded, Window
 
 __all__ = ["Arrived", "Moment", "Truth", "arrive", "evaluate", "join", "matches", "meet", "read"]
 
-DAY = 86_400 * 10**9
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 Row = Mapping[str, Any]
 Pair = tuple[int | None, int | None]
-
-
-class Moment(NamedTuple):
-    """A date, time, timestamp or duration in nanoseconds."""
-
-    nanoseconds: int
-    is_date: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +129,8 @@ def arrive(
         frontier = _frontier([rows[side] for side in streams], window)
         for side in streams:  # left first, then right
             names = {*predicate.columns(side), *window.columns(side).values()}
+            if predicate.custom is not None and push[side.position] is not None:
+                names |= set(push[side.position].schema.names)
             names |= set(predicate.columns(side.other)) if self_join else set()
             names |= set(more) if side is Side.RIGHT else set()
             table = push[side.position]
@@ -201,7 +199,10 @@ def matches(on: str | Predicate | Expression, left: Row, right: Row) -> bool:
     True
     """
     predicate, rows = Predicate.of(on), {Side.LEFT: left, Side.RIGHT: right}
-    conditions = [f for side in Side for f in predicate.filters(side)] + [*predicate.residuals]
+    conditions = [f for side in Side for f in predicate.filters(side)]
+    conditions += [node for node in predicate.residuals if node is not predicate.custom]
+    if predicate.custom is not None and not _custom(predicate.custom, left, right):
+        return False
     for term in predicate.terms:
         a, b = evaluate(term.left, rows), evaluate(term.right, rows)
         if a is None or b is None:
@@ -211,10 +212,20 @@ def matches(on: str | Predicate | Expression, left: Row, right: Row) -> bool:
     return all(evaluate(condition, rows) is True for condition in conditions)
 
 
+def _custom(custom: Custom, left: Row, right: Row) -> bool:
+    """Whether a user's function is true for one pair."""
+    batches = [pa.RecordBatch.from_pylist([dict(row)]) for row in (left, right)]
+    return bool(pa.array(custom.function(*batches))[0].as_py())
+
+
 def _holds(condition: Condition, left: Any, right: Any) -> bool:
     """Whether one condition of a term holds, exactly as written."""
     value, constant = _common(left, right)
     a, b = value(left), value(right)
+    if isinstance(condition, Relative):
+        base = a if condition.base is Side.LEFT else b
+        width = constant(condition.factor) * (abs(base) if condition.absolute else base)
+        return _compare(Function.LT if condition.strict else Function.LE, abs(a - b), width)
     if isinstance(condition, Compare):
         if condition.left_shift is not None:
             a = a + constant(condition.left_shift)
@@ -293,6 +304,8 @@ def evaluate(node: Expression, rows: Mapping[Side, Row]) -> Any:
     if isinstance(node, Column):
         return rows[node.side][node.name]
     if isinstance(node, Literal):
+        if isinstance(node.value, date):
+            return moment_of(node.value)
         return float(node.value) if isinstance(node.value, Decimal) else node.value
     assert isinstance(node, Call)
     function = node.function
@@ -318,10 +331,25 @@ def evaluate(node: Expression, rows: Mapping[Side, Row]) -> Any:
         return best
     if None in values:
         return None
+    if function is Function.CAST:
+        return cast_value(values[0], values[1])
+    if function in TABLE and (meaning := TABLE[function].meaning) is not None:
+        return meaning(*_read_as(function, values))
     if function.compares:
+        values = list(read_text(*values))
         cast, _ = _common(*values)
         return _compare(function, cast(values[0]), cast(values[1]))
     return _OTHERS[function](*values)
+
+
+def _read_as(function: Function, values: list[Any]) -> list[Any]:
+    """The arguments of a function: numbers are floats, but ROUND keeps exact ones."""
+    entry = TABLE[function]
+    exact = function is Function.ROUND and not isinstance(values[0], float)
+    return [
+        _float(value) if entry.kind(at) == "number" and not exact else value
+        for at, value in enumerate(values)
+    ]
 
 
 def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

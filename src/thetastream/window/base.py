@@ -113,6 +113,8 @@ class EventTime(Window):
     @staticmethod
     def _scaled(value: Interval | int, what: str, unit: int | None) -> int:
         """A length in key units of ``unit`` nanoseconds."""
+        if plain(value) == 0:
+            return 0
         if not isinstance(value, Interval):
             return value
         assert unit is not None

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from thetastream.duration import Interval
+from thetastream.errors import WindowError
 from thetastream.side import Side
 from thetastream.window import lengths
 from thetastream.window.base import EventTime
@@ -27,8 +28,10 @@ class TimeWindow(EventTime):
 
     ``size`` and ``slide`` are durations (text such as ``10 minutes``, or timedelta) when the time
     columns are dates or timestamps, and plain whole numbers when they are integers. ``size`` may be
-    a pair ``(left, right)``: how long rows of that side stay. ``time`` names the event-time column,
-    or one per side. ``lateness`` is how far a row may fall behind before it is dropped.
+    a pair ``(left, right)``: how long rows of that side stay. One of them may be zero:
+    ``("0 s", "1 minute")`` joins a left row with the right rows of the minute before it. ``time``
+    names the event-time column, or one per side. ``lateness`` is how far a row may fall behind
+    before it is dropped.
 
     >>> TimeWindow("10 minutes", time="t", lateness="5 s").sizes[0]
     Interval(nanoseconds=600000000000)
@@ -53,17 +56,27 @@ class TimeWindow(EventTime):
     ) -> None:
         lengths.refuse(unknown, "TimeWindow", "it takes size, time, lateness and slide")
         given: tuple[Length, Length] = lengths.pair(size, "size")
-        sizes = (lengths.read_length(given[0], "size"), lengths.read_length(given[1], "size"))
+        one_sided = isinstance(size, tuple | list) and any(map(_is_positive, given))
+        least = 0 if one_sided else 1
+        sizes = (
+            lengths.read_length(given[0], "size", least),
+            lengths.read_length(given[1], "size", least),
+        )
         step = None if slide is None else lengths.read_length(slide, "slide")
         self._set_clock(time, lateness, size=sizes[0], right=sizes[1], slide=step)
         if step is not None:
+            if 0 in map(lengths.plain, sizes):
+                raise WindowError(
+                    "a slide needs positive sizes on both sides, as rows leave in whole slides; "
+                    f"got sizes {sizes[0]} and {sizes[1]}"
+                )
             lengths.multiple(tuple(map(lengths.plain, sizes)), lengths.plain(step))
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "slide", step)
 
     @property
     def length(self) -> Interval | int:
-        return self.sizes[0]
+        return self.sizes[0] if lengths.plain(self.sizes[0]) else self.sizes[1]
 
     @property
     def symmetric(self) -> bool:
@@ -85,6 +98,14 @@ class TimeWindow(EventTime):
     def __str__(self) -> str:
         note = f"on {self.time[0]}, {self.time[1]}, lateness {self.lateness}"
         return lengths.text("time", self.sizes, self.slide, note)
+
+
+def _is_positive(value: Length) -> bool:
+    """Whether a size is above zero; what is no size is reported later."""
+    try:
+        return lengths.plain(lengths.read_length(value, "size", least=0)) > 0
+    except WindowError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

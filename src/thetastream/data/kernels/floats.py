@@ -74,3 +74,55 @@ def last_sum_at_most(
                 at = max(bad - min(step, room), good + 1)
             step = min(step << 1, np.int64(1) << 60)
         lasts[i] = good
+
+
+@kernel("void(f8[::1], f8, b1, f8[::1], i8[::1], i8[::1])", allocates=True)
+def relative_edges(
+    values: Floats, factor: float, strict: bool, scratch: Floats, lows: Array, highs: Array
+) -> None:
+    """For each finite ``v > 0``: the first and last key ``u`` with ``|fl(u - v)| <= fl(factor u)``.
+
+    ``0 < factor < 1/3``; then the keys in between match too (``boxes/relative.py`` says why).
+    ``scratch`` is a one-element buffer, viewed as bits. An empty interval is ``1 .. 0``.
+    """
+    bits = scratch.view(np.int64)
+    for i in range(values.size):
+        value = values[i]
+        scratch[0] = value
+        own = bits[0]
+        if strict and not factor * value > 0.0:
+            lows[i], highs[i] = 1, 0
+            continue
+        for end in range(2):
+            upper = end == 1
+            # Invariant: good holds, bad does not; u = 0 never does, u = +inf is treated elsewhere.
+            good = own
+            bad = np.int64(POSITIVE_INFINITY_KEY) if upper else np.int64(0)
+            scratch[0] = value / (1.0 - factor) if upper else value / (1.0 + factor)
+            at, step = bits[0], np.int64(1)
+            inward = outward = False
+            while abs(bad - good) > 1:
+                if upper:
+                    at = min(max(at, good + 1), bad - 1)
+                else:
+                    at = max(min(at, good - 1), bad + 1)
+                bits[0] = at
+                u = scratch[0]
+                apart, width = (u - value if upper else value - u), factor * u
+                if apart < width or (apart == width and not strict):
+                    good = at
+                    outward = True
+                else:
+                    bad = at
+                    inward = True
+                if inward and outward:
+                    at = good + (bad - good) // 2
+                elif outward:
+                    at = good + step if upper else good - step
+                else:
+                    at = bad - step if upper else bad + step
+                step = min(step << 1, np.int64(1) << 60)
+            if upper:
+                highs[i] = good
+            else:
+                lows[i] = good

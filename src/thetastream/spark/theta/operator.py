@@ -23,10 +23,13 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from thetastream.aggregate import Aggregate, Summary, check_aggregates, of_right, read_aggregates
+from thetastream.boxes.arrival import order_domain
 from thetastream.boxes.binding import check_columns
+from thetastream.condition.custom import Custom, PairFunction
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.duration import Interval
+from thetastream.engine.report import warn_of_nested_loop
 from thetastream.errors import OptionError, PredicateError, SchemaError, StateError, WindowError
 from thetastream.options.checks import read_columns, read_count, read_text
 from thetastream.plan.tactic import Tactic
@@ -34,6 +37,7 @@ from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, split
 from thetastream.spark.frames import METRICS
+from thetastream.spark.functions import ShippedFunction
 from thetastream.spark.session import (
     check_streaming,
     default_partitions,
@@ -77,20 +81,22 @@ def theta_join(
     state_path: str | None = None,
     batch_rows: int = 65_536,
     aggregate: Mapping[str, str | tuple[str, str]] | None = None,
+    residual: PairFunction | None = None,
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both static, on any conjunction of comparisons.
 
     ``on`` is SQL over ``l`` and ``r``; an expression over one side may be any Spark SQL. With
     ``right=None``, or the same DataFrame twice, every ordered pair of two different rows of one
-    stream is joined. ``window``, ``how``, ``tactic``, ``suffix``, ``columns`` and ``aggregate`` are
-    those of ``StreamJoin``; a count window needs ``order``. ``workers`` are threads of every
-    partition. There is no ``collect``: the trigger decides how many rows a micro-batch holds.
-    ``partitions`` (default: one per core) and ``partitioning`` (``auto``, ``hash``, ``cells``,
-    ``matrix``) say how the work is shared; ``cell_width`` sets the width of a band's cells.
-    ``event_time`` names one more output column, the later event time of a pair, on which an
-    aggregation or another join can follow. ``state_path`` is a folder that every executor can
-    reach, one per query, for the rows of the window; without it they are in Spark's state store,
-    which is slower to write.
+    stream is joined. ``window``, ``how``, ``tactic``, ``suffix``, ``columns``, ``aggregate`` and
+    ``residual`` are those of ``StreamJoin``; a count window needs ``order``. A residual function is
+    pickled, as Spark pickles its UDFs, and gets all columns of both DataFrames. ``workers`` are
+    threads of every partition. There is no ``collect``: the trigger decides how many rows a
+    micro-batch holds. ``partitions`` (default: one per core) and ``partitioning`` (``auto``,
+    ``hash``, ``cells``, ``matrix``) say how the work is shared; ``cell_width`` sets the width of a
+    band's cells. ``event_time`` names one more output column, the later event time of a pair, on
+    which an aggregation or another join can follow. ``state_path`` is a folder that every executor
+    can reach, one per query, for the rows of the window; without it they are in Spark's state
+    store, which is slower to write.
 
     ``thetastream.spark.explain(result)`` shows how the join runs.
     """
@@ -109,11 +115,12 @@ def theta_join(
     for side, frame in frames.items():
         check_names(frame.schema, side.value)
     parts = split(on)
+    custom = _shipped(on, residual, frames)
     asked = () if aggregate is None else of_right(read_aggregates(aggregate))
     _check_aggregated(asked, frames[Side.RIGHT], event_time)
     other, aggregated = frames[Side.RIGHT].columns, [one.name for one in asked]
     answer = answer_columns(left.columns, other, mode, suffix, columns, aggregated)
-    shown = _shown(frames, parts, window, answer, asked, self_join, str(on))
+    shown = _shown(frames, parts, window, answer, asked, self_join, str(on), custom)
     if event_time is not None:
         _check_event_time(event_time, answer, window, mode, frames, streaming)
     in_files = (
@@ -144,10 +151,13 @@ def theta_join(
         state_path=state_path if streaming else None,
         aggregates=asked,
         in_files=in_files,
+        residual=custom,
     )
     if spec.state_path is not None:
         read_location(spec.state_path)
     _ = spec.query, spec.routing  # errors of the join show here, not in a task
+    order_domain(window.order, spec.schemas)
+    warn_of_nested_loop(spec.predicate, spec.tactic, spec.binding, 2)
     types = _output_types(spec, shown)
     if streaming:
         result = _streaming(spec, frames, shown, types)
@@ -195,6 +205,21 @@ def _check_window(window: Any) -> None:
         )
 
 
+def _shipped(
+    on: str | Predicate | Expression,
+    residual: PairFunction | None,
+    frames: dict[Side, DataFrame],
+) -> Custom | None:
+    """The residual function as it travels, over the columns of both DataFrames."""
+    built = on.custom if isinstance(on, Predicate) else None
+    function = residual if residual is not None or built is None else built.function
+    if function is None:
+        return None
+    Custom.of(function)  # refuse what is no function
+    names = [frames[side].columns for side in Side]
+    return Custom(ShippedFunction(function)).over(*names)
+
+
 def _check_aggregated(
     aggregates: Sequence[Aggregate], right: DataFrame, event_time: str | None
 ) -> None:
@@ -235,6 +260,7 @@ def _shown(
     aggregates: Sequence[Aggregate],
     self_join: bool,
     text: str,
+    custom: Custom | None,
 ) -> dict[Side, DataFrame]:
     """Per side, the columns that travel: what the answer and the join read, nothing else."""
     predicate = parts.predicate(text)
@@ -251,6 +277,8 @@ def _shown(
             read = {column for _, s, column in answer if s in roles}
         read |= {name for role in roles for name in predicate.columns(role)}
         read |= {name for role in roles for name in window.columns(role).values()}
+        if custom is not None:
+            read |= {name for role in roles for name in custom.names[role.position]}
         shown[side] = selected(frame, read, roles, parts, text)
     return shown
 

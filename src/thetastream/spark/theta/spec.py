@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from thetastream.aggregate import Aggregate, result_type
 from thetastream.boxes.binding import Binding, bind
+from thetastream.condition.custom import Custom
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition
 from thetastream.engine.partition.routing import Routing, choose
@@ -31,7 +32,8 @@ class JoinSpec:
     ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
     are not in the state store. ``workers`` is the number of threads of each partition that share
     the parts of its window. ``in_files``: the whole state is files below ``state_path``, so that
-    Spark's state store and its watermark are not used.
+    Spark's state store and its watermark are not used. ``residual`` is the user's own function, as
+    bytes.
     """
 
     on: str
@@ -52,6 +54,7 @@ class JoinSpec:
     aggregates: tuple[Aggregate, ...] = ()
     workers: int = 1
     in_files: bool = False
+    residual: Custom | None = None
 
     @property
     def partitions(self) -> int:
@@ -107,7 +110,7 @@ class JoinSpec:
     @cached_property
     def predicate(self) -> Predicate:
         """The condition over the columns that travel."""
-        return Predicate.parse(self.on)
+        return Predicate.of(self.on, self.residual)
 
     @cached_property
     def binding(self) -> Binding:
@@ -162,7 +165,8 @@ class JoinSpec:
         Tactic and workers may: runs hold rows, and every start lays out its own indexes.
         """
         facts = {
-            "predicate": self.original,
+            "predicate": self.original
+            + ("" if self.residual is None else f" AND {self.residual.name}(l, r)"),
             "window": str(self.window),
             "how": self.how.value + (" self-join" if self.self_join else ""),
             "partitions": f"{self.partitions}, with the group keys {', '.join(map(str, self.keys))}"
