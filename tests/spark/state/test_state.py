@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,63 +15,17 @@ from thetastream.errors import DataError, OptionError, StateError
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob, write_blob
 from thetastream.spark.state import state
-from thetastream.spark.state.cache import Alive, RunFiles, default_root, remove_forgotten
-from thetastream.spark.state.digest import digest_of, is_trusted, old_digest
 from thetastream.spark.state.folder import read_location
-from thetastream.spark.state.opening import new_partition
-from thetastream.spark.state.record import ANCESTORS, Meta, RunBlob, check_fingerprint
-from thetastream.spark.state.state import OpenPartition
+from thetastream.spark.state.record import Meta, RunBlob, check_fingerprint
 from thetastream.spark.theta.packing import Packer, frontier
-from thetastream.spark.theta.spec import JoinSpec
-from thetastream.spark.theta.step import ALIVE, Step, packets_of
+from thetastream.spark.theta.step import Step
 from thetastream.testing.streams import Scenario
 from thetastream.window import TimeWindow
 
-from ...host.strangers import plant, shared_folder
 from ..simulate import DictStore, spec_of
+from .steps import WINDOW, begun, feed, spec, table
 
-WINDOW = TimeWindow(100, time="t")
-
-
-@pytest.fixture(autouse=True)
-def _own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ALIVE._held.clear()
-    monkeypatch.setenv("THETASTREAM_RUNS", str(tmp_path / "runs"))
-
-
-def table(times: range, seed: int = 0) -> pa.Table:
-    keys = np.random.default_rng(seed).integers(0, 50, len(times))
-    return pa.table({"x": keys, "t": pa.array(times, pa.int64())})
-
-
-def spec(how: str = "inner", window: Any = WINDOW, on: str = "abs(l.x - r.x) <= 1") -> JoinSpec:
-    rows = table(range(1, 2))
-    return spec_of(Scenario(((rows, rows),), on, window, how), 1)
-
-
-def feed(
-    join: JoinSpec, store: DictStore, times: range, watermark: int = 0, fresh: bool = False
-) -> dict[str, Any]:
-    if fresh:
-        ALIVE._held.clear()
-    packets = []
-    for side in Side:
-        rows = table(times, side.position).append_column(
-            "row number", pa.array(range(len(times)), pa.int64())
-        )
-        for batch in Packer(join, side).pack(rows.to_batches(), 0):
-            packets += packets_of(batch.to_pydict())
-    step = Step(join, join.keys[0], store, watermark)
-    for _ in step.run(packets):
-        pass
-    return step.report
-
-
-def begun(how: str = "inner") -> tuple[JoinSpec, DictStore]:
-    """A join that has seen rows of the times 1 to 20."""
-    join, store = spec(how), DictStore()
-    feed(join, store, range(1, 21))
-    return join, store
+pytestmark = pytest.mark.usefixtures("own_runs")
 
 
 def test_runs_expire_whole_and_the_state_stays_bounded() -> None:
@@ -275,199 +226,6 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     for path in (str(tmp_path / "file"), "nosuchscheme://x/y"):
         with pytest.raises(OptionError, match="state_path=.* cannot be used"):
             read_location(path)
-
-
-def behind(join: JoinSpec, store: DictStore, batches: int) -> OpenPartition:
-    """A partition is alive here, while another process has it for some micro-batches."""
-    here = ALIVE._held.copy()
-    for number in range(batches):
-        times = range(21 + 20 * number, 41 + 20 * number)
-        feed(join, store, times, times.start - 1, fresh=True)
-    ALIVE._held = here
-    (opened,) = here.values()
-    return opened
-
-
-@pytest.mark.parametrize("how", ["inner", "full", "semi"])
-@pytest.mark.parametrize("batches", [1, 3, 12])
-def test_an_engine_that_is_behind_catches_up(how: str, batches: int) -> None:
-    join, store = begun(how)
-    opened = behind(join, store, batches)
-    stored = opened.meta.stored["left"]
-    twin, times = store.copy(), range(21 + 20 * batches, 41 + 20 * batches)
-    report = feed(join, store, times, times.start - 1)
-    assert report["origin"] == "catch-up"
-    assert opened.meta.stored["left"] == stored + 20 * (batches + 1)
-    opened.partition.check()
-    other = feed(join, twin, times, times.start - 1, fresh=True)
-    assert other["origin"] == "attach"
-    for name in ("rows", "matches", "output_rows", "left_stored", "right_stored"):
-        assert report[name] == other[name], name
-
-
-def test_an_engine_that_is_far_behind_is_dropped() -> None:
-    join, store = begun()
-    behind(join, store, ANCESTORS + 1)
-    times = range(21 + 20 * (ANCESTORS + 1), 41 + 20 * (ANCESTORS + 1))
-    assert feed(join, store, times, times.start - 1)["origin"] == "attach"
-
-
-def test_an_engine_of_a_failed_task_is_dropped() -> None:
-    """Its token is in no record, though its rows may be those of the task that succeeded."""
-    join, store = begun()
-    before = store.copy()
-    feed(join, store, range(21, 41), 20)
-    assert feed(join, before, range(21, 41), 20)["origin"] == "attach"
-
-
-def test_catching_up_reads_what_was_added(tmp_path: Path) -> None:
-    join, store = begun()
-    behind(join, store, 2)
-    for path in (tmp_path / "runs").rglob("*.arrow"):
-        path.unlink()
-    report = feed(join, store, range(61, 81), 60)
-    assert (report["origin"], report["fetched_runs"]) == ("catch-up", 4), "two runs a side"
-
-
-def test_a_new_partition_holds_nothing() -> None:
-    held = new_partition(spec())
-    assert (held.meta.runs, held.meta.stored) == ([], {})
-
-
-# --- The cache ----------------------------------------------------------------------------------
-
-
-def test_run_files(tmp_path: Path) -> None:
-    files, digest = RunFiles("line", tmp_path), digest_of(b"abc")
-    files.touch()
-    files.write("a", b"abc")
-    found = files.read("a", 3, digest)
-    assert found is not None
-    assert found.to_pybytes() == b"abc"
-    assert files.read("a", 4, digest) is None
-    assert files.read("a", 3, digest_of(b"abd")) is None
-    assert files.read("b", 3, digest) is None
-    files.remove(["a", "never there"])
-    assert files.read("a", 3, digest) is None
-
-
-def test_run_files_are_private(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        join, store = begun()
-    finally:
-        os.umask(before)
-    assert store.meta
-    made = [*(tmp_path / "runs").rglob("*")]
-    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in made}
-    assert modes == {(True, 0o700), (False, 0o600)}
-    for path in made:
-        if path.suffix == ".arrow":
-            path.chmod(0o622)  # another user could have changed it
-    assert feed(join, store, range(21, 41), fresh=True)["origin"] == "rebuild"
-
-
-def test_a_run_of_the_same_size_and_checksum_is_not_trusted(tmp_path: Path) -> None:
-    """Anybody can make a file with a given CRC-32, but not with a given digest."""
-    files, blob = RunFiles("line", tmp_path), b"rows of mine"
-    forged = forge(b"other ro", zlib.crc32(blob))
-    assert (len(forged), zlib.crc32(forged)) == (len(blob), zlib.crc32(blob))
-    files.write("a", forged)
-    assert files.read("a", len(blob), digest_of(blob)) is None
-    assert files.read("a", len(blob), old_digest(zlib.crc32(blob))) is None
-    files.write("a", blob)
-    assert files.read("a", len(blob), digest_of(blob)) is not None
-
-
-def forge(data: bytes, checksum: int) -> bytes:
-    """Append four bytes, so that the CRC-32 is as wished: every bit of them flips some of it."""
-    empty = zlib.crc32(data + bytes(4))
-    rows = [
-        (zlib.crc32(data + (1 << bit).to_bytes(4, "little")) ^ empty, 1 << bit) for bit in range(32)
-    ]
-    wanted, chosen = checksum ^ empty, 0
-    for column in range(32):
-        at = next(i for i, (row, _) in enumerate(rows) if row >> column & 1)
-        pivot = rows.pop(at)
-        rows = [(r ^ pivot[0], b ^ pivot[1]) if r >> column & 1 else (r, b) for r, b in rows]
-        if wanted >> column & 1:
-            wanted, chosen = wanted ^ pivot[0], chosen ^ pivot[1]
-    return data + chosen.to_bytes(4, "little")
-
-
-def test_runs_of_format_2_get_a_digest() -> None:
-    join, store = begun()
-    facts = json.loads(store.meta or "")
-    for run in facts["runs"]:
-        del run["digest"]
-        run["checksum"] = zlib.crc32(store.blobs[run["id"]])
-    store.meta = json.dumps(facts | {"format": 2})
-    assert feed(join, store, range(21, 41), fresh=True)["origin"] == "rebuild"
-    assert all(is_trusted(run.digest) for run in Meta.of(store.meta, "here").runs)
-    assert feed(join, store, range(41, 61), fresh=True)["origin"] == "attach"
-    store.meta = json.dumps(facts | {"format": 2})
-    name = facts["runs"][0]["id"]
-    store.blobs[name] = store.blobs[name][:-1] + b"?"
-    with pytest.raises(DataError, match=r"is corrupt: expected .* with digest crc32:"):
-        feed(join, store, range(21, 41), fresh=True)
-
-
-def test_a_folder_that_cannot_be_written_is_no_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "line").write_text("a file where the folder should be")
-    RunFiles("line", tmp_path).write("a", b"abc")
-    assert f"run files are not kept: {tmp_path}/line is not a folder" in capsys.readouterr().err
-
-
-def test_forgotten_folders_go(tmp_path: Path) -> None:
-    RunFiles("line", tmp_path).write("a", b"abc")
-    remove_forgotten(tmp_path)
-    assert (tmp_path / "line").exists()
-    remove_forgotten(tmp_path, now=(tmp_path / "line").stat().st_mtime + 10**6)
-    assert not (tmp_path / "line").exists()
-    remove_forgotten(tmp_path / "never there")
-
-
-def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    name = f"thetastream-runs-{os.geteuid()}"
-    assert default_root() == tmp_path / "runs" / name
-    monkeypatch.delenv("THETASTREAM_RUNS")
-    assert default_root().name.startswith(name)
-
-
-def test_a_planted_folder_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with shared_folder() as shared:
-        monkeypatch.setenv("THETASTREAM_RUNS", str(shared))
-        planted = shared / f"thetastream-runs-{os.geteuid()}"
-        reason = plant(planted)
-        join, store = begun()
-        feed(join, store, range(21, 41), fresh=True)
-        root = default_root()
-        assert f"{planted} {reason}; using {root} instead" in capsys.readouterr().err
-        assert len([*root.rglob("*.arrow")]) == 4, "the rows are in a folder of our own"
-        assert feed(join, store, range(41, 61), fresh=True)["origin"] == "attach"
-
-
-def test_another_place_is_taken_if_the_named_one_cannot_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("THETASTREAM_RUNS", str(tmp_path / "file"))
-    assert default_root().parent != tmp_path / "file"
-    assert f"{tmp_path}/file cannot hold run files: " in capsys.readouterr().err
-
-
-def test_the_least_recently_used_is_dropped() -> None:
-    alive: Alive[str] = Alive(limit=2)
-    alive.keep("a", "x")
-    assert alive.take("a") == "x"
-    assert alive.take("a") is None, "taken out"
-    for name in "abc":
-        alive.keep(name, name)
-    assert [alive.take(name) for name in "abc"] == [None, "b", "c"]
 
 
 # --- Packing ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The digest of a run, in the record of its partition: is this what was written?
 
-It is cryptographic, so a file of the host that has it can be trusted: nobody can make another one
-with the same digest. Records of older formats have CRC-32 checksums, which anybody can match. They
+It is cryptographic, so a file of the host that has it can be trusted: another one with the same
+digest cannot be made. Records of older formats have CRC-32 checksums, which anybody can match. They
 detect damage in the state store, but a file of the host is not trusted for one.
 """
 
