@@ -18,7 +18,9 @@ from thetastream.spark.blobs import read_blob, write_blob
 from thetastream.spark.state import state
 from thetastream.spark.state.cache import Alive, RunFiles, default_root, remove_forgotten
 from thetastream.spark.state.folder import read_location
-from thetastream.spark.state.state import Meta, check_fingerprint, open_partition
+from thetastream.spark.state.opening import new_partition
+from thetastream.spark.state.record import ANCESTORS, Meta, RunBlob, check_fingerprint
+from thetastream.spark.state.state import OpenPartition
 from thetastream.spark.theta.packing import Packer, frontier
 from thetastream.spark.theta.spec import JoinSpec
 from thetastream.spark.theta.step import ALIVE, Step, packets_of
@@ -32,6 +34,7 @@ WINDOW = TimeWindow(100, time="t")
 
 @pytest.fixture(autouse=True)
 def _own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ALIVE._held.clear()
     monkeypatch.setenv("THETASTREAM_RUNS", str(tmp_path / "runs"))
 
 
@@ -195,15 +198,15 @@ def test_another_join_on_an_old_checkpoint_is_refused(changed: Any, named: str) 
 def test_columns_and_keys_are_part_of_the_fingerprint() -> None:
     join = spec()
     meta = Meta(dict(join.fingerprint), "a", "b")
-    check_fingerprint(meta, join, "here")
+    check_fingerprint(meta, join.fingerprint, "here")
     wider = dataclasses.replace(
         join,
         schemas={s: join.schemas[s].append(pa.field("z", pa.int8())) for s in Side},
     )
     with pytest.raises(StateError, match="columns of the left side"):
-        check_fingerprint(meta, wider, "here")
+        check_fingerprint(meta, wider.fingerprint, "here")
     with pytest.raises(StateError, match="group keys 7 .*\n.*group keys 9 "):
-        check_fingerprint(meta, dataclasses.replace(join, keys=(9,)), "here")
+        check_fingerprint(meta, dataclasses.replace(join, keys=(9,)).fingerprint, "here")
 
 
 def test_another_format_is_refused() -> None:
@@ -216,7 +219,7 @@ def test_another_format_is_refused() -> None:
 
 def test_a_record_survives_the_trip() -> None:
     meta = Meta(
-        {"a": "b"}, "line", "token", [state.RunBlob("r", "left", 3, 40, 7, -5)], {"left": 4}, 9
+        {"a": "b"}, "line", "token", [RunBlob("r", "left", 3, 40, 7, -5, 12)], {"left": 4}, 9
     )
     assert Meta.of(meta.as_text(), "here") == meta
 
@@ -265,9 +268,61 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
             read_location(path)
 
 
+def behind(join: JoinSpec, store: DictStore, batches: int) -> OpenPartition:
+    """A partition is alive here, while another process has it for some micro-batches."""
+    here = ALIVE._held.copy()
+    for number in range(batches):
+        times = range(21 + 20 * number, 41 + 20 * number)
+        feed(join, store, times, times.start - 1, fresh=True)
+    ALIVE._held = here
+    (opened,) = here.values()
+    return opened
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi"])
+@pytest.mark.parametrize("batches", [1, 3, 12])
+def test_an_engine_that_is_behind_catches_up(how: str, batches: int) -> None:
+    join, store = begun(how)
+    opened = behind(join, store, batches)
+    stored = opened.meta.stored["left"]
+    twin, times = store.copy(), range(21 + 20 * batches, 41 + 20 * batches)
+    report = feed(join, store, times, times.start - 1)
+    assert report["origin"] == "catch-up"
+    assert opened.meta.stored["left"] == stored + 20 * (batches + 1)
+    opened.partition.check()
+    other = feed(join, twin, times, times.start - 1, fresh=True)
+    assert other["origin"] == "attach"
+    for name in ("rows", "matches", "output_rows", "left_stored", "right_stored"):
+        assert report[name] == other[name], name
+
+
+def test_an_engine_that_is_far_behind_is_dropped() -> None:
+    join, store = begun()
+    behind(join, store, ANCESTORS + 1)
+    times = range(21 + 20 * (ANCESTORS + 1), 41 + 20 * (ANCESTORS + 1))
+    assert feed(join, store, times, times.start - 1)["origin"] == "attach"
+
+
+def test_an_engine_of_a_failed_task_is_dropped() -> None:
+    """Its token is in no record, though its rows may be those of the task that succeeded."""
+    join, store = begun()
+    before = store.copy()
+    feed(join, store, range(21, 41), 20)
+    assert feed(join, before, range(21, 41), 20)["origin"] == "attach"
+
+
+def test_catching_up_reads_what_was_added(tmp_path: Path) -> None:
+    join, store = begun()
+    behind(join, store, 2)
+    for path in (tmp_path / "runs").rglob("*.arrow"):
+        path.unlink()
+    report = feed(join, store, range(61, 81), 60)
+    assert (report["origin"], report["fetched_runs"]) == ("catch-up", 4), "two runs a side"
+
+
 def test_a_new_partition_holds_nothing() -> None:
-    held, fetched = open_partition(DictStore(), spec(), None, "here")
-    assert (fetched, held.meta.runs) == (0, [])
+    held = new_partition(spec())
+    assert (held.meta.runs, held.meta.stored) == ([], {})
 
 
 # --- The cache ----------------------------------------------------------------------------------
@@ -309,14 +364,14 @@ def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert default_root().name.startswith("thetastream-runs-")
 
 
-def test_only_the_current_version_is_alive() -> None:
+def test_the_least_recently_used_is_dropped() -> None:
     alive: Alive[str] = Alive(limit=2)
-    alive.keep("a", "1", "x")
-    assert alive.take("a", "2") is None
-    assert alive.take("a", "1") is None, "a stale one is dropped"
+    alive.keep("a", "x")
+    assert alive.take("a") == "x"
+    assert alive.take("a") is None, "taken out"
     for name in "abc":
-        alive.keep(name, "1", name)
-    assert [alive.take(name, "1") for name in "abc"] == [None, "b", "c"]
+        alive.keep(name, name)
+    assert [alive.take(name) for name in "abc"] == [None, "b", "c"]
 
 
 # --- Packing ------------------------------------------------------------------------------------

@@ -107,20 +107,19 @@ T = TypeVar("T")
 
 
 class Alive(Generic[T]):
-    """Values kept in this process under a name and a version; the least recently used go first."""
+    """Values kept in this process under a name; the least recently used go first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: OrderedDict[str, tuple[str, T]] = OrderedDict()
+        self._held: OrderedDict[str, T] = OrderedDict()
 
-    def take(self, name: str, version: str) -> T | None:
-        """Take a value out. One of another version is stale: it is dropped."""
-        held = self._held.pop(name, None)
-        return held[1] if held is not None and held[0] == version else None
+    def take(self, name: str) -> T | None:
+        """Take a value out."""
+        return self._held.pop(name, None)
 
-    def keep(self, name: str, version: str, value: T) -> None:
+    def keep(self, name: str, value: T) -> None:
         """Keep a value for the next micro-batch."""
-        self._held[name] = (version, value)
+        self._held[name] = value
         self._held.move_to_end(name)
         while len(self._held) > self._limit:
             self._held.popitem(last=False)

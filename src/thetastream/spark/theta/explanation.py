@@ -11,7 +11,8 @@ from thetastream.engine.report import explanation
 from thetastream.errors import StateError
 from thetastream.plan.explanation import Explanation
 from thetastream.side import Side
-from thetastream.spark.state.state import FORMAT, RUN_BYTES, TIER
+from thetastream.spark.state.record import FORMAT
+from thetastream.spark.state.state import RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
 
 _JOINS: WeakKeyDictionary[DataFrame, tuple[JoinSpec, dict[str, Any]]] = WeakKeyDictionary()
@@ -51,6 +52,7 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
     }
     facts["state"] = {
         "format": FORMAT,
+        "record": f"files in {spec.state_path}" if spec.in_files else "in Spark's state store",
         "runs": f"Arrow blobs of at most {RUN_BYTES >> 20} MB, "
         + ("in Spark's state store" if spec.state_path is None else f"files in {spec.state_path}"),
         "columns of a run": {side.value: spec.schemas[side].names for side in spec.streams},
