@@ -49,9 +49,9 @@ def table(lines: Sequence[FiniteLine]) -> list[str]:
     ]
     for workload, threads in cells(lines):
         mine, peer = ours(lines, workload, threads), best_peer(lines, workload, threads)
-        about = WORKLOADS[workload].about
         if mine is None:
             continue
+        about = WORKLOADS[workload].label(mine.scale)
         row = f"| {about} | {threads} | {mine.pairs:,} "
         row += f"| {mine.seconds:.2f} s | {mine.peak_mb:,.0f} MB"
         if peer is None:

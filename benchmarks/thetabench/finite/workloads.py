@@ -22,12 +22,18 @@ class Workload:
 
     name: str
     about: str
+    rows: tuple[int, int]
     make: Callable[[float], Tables]
     sql: str
     terms: tuple[tuple[str, str, str], ...]
     equal: tuple[str, str] | None = None
     band: tuple[str, str, int] | None = None
     intervals: bool = False
+
+    def label(self, scale: float) -> str:
+        """What is joined, and how many rows."""
+        left, right = (f"{rows * scale / 1e6:g} M" for rows in self.rows)
+        return f"{self.about}, {left} × {right}"
 
 
 def _numbered(number: str, **columns: np.ndarray) -> pa.Table:
@@ -83,7 +89,8 @@ WORKLOADS = {
     for one in (
         Workload(
             "overlap",
-            "overlap of intervals, 3 M × 3 M",
+            "overlap of intervals",
+            (3_000_000, 3_000_000),
             _overlap,
             "l.ls < r.re AND r.rs < l.le",
             (("ls", "<", "re"), ("le", ">", "rs")),
@@ -91,7 +98,8 @@ WORKLOADS = {
         ),
         Workload(
             "band",
-            "band, 1 M × 1 M",
+            "band",
+            (1_000_000, 1_000_000),
             _band,
             "abs(l.lx - r.rx) <= 10",
             (),
@@ -99,14 +107,16 @@ WORKLOADS = {
         ),
         Workload(
             "two",
-            "two inequalities, 0.3 M × 0.3 M",
+            "two inequalities",
+            (300_000, 300_000),
             _two,
             "l.lx < r.rx AND l.ly > r.ry",
             (("lx", "<", "rx"), ("ly", ">", "ry")),
         ),
         Workload(
             "point",
-            "point in interval, 10 M × 0.1 M",
+            "point in interval",
+            (10_000_000, 100_000),
             _point,
             "l.lx >= r.rs AND l.lx < r.re",
             (("lx", ">=", "rs"), ("lx", "<", "re")),
@@ -114,7 +124,8 @@ WORKLOADS = {
         ),
         Workload(
             "equal",
-            "equality with a band, 5 M × 5 M",
+            "equality with a band",
+            (5_000_000, 5_000_000),
             _equal_band,
             "l.lk = r.rk AND abs(l.lx - r.rx) <= 10",
             (),
