@@ -36,6 +36,7 @@ def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
     """Join the streams in a separate Spark session; return whether the oracle agrees."""
     _check_packages()
     from thetastream._jit.compiling import warm
+    from thetastream.spark.daemon import ROOMS
     from thetastream.spark.demo import ON, WINDOW, Demo, Interrupt, Streams, session
 
     console = Console()
@@ -44,7 +45,7 @@ def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
     with _room(folder) as place, _log_shown(console, place / "spark.log"):
         streams = Streams.generated(rows, seed)
         # Here, so that the compilation of a first run is visible.
-        warm("data", "boxes", "plan", "index.runs", "engine.partition")
+        warm(*ROOMS)
         _say(console, "starting Spark …")
         with Interrupt() as interrupt, session(place) as spark:
             demo = Demo(spark, place, streams)
