@@ -17,7 +17,7 @@ import pytest
 
 import thetastream
 from thetastream._jit import cache, compiling
-from thetastream._jit.compiling import prepare, warm
+from thetastream._jit.compiling import load, prepare, warm
 from thetastream.host import private
 from thetastream.index.runs.kernels import merge, search
 from thetastream.plan.kernels import cells
@@ -103,6 +103,23 @@ def test_modules_are_compiled_when_they_are_needed(
     monkeypatch.setattr(compiling, "_ready", set())  # another process, that needs one alone
     prepare(merge)
     assert (len(first), len(second)) == (3, 6)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_loading_compiles_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first: list[str] = []
+    second: list[str] = []
+    declare(monkeypatch, first, second)
+    load("index.runs")
+    assert (first, second) == ([], []), "the cache is empty"
+    prepare(search)
+    declare(monkeypatch, first, second)
+    monkeypatch.setattr(compiling, "_ready", set())  # another process
+    capsys.readouterr()
+    load("index.runs")
+    assert (len(first), len(second)) == (6, 0), "only what the cache has"
     assert capsys.readouterr() == ("", "")
 
 

@@ -14,7 +14,18 @@ import pytest
 
 from thetastream.errors import OptionError, StateError
 from thetastream.spark import configure, explain, theta_join
-from thetastream.spark.session import CHANGELOG, POLICY, PROVIDER, ROCKSDB, SHUFFLE, placed_keys
+from thetastream.spark.session import (
+    CHANGELOG,
+    DAEMON,
+    LOCAL_MANAGER,
+    MANAGER,
+    POLICY,
+    PROVIDER,
+    ROCKSDB,
+    SHUFFLE,
+    WARM,
+    placed_keys,
+)
 from thetastream.window import TimeWindow
 
 WINDOW = TimeWindow("5 s", time="timestamp")
@@ -54,6 +65,18 @@ def test_configure_sets_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert builder.settings[SHUFFLE] == "3"
     assert builder.settings["spark.pyspark.python"] == sys.executable
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_what_configure_sets_on_request() -> None:
+    settings = configure(Builder()).settings
+    assert settings[DAEMON] == WARM
+    assert MANAGER not in settings, "checkpoints may be anywhere"
+    settings = configure(Builder(), warm_workers=False, local_checkpoints=True).settings
+    assert DAEMON not in settings
+    assert settings[MANAGER] == LOCAL_MANAGER
+    for option in ("warm_workers", "local_checkpoints"):
+        with pytest.raises(OptionError, match=f"{option} must be"):
+            configure(Builder(), **{option: "yes"})
 
 
 def test_the_session_of_configure_is_accepted(spark: Any) -> None:

@@ -150,6 +150,13 @@ def warm(*rooms: str) -> None:
     prepare(*(import_module(f"thetastream.{room}.kernels") for room in rooms))
 
 
+def load(*rooms: str) -> None:
+    """Load the kernels of rooms that the cache already has. Nothing is compiled."""
+    for room in rooms if ENABLED else ():
+        modules = _modules(import_module(f"thetastream.{room}.kernels"))
+        _prepare([name for name in modules if name in _KERNELS and _marker(name).exists()])
+
+
 def _modules(module: ModuleType) -> Iterator[str]:
     """Import the modules inside a package; yield their names and its own."""
     for inner in iter_modules(getattr(module, "__path__", ())):

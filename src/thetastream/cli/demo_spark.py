@@ -40,6 +40,7 @@ def run_on_spark(rows: int, seed: int, folder: Path | None, compare: bool = Fals
     """
     _check_packages()
     from thetastream._jit.compiling import warm
+    from thetastream.spark.daemon import ROOMS
     from thetastream.spark.demo.query import ON, WINDOW, Demo
     from thetastream.spark.demo.session import Interrupt, session
     from thetastream.spark.demo.streams import Streams
@@ -50,7 +51,7 @@ def run_on_spark(rows: int, seed: int, folder: Path | None, compare: bool = Fals
     with _room(folder) as place, _log_shown(console, place / "spark.log"):
         streams = Streams.generated(rows, seed)
         # Here, so that the compilation of a first run is visible.
-        warm("data", "boxes", "plan", "index.runs", "engine.partition")
+        warm(*ROOMS)
         _say(console, "starting Spark …")
         with Interrupt() as interrupt, session(place) as spark:
             demo = Demo(spark, place, streams)

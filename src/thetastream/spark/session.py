@@ -13,21 +13,35 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from thetastream.errors import StateError
+from thetastream.options.checks import read_flag
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 SHUFFLE = "spark.sql.shuffle.partitions"
+DAEMON, WARM = "spark.python.daemon.module", "thetastream.spark.daemon"
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 Builder = TypeVar("Builder")
 
 
-def configure(builder: Builder, *, partitions: int | None = None) -> Builder:
+def configure(
+    builder: Builder,
+    *,
+    partitions: int | None = None,
+    warm_workers: bool = True,
+    local_checkpoints: bool = False,
+) -> Builder:
     """Set what the operator needs on a ``SparkSession.builder``, and return it.
 
     ``partitions`` becomes the number of shuffle partitions; without it, one per core of this
     machine (Spark's own default is 200 tasks per micro-batch). Python workers use the Python that
-    runs this. Later settings override these.
+    runs this; with ``warm_workers``, they are forked from a process that has loaded the engine.
+    ``local_checkpoints`` promises that all checkpoints of the session are on a local disk, each of
+    one query at a time: they are written faster. Later settings override these.
 
     >>> from pyspark.sql import SparkSession
     >>> builder = configure(SparkSession.builder.master("local[2]"), partitions=2)
@@ -39,6 +53,10 @@ def configure(builder: Builder, *, partitions: int | None = None) -> Builder:
         "spark.pyspark.python": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
+    if read_flag("warm_workers", warm_workers):
+        settings[DAEMON] = WARM
+    if read_flag("local_checkpoints", local_checkpoints):
+        settings[MANAGER] = LOCAL_MANAGER
     for name, value in settings.items():
         builder = builder.config(name, value)  # type: ignore[attr-defined]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

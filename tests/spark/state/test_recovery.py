@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from thetastream.spark.session import LOCAL_MANAGER, MANAGER
+
 from .rig import CASES, FAILED, Drill, Process, kill, processes, write_stream
 
 pytestmark = [
@@ -49,7 +51,7 @@ def prepared(folder: Path, name: str, seed: int, **changes: Any) -> Drill:
 
 
 def is_worker(process: Process) -> bool:
-    return "pyspark.daemon" in process.command
+    return "spark.daemon" in process.command  # Spark's own, or the one that loads the engine
 
 
 def run_to_end(drill: Drill) -> None:
@@ -80,6 +82,22 @@ def test_stop_and_start_again(tmp_path: Path, name: str, seed: int) -> None:
             path.write_bytes(spoilt)
     drill.changes = {"stops": [max(third, before + 1)]}
     assert drill.finish() == 0, drill.log()
+    drill.check()
+
+
+def test_a_local_checkpoint_continues_with_another_file_manager(tmp_path: Path) -> None:
+    """There and back again; a driver is killed on the way."""
+    local = {"settings": {MANAGER: LOCAL_MANAGER}}
+    drill = prepared(tmp_path, "hash", 2, changes={"stops": [1], "leave": True})
+    assert drill.finish() == 0, drill.log()
+    drill.changes = local
+    with drill.process() as running:
+        assert drill.await_that(running, lambda: drill.begun() >= 3), drill.log()
+        running.kill()
+    drill.changes = {**local, "stops": [4], "leave": True}
+    assert drill.finish() == 0, drill.log()
+    drill.changes = {}
+    run_to_end(drill)
     drill.check()
     rebuilds = {m["batchId"]: m["rebuilds"] for m in drill.metrics() if m["rebuilds"]}
     assert sum(rebuilds.values()) == 2, "each partition is rebuilt once, after its files were lost"

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from typing import TypeAlias
 
 import pyarrow as pa
-
-Data: TypeAlias = bytes | memoryview | pa.Buffer
 
 _CRC = "crc32:"
 
 
-def digest_of(data: Data) -> str:
+def digest_of(data: bytes | memoryview | pa.Buffer) -> str:
     """The digest of a run."""
     return f"blake2b:{hashlib.blake2b(data, digest_size=32).hexdigest()}"
 
@@ -33,6 +30,6 @@ def is_trusted(digest: str) -> bool:
     return not digest.startswith(_CRC)
 
 
-def digest_like(digest: str, data: Data) -> str:
+def digest_like(digest: str, data: bytes | memoryview | pa.Buffer) -> str:
     """The digest of data, of the same kind as ``digest``."""
     return digest_of(data) if is_trusted(digest) else old_digest(zlib.crc32(data))
