@@ -3,8 +3,8 @@
 Run files hold rows, and the compile cache holds code. Both may lie in folders where every user can
 write, such as ``/tmp`` or ``/dev/shm``, under names that can be guessed. So nothing that is found
 there is trusted for its name: a folder is used if it is a real folder, belongs to this user, and
-no other user can write to it. Otherwise another one beside it is used, and a line says so. Modes are
-set explicitly, whatever the umask. Symbolic links are not followed.
+no other user can write to it. Otherwise another one beside it is used, and a line says so. Modes
+are set explicitly, whatever the umask. Symbolic links are not followed.
 
     folder   0700        file   0600, written under another name, then renamed
 """

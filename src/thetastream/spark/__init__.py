@@ -12,9 +12,9 @@
 The joins lie in ``theta`` and ``relation``, what a partition keeps in ``state``. They share
 ``session`` (settings, checks), ``types`` (Spark's types as Arrow's), ``expressions`` (what Spark
 computes), ``functions`` (a user's function on its way to workers), ``frames`` (Arrow through pandas
-without a copy), ``blobs`` (rows as Arrow streams), ``payload`` (joins as bytes), ``daemon``
-(warm Python workers), ``metrics`` and ``listener`` (reports); ``demo`` is the query of ``thetastream demo``.
-The room imports the engine and relations.
+without a copy), ``blobs`` (rows as Arrow streams), ``payload`` (joins as bytes), ``daemon`` (warm
+Python workers), ``metrics`` and ``listener`` (reports); ``demo`` is the query of ``thetastream
+demo``. The room imports the engine and relations.
 
 This is the only package that imports pyspark. Names are loaded on first use, since Python
 workers import it too.
