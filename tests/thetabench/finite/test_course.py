@@ -12,9 +12,7 @@ from thetabench.finite.course import FiniteLine
 from thetabench.finite.peers import CONTESTANTS, numbers
 from thetabench.finite.worker import digest
 from thetabench.finite.workloads import WORKLOADS
-from thetabench.tables import insert
 
-ROOT = Path(__file__).resolve().parents[3]
 ALWAYS = ("thetastream", "duckdb", "polars", "polars-streaming")
 
 
@@ -63,11 +61,10 @@ def test_the_table_compares_with_the_best_peer(tmp_path: Path) -> None:
     assert course.read(tmp_path / "finite.csv") == lines
     assert report.table(lines)[2] in report.markdown(tmp_path / "finite.csv")
     assert "`ncls`: only overlaps of intervals" in report.markdown(tmp_path / "finite.csv")
+    page = tmp_path / "page.md"
+    page.write_text(f"a\n{report.BEGIN}\nold\n{report.END}\nb", encoding="utf-8")
+    report.main(tmp_path / "finite.csv", page)
+    assert report.table(lines)[2] in page.read_text(encoding="utf-8")
+    assert "old" not in page.read_text(encoding="utf-8")
     report.plot(lines, tmp_path / "finite.png")
     assert (tmp_path / "finite.png").stat().st_size > 0
-
-
-def test_the_tables_of_the_page_are_made_and_not_typed() -> None:
-    page = (ROOT / "docs/finite-benchmarks.md").read_text(encoding="utf-8")
-    table = report.markdown(ROOT / "benchmarks/results/finite.csv")
-    assert insert(page, table, report.BEGIN, report.END) == page
