@@ -211,7 +211,7 @@ def test_rows_of_different_keys_have_nulls() -> None:
         ({"x": []}, "type null"),
         (pa.table([[1], [2]], names=["x", "x"]), "columns of the same name"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_bad_input_is_explained(source: Any, message: str) -> None:
     with pytest.raises(ThetastreamError, match=message):
