@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from thetabench import spark as laboratory
@@ -42,20 +43,22 @@ from thetabench.spark.course import SparkCourse
 from thetabench.spark.eventlog import read_events
 from thetabench.spark.feed import Feed, Shape, link
 from thetabench.spark.paper import COLUMNS, GOALS, paper
-from thetabench.spark.peers import Seat
+from thetabench.spark.peers import Nothing, Seat, spec_of
 from thetabench.spark.reference import echoes, equals, received, reference
 from thetabench.spark.session import Session
 from thetabench.tables import SCORES, filled, marks
 from thetastream.errors import DataError, RegistryError
 from thetastream.side import Side
+from thetastream.spark.frames import METRICS
+from thetastream.spark.theta.packing import Packer
 
 from . import bench_command
 from .spark_fake import QUERIES, Change, FakeSession, Pairs, Query, checksum, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = replace(
-    FULL, window=60, small=40, join=60, large=120, turns=(2, 2), few=(1, 2), slow=(1, 1),
-    slowest=(1, 1), w2_window=50, w2=40, windows=(30, 60), partitions=(1, 2), steps=80,
+    FULL, window=60, small=40, join=60, large=120, turns=(2, 2), few=(1, 2), w2_turns=(2, 2),
+    slow=(1, 1), slowest=(1, 1), w2_window=50, w2=40, windows=(30, 60), partitions=(1, 2), steps=80,
     latencies=(20, 40), landed=(2, 3), memory="1g", limit=120.0,
 )  # fmt: skip
 
@@ -133,6 +136,28 @@ def test_empty_joiners_count_or_double_every_row() -> None:
     ]
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_an_empty_joiner_answers_in_arrow_what_it_was_sent(tmp_path: Path, partitions: int) -> None:
+    feed = Feed.of(Shape("W1", 300, 200, 1, fill=True))
+    schemas = {side: table.schema for side, table in feed.tables.items()}
+    spec = spec_of(seat_of(tmp_path, feed), schemas, tuple(range(partitions)))
+    packed = [
+        batch
+        for side, table in feed.tables.items()
+        for batch in Packer(spec, side).pack(table.to_batches(), task=0)
+    ]
+    counting = Nothing(("x", "t"), pa.schema([("rows", pa.int64()), ("times", pa.int64())]), 0)
+    counted, report = counting(iter(packed))
+    assert counted.to_pylist() == [{"rows": 800, "times": 400 * 401, METRICS: None}], (
+        "without the copies that a band sends"
+    )
+    assert report.to_pylist() == [{"rows": None, "times": None, METRICS: "{}"}]
+    *doubled, _ = Nothing(("x", "t"), spec.output, 2)(iter(packed))
+    rows = [(row["t"], row["x_right"]) for batch in doubled for row in batch.to_pylist()]
+    none = Digest(0, 0)
+    assert none + Digest(*checksum(rows)) == sum(echoes(feed, 2, copies=2), none)
+
+
 def test_files_of_a_micro_batch_appear_together(tmp_path: Path) -> None:
     shape = Shape("W1", 31, 24, 3, fill=True)
     Feed.of(shape).save(tmp_path / "feed")
@@ -182,7 +207,7 @@ def test_the_full_run_is_the_workload_that_was_asked_for() -> None:
         assert (who.untimed - 1) * who.batch + 2 * who.window >= 2 * who.window, (
             "the window is full"
         )
-    assert [who.timed + who.untimed for who in own["w2"][0].contestants] == [61, 61, 3]
+    assert [who.timed + who.untimed for who in own["w2"][0].contestants] == [31, 31, 3]
 
 
 def test_slow_contestants_skip_turns_evenly() -> None:

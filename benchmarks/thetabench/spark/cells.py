@@ -114,12 +114,13 @@ class Plan:
     """… and where they are slowest."""
     w2_window: int = 50_000
     w2: int = 100_000
+    w2_turns: Turns = (11, 20)
     windows: tuple[int, ...] = (50_000, 500_000, 2_000_000)
     partitions: tuple[int, ...] = (1, 2, 4)
     steps: int = 265_000
     """Rows of a step, where one is attached."""
     latencies: tuple[int, ...] = (1_000, 10_000, 40_000, 500_000)
-    landed: Turns = (16, 60)
+    landed: Turns = (11, 50)
     memory: str = "6g"
     limit: float = 400.0
 
@@ -145,8 +146,8 @@ class Plan:
 
 FULL = Plan()
 QUICK = replace(
-    FULL.scaled(0.02), turns=(3, 3), few=(2, 2), slow=(1, 1), slowest=(1, 1), windows=(1_000,),
-    partitions=(1,), latencies=(200, 2_000), landed=(3, 6), memory="1g",
+    FULL.scaled(0.02), turns=(3, 3), few=(2, 2), w2_turns=(2, 2), slow=(1, 1), slowest=(1, 1),
+    windows=(1_000,), partitions=(1,), latencies=(200, 2_000), landed=(3, 6), memory="1g",
 )  # fmt: skip
 """Everything, small. The numbers say nothing, the answers are checked all the same."""
 
@@ -240,7 +241,7 @@ def _large(plan: Plan) -> Iterator[Entrant]:
 
 def _w2(plan: Plan) -> Iterator[Entrant]:
     first = Entrant(HOME, HOME, plan.w2, workload="W2", window=plan.w2_window, batch=plan.w2)
-    turns = {HOME: plan.turns, BLOCKS: plan.turns, REJOIN: plan.slowest}
+    turns = {HOME: plan.w2_turns, BLOCKS: plan.w2_turns, REJOIN: plan.slowest}
     return _entrants(first, turns)
 
 
