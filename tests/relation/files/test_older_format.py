@@ -1,4 +1,4 @@
-"""Relations of format 1: without unique keys, open ends and codes; strings in the order of a hash."""
+"""Relations of format 1: no unique keys, open ends and codes; strings in the order of a hash."""
 
 from __future__ import annotations
 

@@ -5,6 +5,6 @@
 stored, ``domains`` converts intervals of keys to stored keys.
 
 ``key`` names the columns of the key. Where its values do not fit into 64 bits, ``coding`` learns
-their codes, and ``asking`` says which codes a stream row asks for; ``open_ends`` says what NULL ends
-of intervals do.
+their codes, and ``asking`` says which codes a stream row asks for; ``open_ends`` says what NULL
+ends of intervals do.
 """
