@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 import os
 import re
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -32,7 +32,10 @@ from ...processes import started
 from .. import tables
 from ..tables import save
 
-VERBS = (*("build", "join", "info", "check", "insert", "update", "delete", "compact", "calibrate"),)
+VERBS = (
+    *("build", "join", "info", "diff", "check", "insert", "update", "delete", "compact"),
+    "calibrate",
+)
 PARTS = [{"part": i * 7 % 500, "name": f"part {i}", "price": i / 4} for i in range(800)]
 SALES = [{"sale": i, "part": i * 13 % 600} for i in range(200)]
 TARIFFS = [{"lo": i * 10, "hi": i * 10 + i % 20, "tariff": i} for i in range(400)]
@@ -453,9 +456,7 @@ def test_unique_keys_open_ends_and_columns_in_front(command, tmp_path: Path) -> 
     assert "2 open, 1 overlap one before them, 0 empty" in shown
     fresh = save(tmp_path / "fresh.csv", [{"region": "EU", "since": 1, "until": 4}])
     dry = command("relation", "update", out, fresh, "--dry-run").stdout
-    assert dry == (
-        "dry run, nothing was changed; it would be: 0 inserted, 1 replaced, 0 removed\n"
-    )
+    assert dry == ("dry run, nothing was changed; it would be: 0 inserted, 1 replaced, 0 removed\n")
     copy = str(tmp_path / "copy.rel")
     shutil.copytree(out, copy)
     assert "0 inserted, 0 replaced, 0 removed, 3" in command("relation", "diff", copy, out).stdout

@@ -40,9 +40,7 @@ def as_before(path: Path, table: pa.Table) -> None:
     rest = data[16 + length + -length % 8 :]
     data = data[:8] + len(text).to_bytes(8, "little") + text + padding + rest
     (path / current.index).write_bytes(data)
-    folder.replace(
-        replace(current, format=1, index_bytes=len(data), index_checksum=digest(data))
-    )
+    folder.replace(replace(current, format=1, index_bytes=len(data), index_checksum=digest(data)))
 
 
 @pytest.mark.parametrize("texts", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -199,5 +200,4 @@ def test_a_join_goes_on_after_the_relation_was_built_again(tmp_path: Path) -> No
         ts.Relation.build(path, new, ("h", ("k",)), 4096, replace=True).close()
         assert relation.refresh()
         with pytest.raises(RelationError, match="built again with other columns, another key"):
-            list(join.push(stream))
-            list(join.flush())
+            list(itertools.chain(join.push(stream), join.flush()))

@@ -111,7 +111,9 @@ class Asking:
         first[nothing], last[nothing] = 1, 0
         return first, last
 
-    def _ranges(self, number: int, part: KeyPart, fresh: Keys, batch: pa.RecordBatch) -> list[Range]:
+    def _ranges(
+        self, number: int, part: KeyPart, fresh: Keys, batch: pa.RecordBatch
+    ) -> list[Range]:
         """What is asked of a column: ranges that all hold; an equality comes first."""
         field = self._fields[number]
         last = number == len(self.coding.parts) - 1
@@ -167,7 +169,9 @@ class Asking:
         return Range(low, high, nothing)
 
 
-def _words_around(part: KeyPart, values: pa.Array, shared: bytes) -> tuple[Words, Words, Mask | None]:
+def _words_around(
+    part: KeyPart, values: pa.Array, shared: bytes
+) -> tuple[Words, Words, Mask | None]:
     """Words at or below, and at or above, the values of a stream in the type of the key."""
     if part.domain.kind is KeyKind.BYTES:
         words, valid = part.words(values, shared)
