@@ -131,6 +131,7 @@ def test_relation() -> None:
         "fill": (PLAIN, 0.8),
         "unique": (NAMED, None),
         "open_ends": (NAMED, None),
+        "replace": (NAMED, False),
         "memory": (NAMED, "256 MB"),
         "progress": (NAMED, None),
     }

@@ -23,7 +23,7 @@ from thetastream.condition.expression import Expression
 from thetastream.errors import RelationError, StateError, suggest
 from thetastream.interrupt import uninterrupted
 from thetastream.relation.change.counts import ChangeCounts
-from thetastream.relation.change.difference import Difference, difference
+from thetastream.relation.change.difference import RowDifference, difference
 from thetastream.relation.change.fold import FOLD_BYTES, committed, compact, fold, follow
 from thetastream.relation.change.transaction import Transaction
 from thetastream.relation.disk.clock import SimulatedClock
@@ -310,7 +310,7 @@ class Relation:
         with self.snapshot() as snapshot:
             return count_intervals(snapshot)
 
-    def difference(self, later: Relation) -> Difference:
+    def difference(self, later: Relation) -> RowDifference:
         """Rows that differ from those of a later state, such as a copy that has been changed.
 
         Holds all rows of both in memory.

@@ -7,6 +7,7 @@ import os
 import re
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -31,7 +32,10 @@ from ...processes import started
 from .. import tables
 from ..tables import save
 
-VERBS = (*("build", "join", "info", "check", "insert", "update", "delete", "compact", "calibrate"),)
+VERBS = (
+    *("build", "join", "info", "diff", "check", "insert", "update", "delete", "compact"),
+    "calibrate",
+)
 PARTS = [{"part": i * 7 % 500, "name": f"part {i}", "price": i / 4} for i in range(800)]
 SALES = [{"sale": i, "part": i * 13 % 600} for i in range(200)]
 TARIFFS = [{"lo": i * 10, "hi": i * 10 + i % 20, "tariff": i} for i in range(400)]
@@ -429,3 +433,35 @@ def test_the_examples_of_help_work(
     for words in shown:
         forced = ["--force"] if words[1] in ("build", "join") and "--force" not in words else []
         command(*words, *forced)
+
+
+def test_unique_keys_open_ends_and_columns_in_front(command, tmp_path: Path) -> None:
+    rows = [
+        {"region": "EU", "since": 1, "until": 9},
+        {"region": "EU", "since": 5, "until": None},
+        {"region": "US", "since": 1, "until": None},
+    ]
+    source, out = save(tmp_path / "rates.csv", rows), str(tmp_path / "rates.rel")
+    build = ("relation", "build", source, out, "--key", "region,(since,until)")
+    assert "open_ends=True" in command(*build, code=2).output
+    command(*build, "--open-ends", "--unique", "region,since")
+    assert "pass --replace" in command(*build, code=2).output
+    known = json.loads(command("relation", "info", out, "--json").stdout)
+    assert known["key"] == ["region", ["since", "until"]]
+    assert (known["unique"], known["open_ends"]) == (["region", "since"], True)
+    assert known["intervals"] == {"rows": 3, "open": 2, "overlapping": 1, "empty": 0}
+    quick = command("relation", "info", out, "--json", "--quick").stdout
+    assert "intervals" not in json.loads(quick)
+    shown = " ".join(command("relation", "info", out).stdout.split())
+    assert "2 open, 1 overlap one before them, 0 empty" in shown
+    fresh = save(tmp_path / "fresh.csv", [{"region": "EU", "since": 1, "until": 4}])
+    dry = command("relation", "update", out, fresh, "--dry-run").stdout
+    assert dry == ("dry run, nothing was changed; it would be: 0 inserted, 1 replaced, 0 removed\n")
+    copy = str(tmp_path / "copy.rel")
+    shutil.copytree(out, copy)
+    assert "0 inserted, 0 replaced, 0 removed, 3" in command("relation", "diff", copy, out).stdout
+    command("relation", "update", out, fresh)
+    found = command("relation", "diff", copy, out).stdout
+    assert "rows: 0 inserted, 1 replaced, 0 removed, 2 unchanged" in found
+    assert "- {'region': 'EU', 'since': 1, 'until': 9}" in found
+    assert "+ {'region': 'EU', 'since': 1, 'until': 4}" in found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,23 @@ def test_the_first_column_must_be_compared(tmp_path: Path) -> None:
         for on in ("l.x BETWEEN r.k AND r.e", "l.g < r.g AND l.x = r.k"):
             with pytest.raises(PredicateError, match="sorted by g, .*must compare r.g itself"):
                 ts.RelationJoin(relation, on)
+
+
+def test_a_join_goes_on_after_the_relation_was_built_again(tmp_path: Path) -> None:
+    """Another build learns other codes: rows pushed later are asked by those."""
+    path, key = tmp_path / "r.rel", ("g", ("k",))
+    on = "l.g = r.g AND abs(l.x - r.k) <= 2"
+    old, stream = tables(3, 200, 5)
+    new, _ = tables(4, 900, 60)
+    with (
+        ts.Relation.build(path, old, key, 4096) as relation,
+        ts.RelationJoin(relation, on, "1 MB") as join,
+    ):
+        assert rows_of([*join.push(stream), *join.flush()]) == truth(stream, old, on, "inner")
+        ts.Relation.build(path, new, key, 4096, replace=True).close()
+        assert relation.refresh()
+        assert rows_of([*join.push(stream), *join.flush()]) == truth(stream, new, on, "inner")
+        ts.Relation.build(path, new, ("h", ("k",)), 4096, replace=True).close()
+        assert relation.refresh()
+        with pytest.raises(RelationError, match="built again with other columns, another key"):
+            list(itertools.chain(join.push(stream), join.flush()))

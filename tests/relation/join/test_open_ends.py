@@ -191,6 +191,9 @@ def test_values_that_stand_for_an_open_end(tmp_path: Path) -> None:
     table = pa.table({"lo": [1, 2], "hi": [MOST, 3]})
     with pytest.raises(DataError, match="'hi': 1 rows have the greatest value.*use NULL instead"):
         ts.Relation.build(tmp_path / "r.rel", table, ("lo", "hi"), open_ends=True)
+    texts = pa.table({"lo": ["a"], "hi": ["b"]})
+    with pytest.raises(OptionError, match="an interval of numbers or times; .* is of string"):
+        ts.Relation.build(tmp_path / "r.rel", texts, ("lo", "hi"), open_ends=True)
     with pytest.raises(OptionError, match="open_ends=True is for intervals"):
         ts.Relation.build(tmp_path / "r.rel", table, "lo", open_ends=True)
     with pytest.raises(OptionError, match="True, False or None; got 'yes'"):

@@ -16,8 +16,9 @@ from thetastream.errors import (
     PredicateError,
     RelationError,
     SchemaError,
+    StateError,
 )
-from thetastream.spark import relation_join
+from thetastream.spark import explain, relation_join
 
 from .relation_rows import MEMORY, MODES, built, given, table, truth
 
@@ -149,3 +150,35 @@ def test_a_time_too_fine_for_spark_is_not_rounded(tmp_path: Path) -> None:
     fine = pa.array([1_001], pa.timestamp("ns"))
     with pytest.raises(DataError, match="'at'.*round it in the relation"):
         handed("at", fine, pa.timestamp("us"))
+
+
+def test_a_key_behind_another_column_with_open_ends(spark: Any, tmp_path: Path) -> None:
+    rates = pa.table(
+        {
+            "region": ["EU", "EU", "US"],
+            "since": [1, 10, 1],
+            "until": [9, None, None],
+            "rate": [3, 4, 5],
+        }
+    )
+    key = ("region", ("since", "until"))
+    path = tmp_path / "rates.rel"
+    ts.Relation.build(path, spark.createDataFrame(rates), key=key, open_ends=True).close()
+    orders = pa.table({"region": ["EU", "EU", "US", "CH"], "day": [2, 5000, 3, 1]})
+    on = "l.region = r.region AND l.day BETWEEN r.since AND r.until"
+    joined = relation_join(spark.createDataFrame(orders), path, on, MEMORY)
+    facts = explain(joined).as_dict()
+    assert facts["relation"]["key"] == "region, (since, until)"
+    assert (facts["mode"], facts["join"]) == ("batch", f"inner on {on}")
+    found = joined.toArrow().to_pylist()
+    assert sorted((row["region"], row["day"], row["rate"]) for row in found) == [
+        ("EU", 2, 3),
+        ("EU", 5000, 4),
+        ("US", 3, 5),
+    ]
+    with ts.Relation.open(path) as relation:
+        kinds = relation.schema
+        change = pa.table([["US"], [1], [7], [6]], schema=kinds)
+        assert relation.update(spark.createDataFrame(change)).replaced == 1
+    with pytest.raises(StateError, match="theta_join or relation_join returned"):
+        explain(joined.select("day"))

@@ -191,7 +191,7 @@ def test_schemes_that_do_not_fit(table: Any) -> None:
 
 
 def test_explain_of_something_else(table: Any) -> None:
-    with pytest.raises(StateError, match="explain takes the DataFrame that theta_join returned"):
+    with pytest.raises(StateError, match="takes the DataFrame that theta_join or relation_join"):
         explain(table)
 
 

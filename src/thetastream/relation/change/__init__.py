@@ -1,5 +1,6 @@
 """Changes of a relation.
 
-``transaction`` collects them, ``update`` applies them to leaves, ``free_blocks`` finds room, and
-``fold`` moves the journal into the blocks. Imports ``files`` and the rooms below it.
+``transaction`` collects them (``input`` reads their rows, ``counts`` says what they did),
+``update`` applies them to leaves, ``free_blocks`` finds room, and ``fold`` moves the journal into
+the blocks; ``difference`` compares two states. Imports ``files`` and the rooms below it.
 """

@@ -17,7 +17,7 @@ from thetastream.relation.image.columns import codec_of
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RowDifference:
     """Rows of two states. Equal rows are matched one to one; they are in none of the tables."""
 
     inserted: pa.Table
@@ -32,7 +32,7 @@ class Difference:
     """How many rows are in both."""
 
 
-def difference(before: Snapshot, after: Snapshot) -> Difference:
+def difference(before: Snapshot, after: Snapshot) -> RowDifference:
     """Compare two states with the same columns; all rows are in memory meanwhile. O(n log n)."""
     schema = after.layout.schema
     if not before.layout.schema.equals(schema):
@@ -52,7 +52,7 @@ def difference(before: Snapshot, after: Snapshot) -> Difference:
         _, at, other = np.intersect1d(left, right, return_indices=True)
         first, second = gone[at], fresh[other]
         gone, fresh = np.setdiff1d(gone, first), np.setdiff1d(fresh, second)
-    return Difference(
+    return RowDifference(
         inserted=tables[1].take(fresh),
         removed=tables[0].take(gone),
         replaced=tables[0].take(first),

@@ -223,7 +223,13 @@ def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
     if options.key.is_interval:
         low, high = options.key.ordered
         both = f"interval from {low!r} to {high!r}"
-        common_domain(schema.field(low).type, schema.field(high).type, both)
+        domain = common_domain(schema.field(low).type, schema.field(high).type, both)
+        wide = any(is_wide(schema.field(name).type) for name in (low, high))
+        if options.key.open_ends and (wide or domain.kind is KeyKind.BYTES):
+            raise OptionError(
+                f"open_ends=True needs an interval of numbers or times; {both} is of "
+                f"{schema.field(low).type}: put the least or greatest value in the place of NULL"
+            )
     room = options.block_bytes * options.fill
     if layout.keys_at + 8 > room:
         raise RelationError(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from thetastream._jit.arrays import Mask
 from thetastream.relation.files.sources import Source
-from thetastream.relation.image.coding import Coding, Part, Sample, parts_of
+from thetastream.relation.image.coding import Coding, KeyPart, Sample, parts_of
 from thetastream.relation.image.columns import codec_of
 from thetastream.relation.image.layout import LeafLayout
 
@@ -49,7 +49,7 @@ def coded(
     return Source(source.schema, rows, source.rows), fresh
 
 
-def _key_rows(batch: pa.RecordBatch, parts: tuple[Part, ...]) -> pa.RecordBatch:
+def _key_rows(batch: pa.RecordBatch, parts: tuple[KeyPart, ...]) -> pa.RecordBatch:
     """The columns of a key in their stored types, without NULLs."""
     names = [part.name for part in parts]
     arrays = []

@@ -27,7 +27,7 @@ from thetastream.condition.expression import Column, Function
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.term import Compare, Term
 from thetastream.data.evaluate import evaluate
-from thetastream.relation.image.coding import Coding, Part, Words, from_keys
+from thetastream.relation.image.coding import Coding, KeyPart, Words, from_keys
 from thetastream.relation.image.domains import stored_interval
 from thetastream.relation.image.open_ends import admits
 from thetastream.schema import KeyKind
@@ -111,7 +111,9 @@ class Asking:
         first[nothing], last[nothing] = 1, 0
         return first, last
 
-    def _ranges(self, number: int, part: Part, fresh: Keys, batch: pa.RecordBatch) -> list[Range]:
+    def _ranges(
+        self, number: int, part: KeyPart, fresh: Keys, batch: pa.RecordBatch
+    ) -> list[Range]:
         """What is asked of a column: ranges that all hold; an equality comes first."""
         field = self._fields[number]
         last = number == len(self.coding.parts) - 1
@@ -122,7 +124,7 @@ class Asking:
             terms = [term for term in terms if term.is_equality]
         return [self._of_values(term, part, batch, last) for term in terms]
 
-    def _of_keys(self, field: Field, part: Part, fresh: Keys, last: bool) -> Range:
+    def _of_keys(self, field: Field, part: KeyPart, fresh: Keys, last: bool) -> Range:
         """The range around the intervals of a field."""
         low = high = None
         for piece in field.pieces(fresh):
@@ -143,7 +145,7 @@ class Asking:
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         return Range(from_keys(low)[:, None], from_keys(high)[:, None], nothing)
 
-    def _of_values(self, term: Term, part: Part, batch: pa.RecordBatch, last: bool) -> Range:
+    def _of_values(self, term: Term, part: KeyPart, batch: pa.RecordBatch, last: bool) -> Range:
         """The range around what a term asks of strings or wide decimals."""
         rows = batch.num_rows
         values = evaluate(term.left, lambda column: batch.column(column.name), rows)
@@ -167,7 +169,9 @@ class Asking:
         return Range(low, high, nothing)
 
 
-def _words_around(part: Part, values: pa.Array, shared: bytes) -> tuple[Words, Words, Mask | None]:
+def _words_around(
+    part: KeyPart, values: pa.Array, shared: bytes
+) -> tuple[Words, Words, Mask | None]:
     """Words at or below, and at or above, the values of a stream in the type of the key."""
     if part.domain.kind is KeyKind.BYTES:
         words, valid = part.words(values, shared)

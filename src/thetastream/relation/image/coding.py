@@ -46,7 +46,7 @@ _FULL = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KeyPart:
     """A column of a key, as words."""
 
     name: str
@@ -57,15 +57,15 @@ class Part:
     """Whether a string is only compared by equality: its words are a hash."""
 
     @staticmethod
-    def of(schema: pa.Schema, name: str, equal: bool) -> Part:
+    def of(schema: pa.Schema, name: str, equal: bool) -> KeyPart:
         """The words of a column; ``equal``: only equality is asked of it."""
         kind = value_type(schema.field(name).type)
         domain = common_domain(kind, kind, f"key column {name!r}")
         if domain.kind is KeyKind.BYTES:
             fixed = pat.is_fixed_size_binary(kind) and kind.byte_width <= 8 * _STRING_WORDS
             width = -(-kind.byte_width // 8) if fixed else _STRING_WORDS
-            return Part(name, domain, 1 if equal else max(width, 1), equal)
-        return Part(name, domain, 2 if is_wide(kind) else 1)
+            return KeyPart(name, domain, 1 if equal else max(width, 1), equal)
+        return KeyPart(name, domain, 2 if is_wide(kind) else 1)
 
     @property
     def is_text(self) -> bool:
@@ -121,14 +121,14 @@ def _decimal_words(values: pa.Array, name: str) -> Words:
 class Coding:
     """The code of the columns of a key; see the module."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[KeyPart, ...]
     separators: Words
     least: Words
     most: Words
     shared: bytes
 
     @staticmethod
-    def learned(parts: Sequence[Part], samples: Sequence[pa.RecordBatch]) -> Coding:
+    def learned(parts: Sequence[KeyPart], samples: Sequence[pa.RecordBatch]) -> Coding:
         """The coding for rows of which these are a sample without NULLs."""
         prepare(kernels)
         parts = tuple(parts)
@@ -149,7 +149,7 @@ class Coding:
         return Coding(parts, separators, least, most, shared)
 
     @staticmethod
-    def restored(parts: Sequence[Part], arrays: Sequence[NDArray[Any]]) -> Coding:
+    def restored(parts: Sequence[KeyPart], arrays: Sequence[NDArray[Any]]) -> Coding:
         """The coding of ``arrays``."""
         prepare(kernels)
         separators, least, most = (np.array(array, np.uint64) for array in arrays[:3])
@@ -199,7 +199,7 @@ class Coding:
 
 
 def _words(
-    parts: Sequence[Part], batch: pa.RecordBatch, shared: bytes
+    parts: Sequence[KeyPart], batch: pa.RecordBatch, shared: bytes
 ) -> tuple[Words, Mask | None]:
     """The words of rows, and which have no NULL."""
     columns, valid = [], None
@@ -211,7 +211,7 @@ def _words(
     return columns[0] if len(columns) == 1 else np.hstack(columns), valid
 
 
-def _shared_prefix(part: Part, samples: Sequence[pa.RecordBatch]) -> bytes:
+def _shared_prefix(part: KeyPart, samples: Sequence[pa.RecordBatch]) -> bytes:
     """The longest prefix of all sampled strings, in whole words."""
     if not part.is_text or part.width < _STRING_WORDS:
         return b""
@@ -225,11 +225,11 @@ def _shared_prefix(part: Part, samples: Sequence[pa.RecordBatch]) -> bytes:
     return low[: next(differ, min(len(low), len(high)))]
 
 
-def parts_of(schema: pa.Schema, key: KeyColumns) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def parts_of(schema: pa.Schema, key: KeyColumns) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
     """The parts of the codes of the key, and of those of ``hi``; none where int64 keys suffice."""
-    found: list[tuple[Part, ...]] = []
+    found: list[tuple[KeyPart, ...]] = []
     for names in (key.sorted_by, key.ordered[1:]):
-        parts = tuple(Part.of(schema, name, name in key.equal) for name in names)
+        parts = tuple(KeyPart.of(schema, name, name in key.equal) for name in names)
         plain_key = len(parts) == 1 and parts[0].width == 1 and not parts[0].is_text
         found.append(() if plain_key else parts)
     return found[0], found[1]

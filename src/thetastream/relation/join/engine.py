@@ -264,6 +264,12 @@ class RelationEngine:
         assert not self.waiting.rows
         before, snapshot = self.index, self._relation.snapshot()
         generations = {index.state.current.generation for index in (before.snapshot, snapshot)}
+        if len(generations) > 1:
+            try:
+                self.matching.follow(snapshot.layout)
+            except BaseException:
+                snapshot.close()
+                raise
         if len(generations) > 1 or len(snapshot.fences) > 2 * max(1, before.leaves):
             self._attach(snapshot)
         else:

@@ -29,7 +29,7 @@ from thetastream.condition.expression import Call, Column, Expression, Function
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
-from thetastream.errors import OptionError, PredicateError, SchemaError
+from thetastream.errors import OptionError, PredicateError, RelationError, SchemaError
 from thetastream.relation.image.asking import Asking
 from thetastream.relation.image.coding import is_wide
 from thetastream.relation.image.domains import stored_interval
@@ -104,6 +104,19 @@ class Matching:
         self._key, self._high, self._others = self._fields()
         shape = OutputShape.of(stream, layout.schema, self.how, suffix, columns)
         self.schema, self.origin = shape.schema, shape.origin
+
+    def follow(self, layout: LeafLayout) -> None:
+        """Ask a relation that has been built again; RelationError if its form has changed."""
+        before = self.layout
+        coded = [[c is not None for c in each.codings] for each in (before, layout)]
+        same = layout.schema.equals(before.schema) and layout.columns == before.columns
+        if not same or coded[0] != coded[1] or layout.block_bytes != before.block_bytes:
+            raise RelationError(
+                "the relation has been built again with other columns, another key or other "
+                "blocks; make a new RelationJoin"
+            )
+        self.layout = layout
+        self._asking, self._asking_high = self._questions()
 
     def _refuse_lengths(self) -> None:
         """SchemaError for binary of one length compared with a key of another one."""
