@@ -43,7 +43,7 @@ def test_names() -> None:
             "errors",
             "explain",
         ),
-        *("index", "left", "right", "tactics"),
+        *("index", "join", "join_iter", "left", "right", "tactics"),
     ]
     assert ts.__all__ == sorted(ts.__all__, key=lambda name: (name[0].islower(), name))
     for name in ts.__all__:
@@ -54,7 +54,16 @@ def test_names() -> None:
     "address",
     [
         *("spark", "testing", "datasets", "index"),
-        *("oracle", "aggregate_oracle", "parallel", "cost", "ibwj", "functions"),
+        *(
+            "oracle",
+            "aggregate_oracle",
+            "parallel",
+            "cost",
+            "ibwj",
+            "pandas",
+            "polars",
+            "functions",
+        ),
     ],
 )
 def test_modules_that_users_import(address: str) -> None:
@@ -86,10 +95,32 @@ def test_stream_join() -> None:
         "residual": (NAMED, None),
     }
     assert signature(ts.StreamJoin.push) == {"left": (PLAIN, None), "right": (PLAIN, None)}
-    for name in ("flush", "explain", "metrics", "check"):
+    for name in ("flush", "metrics", "check"):
         assert signature(getattr(ts.StreamJoin, name)) == {}
+    assert signature(ts.StreamJoin.explain) == {"verbose": (NAMED, False)}
     public = {name for name in vars(ts.StreamJoin) if not name.startswith("_")}
     assert public == {"push", "flush", "explain", "metrics", "schema", "check"}
+
+
+def test_finite_join() -> None:
+    found = signature(ts.join)
+    assert found == {
+        **dict.fromkeys(("left", "right", "on"), (PLAIN, EMPTY)),
+        "how": (PLAIN, "inner"),
+        "suffix": (NAMED, "_right"),
+        "columns": (NAMED, None),
+        "tactic": (NAMED, "auto"),
+        "threads": (NAMED, 1),
+        "output": (NAMED, "rows"),
+        "aggregate": (NAMED, None),
+        "progress": (NAMED, None),
+    }
+    assert signature(ts.join_iter) == {**found, "batch_rows": (NAMED, 65_536)}
+
+
+def test_dir_shows_the_public_names_only() -> None:
+    assert set(ts.__all__) <= set(dir(ts))
+    assert not [name for name in dir(ts) if name.startswith("_") or name in ("sys", "annotations")]
 
 
 def test_relation() -> None:
@@ -99,6 +130,8 @@ def test_relation() -> None:
         "key": (PLAIN, EMPTY),
         "block_bytes": (PLAIN, 8192),
         "fill": (PLAIN, 0.8),
+        "unique": (NAMED, None),
+        "open_ends": (NAMED, None),
         "memory": (NAMED, "256 MB"),
         "progress": (NAMED, None),
     }
@@ -114,7 +147,15 @@ def test_relation() -> None:
         assert signature(getattr(ts.Relation, name)) == {}
     for name in (
         *("path", "schema", "key", "rows", "leaves", "blocks", "block_bytes", "fill", "nbytes"),
-        *("index_bytes", "version", "generation", "null_keys", "empty_intervals"),
+        *(
+            "index_bytes",
+            "version",
+            "generation",
+            "null_keys",
+            "empty_intervals",
+            "unique",
+            "open_ends",
+        ),
     ):
         assert isinstance(getattr(ts.Relation, name), property)
 

@@ -24,6 +24,8 @@ PAPERS: dict[str, str] = {
     "spo": "the figures of the SPO-Join paper (at most 15 minutes; --figure for some)",
     "ordered": "the figures of the Ordered Indexing paper (at most 15 minutes; --figure for some)",
     "ssij": "the figures of the SSIJ paper (some 25 minutes; --figure for some)",
+    "spark": "the Spark operator beside empty joiners, hand-made buckets and Spark's own joins "
+    "(at most 35 minutes; --quick, --only for some figures)",
 }
 """What each paper's benchmark measures, by name; its value is ``thetabench.NAME.paper.PAPER``."""
 

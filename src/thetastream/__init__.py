@@ -27,17 +27,19 @@ if TYPE_CHECKING:
     from thetastream.duration import Interval as Interval
     from thetastream.engine.costs import explain as explain
     from thetastream.errors import ThetastreamError as ThetastreamError
-    from thetastream.join import StreamJoin as StreamJoin
     from thetastream.lookup.window_index import WindowIndex as WindowIndex
     from thetastream.metrics import Metrics as Metrics
     from thetastream.plan import cost as cost
-    from thetastream.plan.choice import Explanation as Explanation
+    from thetastream.plan.explanation import Explanation as Explanation
     from thetastream.plan.tactic import Tactic as Tactic
     from thetastream.plan.tactics.registry import tactics as tactics
     from thetastream.relation.join.join import RelationJoin as RelationJoin
     from thetastream.relation.store import Relation as Relation
     from thetastream.side import How as How
     from thetastream.side import Side as Side
+    from thetastream.stream_join import StreamJoin as StreamJoin
+    from thetastream.tables.join import join as join
+    from thetastream.tables.join import join_iter as join_iter
     from thetastream.truth import aggregate_oracle as aggregate_oracle
     from thetastream.truth import oracle as oracle
     from thetastream.tuplewise import ibwj as ibwj
@@ -53,7 +55,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "CountWindow": "window",
-    "Explanation": "plan.choice",
+    "Explanation": "plan.explanation",
     "How": "side",
     "IndexJoin": "tuplewise.ibwj",
     "Interval": "duration",
@@ -64,13 +66,15 @@ _MODULES = {
     "RelationJoin": "relation.join.join",
     "SessionWindow": "window",
     "Side": "side",
-    "StreamJoin": "join",
+    "StreamJoin": "stream_join",
     "Tactic": "plan.tactic",
     "ThetastreamError": "errors",
     "TimeWindow": "window",
     "Unbounded": "window",
     "WindowIndex": "lookup.window_index",
     "explain": "engine.costs",
+    "join": "tables.join",
+    "join_iter": "tables.join",
     "left": "condition.expression",
     "right": "condition.expression",
     "tactics": "plan.tactics.registry",
@@ -85,7 +89,9 @@ _ADDRESSES = {
     "functions": "condition.functions",
     "ibwj": "tuplewise.ibwj",
     "oracle": "truth.oracle",
+    "pandas": "tables.pandas_accessor",
     "parallel": "tuplewise.parallel",
+    "polars": "tables.polars_namespace",
 }
 """Modules with a short public address, and the rooms they live in."""
 
@@ -102,7 +108,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ADDRESSES})
+    return sorted({*__all__, *_ADDRESSES})
 
 
 class _Addresses(MetaPathFinder, Loader):

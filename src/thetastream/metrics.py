@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import Any
 
+from thetastream.display.facts import Facts, Shown
 
-class Items:
-    """Read fields as attributes or as items."""
+
+class Items(Shown):
+    """Read fields as attributes or as items; shown as a table of those that are not zero."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.keys():
@@ -27,8 +29,12 @@ class Items:
         """Plain values, nested."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]
 
+    def _shown(self) -> tuple[str, Facts]:
+        plain = {name: self[name] for name in self.keys() if isinstance(self[name], int | float)}
+        return type(self).__name__, {name: value for name, value in plain.items() if value}
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class SideMetrics(Items):
     """One side of a join."""
 
@@ -43,7 +49,7 @@ class SideMetrics(Items):
     max_time: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metrics(Items):
     """A snapshot; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 

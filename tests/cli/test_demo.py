@@ -92,7 +92,12 @@ def test_the_exit_code_is_the_oracles_word(
 
     monkeypatch.setattr(demo_spark, "run_on_spark", run_on_spark)
     command("demo", "--seed", "5", code=0 if agrees else 1)
-    assert calls == [(400_000, 5, None)]
+    assert calls == [(400_000, 5, None, False)]
+
+
+def test_only_spark_has_buckets_to_compare_with(command) -> None:
+    result = command("demo", "--embedded", "--compare", code=2)
+    assert "--compare runs Spark's own join" in result.stderr
 
 
 def apart_from_compiling(errors: str) -> list[str]:
@@ -103,13 +108,17 @@ def apart_from_compiling(errors: str) -> list[str]:
 @pytest.mark.slow
 def test_the_whole_demo_on_spark(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    arguments = ("demo", "--rows", "60000", "--folder", str(folder))
+    arguments = ("demo", "--rows", "60000", "--folder", str(folder), "--compare")
     with started(*arguments, stdout=subprocess.PIPE, text=True) as demo:
         output, errors = demo.communicate(timeout=300)
     assert demo.returncode == 0, output + errors
     assert apart_from_compiling(errors) == []  # Spark is quiet
     assert re.search(r"rows in +60,000 ", output)
     assert re.search(r"rebuilds +0 ", output)
+    assert re.search(r"rows/s +[\d,]+ +without the start-up", output)
+    assert re.search(r"micro-batch +[\d.]+ s +Spark: planning [\d.]+ s, logs", output)
+    assert "the join's engine" in output
+    assert re.search(r"hand-made buckets, same files: [\d,]+ rows/s .* times as fast", output)
     assert re.search(r"the oracle agrees on [\d,]+ matches of 400 sampled trades", output)
     assert list((folder / "matches").glob("*.parquet"))
     assert (folder / "spark.log").exists()

@@ -17,7 +17,10 @@ ON = "abs(l.price - r.price) <= 0.05 AND l.size < r.size"
 def test_text_and_json_say_the_same(command) -> None:
     explanation = ts.StreamJoin(ON, window=ts.CountWindow(1 << 20)).explain()
     text = command("explain", ON)
-    assert (text.exit_code, text.stdout) == (0, f"{explanation}\n")
+    assert (text.exit_code, text.stdout.startswith(f"{explanation}\n")) == (0, True)
+    assert "--left-schema" in text.stdout
+    long = command("explain", ON, "--verbose").stdout
+    assert long.startswith(f"{explanation.verbose}\n")
     asked = command("explain", ON, "--json")
     assert json.loads(asked.stdout) == json.loads(json.dumps(explanation.as_dict(), default=str))
 

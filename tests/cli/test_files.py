@@ -106,7 +106,11 @@ def test_a_failure_leaves_no_output(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("gone.csv", "no such file"), ("folder.csv", "is a folder"), ("t.parket", "'.parquet'")],
+    [
+        ("gone.csv", "no such file"),
+        ("folder.csv", "has no file to read"),
+        ("t.parket", "'.parquet'"),
+    ],
 )
 def test_what_cannot_be_read(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "folder.csv").mkdir()

@@ -176,7 +176,10 @@ def test_the_answer_does_not_depend_on_how(command, tmp_path: Path, options: lis
         (["--on", "l.x =", "--count", "5"], "error"),
         (["--on", "l.x = r.s", "--count", "5"], "error"),
         (["--on", "l.x = r.x", "--count", "0"], "at least 1"),
-        (["--on", "l.x = r.x"], "--window, --count, --session"),
+        (["--on", "l.x = r.x", "--time", "t"], "--time belongs to a window"),
+        (["--on", "l.x = r.x", "--collect", "5"], "--collect belongs to joins of streams"),
+        (["--on", "l.x = r.x", "l.x = r.x"], "once"),
+        ([], "the condition is missing"),
         (["--on", "l.x = r.x", "--count", "5", "--how", "outer"], "inner"),
         (["--on", "l.x = r.x", "--window", "5", "--time", "gone"], "gone"),
         (["--on", "l.x = r.x", "--count", "5", "--tactic", "gone"], "gone"),
@@ -235,3 +238,101 @@ def test_numbers_or_counts_instead_of_rows(command, files: tuple[str, str], tmp_
         "join", *files, "--on", "l.x < r.x", "--count", "9", "--give", "ranges", code=2
     )
     assert "use --give count or --give pairs" in " ".join(result.output.split())
+
+
+# --- Tables -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "anti"])
+def test_without_a_window_files_are_tables(command, tmp_path: Path, how: str) -> None:
+    left, right = rows(1, 60), rows(2, 50)
+    output = tmp_path / "out.jsonl"
+    result = command(
+        *("join", save(tmp_path / "l.parquet", left), save(tmp_path / "r.csv", right), ON),
+        *("--how", how, "--threads", "2", "-o", str(output)),
+    )
+    found = load(output)
+    wanted = matched(left, right, same)
+    alone = {row["id"] for row in left} - {a for a, _ in wanted}
+    if how == "anti":
+        assert {row["id"] for row in found} == alone
+    else:
+        expected = wanted + Counter((a, None) for a in alone if how == "left")
+        assert pairs(found) == expected
+    assert "rows out" in result.stderr
+
+
+def test_a_file_joins_itself_as_a_table(command, tmp_path: Path) -> None:
+    data = rows(1, 30)
+    output = tmp_path / "out.parquet"
+    command("join", save(tmp_path / "l.csv", data), "--on", ON, "-o", str(output))
+    assert pairs(load(output)) == matched(data, data, same)
+
+
+def test_folders_of_files(command, tmp_path: Path) -> None:
+    data = rows(3, 40)
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    (folder / "_SUCCESS").write_text("")
+    save(folder / "b.csv", data[25:])
+    save(folder / "a.csv", data[:25])
+    output = tmp_path / "out.jsonl"
+    command("join", str(folder), save(tmp_path / "r.csv", data), ON, "-o", str(output))
+    assert pairs(load(output)) == matched(data, data, same)
+    save(folder / "c.jsonl", data)
+    result = command("join", str(folder), str(tmp_path / "r.csv"), ON, code=2)
+    assert "several formats: .csv, .jsonl" in result.stderr
+    (folder / "c.jsonl").unlink()
+    save(folder / "c.csv", [{"y": 1}])
+    result = command("join", str(folder), str(tmp_path / "r.csv"), ON, code=2)
+    assert "has other columns than" in result.stderr
+
+
+@pytest.mark.parametrize("window", [(), ("--unbounded",)], ids=["tables", "streams"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrows"])
+def test_standard_input_and_output(tmp_path: Path, form: str, window: tuple[str, ...]) -> None:
+    left, right = rows(1, 60), rows(2, 50)
+    sent = Path(save(tmp_path / f"l.{form}", left))
+    got = tmp_path / f"out.{form}"
+    arguments = ["join", "-", save(tmp_path / "r.parquet", right), ON, "-o", "-", *window]
+    with (
+        sent.open("rb") as source,
+        got.open("wb") as sink,
+        started(*arguments, "--format", form, stdin=source, stdout=sink) as done,
+    ):
+        assert done.wait(timeout=300) == 0
+    assert pairs(load(got)) == matched(left, right, same)
+
+
+def test_only_one_side_is_standard_input(command) -> None:
+    assert "only one side" in command("join", "-", "-", ON, code=2).stderr
+
+
+def test_a_header_without_rows_is_explained(command, tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("x,s\n")
+    other = save(tmp_path / "r.csv", rows(1, 3))
+    empty = str(tmp_path / "l.csv")
+    for arguments in (("join", empty, other, ON), ("explain", ON, "--left-schema", empty)):
+        assert "has a header and no rows" in command(*arguments, code=2).stderr
+
+
+def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
+    data = save(tmp_path / "l.csv", [{"x": 1, "id": i} for i in range(700)])
+    with started("join", data, data, "l.x = r.x", "-o", "-", stdout=-1) as done:
+        assert done.stdout.readline() == b'"x","id","x_right","id_right"\n'
+        done.stdout.close()
+        errors = done.stderr.read()
+        assert done.wait(timeout=300) == 0
+    assert b"Traceback" not in errors
+    assert b"Exception" not in errors
+
+
+@pytest.mark.parametrize("output", [("-o", "-"), ("--limit", "2000")], ids=["rows", "preview"])
+def test_a_full_disk_ends_it_with_a_message(tmp_path: Path, output: tuple[str, ...]) -> None:
+    data = save(tmp_path / "l.csv", [{"x": 1, "id": i} for i in range(700)])
+    arguments = ("join", data, data, "l.x = r.x", *output)
+    with Path("/dev/full").open("wb") as full, started(*arguments, stdout=full) as done:
+        errors = done.stderr.read()
+        assert done.wait(timeout=300) == 2
+    assert b"No space left on device" in errors
+    assert b"Traceback" not in errors

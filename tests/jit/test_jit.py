@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -17,8 +18,11 @@ import pytest
 import thetastream
 from thetastream._jit import cache, compiling
 from thetastream._jit.compiling import prepare, warm
+from thetastream.host import private
 from thetastream.index.runs.kernels import merge, search
 from thetastream.plan.kernels import cells
+
+from ..host.strangers import plant, shared_folder
 
 LINE = "compiling kernels (first run only)"
 
@@ -236,13 +240,54 @@ def test_without_a_writable_cache_the_temporary_folder_is_used(
     (tmp_path / "file").write_text("")
     monkeypatch.delenv("THETASTREAM_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert cache.cache_root().name == f"thetastream-{os.getuid()}"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cache.cache_root() == tmp_path / f"thetastream-{os.geteuid()}"
+    assert cache.cache_root().stat().st_mode & 0o777 == 0o700
 
 
 def test_the_cache_folder_is_made(folder: Path) -> None:
     made = cache.cache_folder()
-    assert made.is_dir()
+    assert made.stat().st_mode & 0o777 == 0o700
     assert made == folder / cache.fingerprint()
+
+
+def test_kernels_that_another_user_planted_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither in the temporary folder, nor in a folder that is named, nor in a home."""
+    private.say.cache_clear()
+    with shared_folder() as shared:
+        (shared / "file").write_text("")
+        monkeypatch.delenv("THETASTREAM_CACHE", raising=False)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "file"))
+        monkeypatch.setattr(tempfile, "tempdir", str(shared))
+        fallback = shared / f"thetastream-{os.geteuid()}"
+        reason = plant(fallback)
+        taken = cache.cache_root()
+        assert taken.name.startswith(f"{fallback.name}-")
+        assert f"thetastream: {fallback} {reason}; using {taken} instead" in capsys.readouterr().err
+
+        monkeypatch.setenv("THETASTREAM_CACHE", str(shared))
+        cache.cache_folder.cache_clear()
+        named = shared / cache.fingerprint()
+        reason = plant(named)
+        assert cache.cache_folder().name.startswith(f"{named.name}-")
+        assert f"{named} {reason}; using" in capsys.readouterr().err
+        cache.cache_folder.cache_clear()
+
+        monkeypatch.delenv("THETASTREAM_CACHE")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(shared))
+        reason = plant(shared / "thetastream")
+        assert cache.cache_root() == taken
+        assert f"{shared}/thetastream {reason}; compiled kernels" in capsys.readouterr().err
+
+
+def test_the_lock_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("precious")
+    (tmp_path / "lock").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="lock"), cache.locked(tmp_path / "lock"):
+        pass
+    assert (tmp_path / "target").read_text() == "precious"
 
 
 # --- Calls ---------------------------------------------------------------------------------------
@@ -295,10 +340,18 @@ except TypeError as error:
 
 
 def test_a_first_call_compiles_its_module_and_no_other_types(tmp_path: Path) -> None:
-    out, err = run(tmp_path, FIRST_CALL).communicate(timeout=300)
+    before = os.umask(0)
+    try:
+        out, err = run(tmp_path, FIRST_CALL).communicate(timeout=300)
+    finally:
+        os.umask(before)
     assert out == "[2, 4]\nTrue\n"
     assert f"{LINE}: plan" in err
     assert markers(tmp_path) == ["cells"]
+    made = [*tmp_path.rglob("*")]
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in made}
+    assert modes == {(True, 0o700), (False, 0o600)}, "whatever the umask"
+    assert any(path.suffix == ".nbc" for path in made)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -15,6 +16,9 @@ from thetastream.data.batch import to_keys
 from thetastream.plan.tactic import Tactic
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
+from thetastream.spark.state.manifests import Manifests
+from thetastream.spark.state.record import StateStore
+from thetastream.spark.state.state import OpenPartition
 from thetastream.spark.theta import step as step_module
 from thetastream.spark.theta.packing import Packer
 from thetastream.spark.theta.spec import JoinSpec
@@ -98,8 +102,10 @@ def answer_of(
 class Simulation:
     """Runs micro-batches as Spark would, with workers that come and go.
 
-    ``chaos`` decides before every step whether the partition is alive in this process, must attach
-    to run files, or must be rebuilt; and whether the task fails once and is run again.
+    ``chaos`` decides before every step which of two worker processes takes it, whether that one was
+    started anew, and whether it finds the run files of the host; and whether the task fails once
+    and is run again. So a partition is alive and up to date in the worker, alive and some
+    micro-batches behind, attached, or rebuilt.
     """
 
     spec: JoinSpec
@@ -109,7 +115,11 @@ class Simulation:
     pairs: list[Pair] = field(default_factory=list)
     batches: list[pa.RecordBatch] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
+    pushes: int = 0
     _largest: dict[Side, int] = field(default_factory=dict)
+    _workers: list[OrderedDict[str, OpenPartition]] = field(
+        default_factory=lambda: [OrderedDict(), OrderedDict()]
+    )
 
     def packed(self, tables: dict[Side, pa.Table | None]) -> dict[int, list[Packet]]:
         found: dict[int, list[Packet]] = {key: [] for key in self.spec.keys}
@@ -139,29 +149,39 @@ class Simulation:
         frontier = self.frontier() if timed else None
         packets = self.packed(tables)
         for key in self.spec.keys:
-            store = self.stores.setdefault(key, DictStore())
             if self.chaos.random() < 0.3:
-                self._run(key, store.copy(), packets[key], frontier)  # fails before its commit
-            batches, report = self._run(key, store, packets[key], frontier)
+                self._run(key, self.store(key, fails=True), packets[key], frontier)
+            batches, report = self._run(key, self.store(key), packets[key], frontier)
             self.batches += batches
             self.pairs += [pair for batch in batches for pair in pairs_of(batch)]
             self.reports.append(report)
+        self.pushes += 1
         if timed:
             self._note(tables)
 
+    def store(self, key: int, *, fails: bool = False) -> StateStore:
+        """The state of a partition. What a failed task wrote to files stays, uncommitted or not."""
+        if self.spec.in_files:
+            assert self.spec.state_path is not None
+            partition = self.spec.keys.index(key)
+            return Manifests(self.spec.state_path, "query", partition, self.pushes)
+        store = self.stores.setdefault(key, DictStore())
+        return store.copy() if fails else store
+
     def _run(
-        self, key: int, store: DictStore, packets: list[Packet], frontier: int | None
+        self, key: int, store: StateStore, packets: list[Packet], frontier: int | None
     ) -> tuple[list[pa.RecordBatch], dict[str, Any]]:
-        mood = self.chaos.choice(["alive", "alive", "attach", "rebuild"])
+        mood = self.chaos.choice(["alive", "alive", "alive", "attach", "rebuild"])
+        ALIVE._held = self.chaos.choice(self._workers)
         if mood != "alive":
             ALIVE._held.clear()
         root = self.root if mood != "rebuild" else self.root / "lost"
         with (
-            mock.patch.object(step_module, "frontier", lambda spec, given: given),
+            mock.patch.object(step_module, "frontier", return_value=frontier),
             mock.patch("thetastream.spark.state.cache.default_root", return_value=root),
             mock.patch.object(step_module, "default_root", return_value=root),
         ):
-            step = Step(self.spec, key, store, frontier)  # type: ignore[arg-type]
+            step = Step(self.spec, key, store, None if self.spec.in_files else frontier or 0)
             batches = list(step.run(packets))
             step.opened.partition.check()
         return batches, step.report

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def test_the_session_of_configure_is_accepted(spark: Any) -> None:
     assert explain(joined).as_dict()["mode"] == "streaming"
 
 
-def test_a_state_store_in_memory_is_refused(spark: Any) -> None:
+def test_a_state_store_in_memory_is_refused(spark: Any, tmp_path: Path) -> None:
     memory = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     with set_to(spark, PROVIDER, memory):
         with pytest.raises(StateError, match="RocksDB") as caught:
@@ -71,6 +72,10 @@ def test_a_state_store_in_memory_is_refused(spark: Any) -> None:
         assert PROVIDER in str(caught.value)
         assert ROCKSDB in str(caught.value)
         assert "configure(" in str(caught.value)
+        files = theta_join(
+            rate(spark), rate(spark), "l.value = r.value", WINDOW, state_path=str(tmp_path)
+        )
+        assert files.isStreaming, "an inner join with its state in files needs no state store"
         table = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS timestamp")
         assert theta_join(table, table.select("*"), "l.id = r.id", WINDOW).count() == 3
 

@@ -34,11 +34,14 @@ NAMES = {
     "ordered": "4 5 6 7 8 9 10 11 12 13 node-size ptwi q1 q2 aggregate",
     "ssij": "3 4 5 6 7 8 9 10 11 12 13 14 15 16 table3 plan index 3-direct 5-direct 7-direct worst "
     "devices spark",
+    "spark": "small join large w2 restart attach windows partitions latency",
 }
 """Every figure that was ever measured, by paper: none may get lost."""
+TO_COME = {"spark": {"small", "attach", "latency"}}
+"""Figures that wait for their first full run."""
 MEASURED = {
     **dict.fromkeys(NAMES, "figure"),
-    **dict.fromkeys(("foundation", "planner", "spark"), "workload"),
+    **dict.fromkeys(("foundation", "planner"), "workload"),
 }
 
 
@@ -47,7 +50,7 @@ def test_no_figure_is_lost(name: str) -> None:
     value = paper(name)
     assert list(value.figures) == NAMES[name].split()
     lines = value.read(RESULTS / f"{name}.csv")
-    assert {own.figure for own in lines} == set(value.figures)
+    assert {own.figure for own in lines} == set(value.figures) - TO_COME.get(name, set())
     assert all(own.verified or not own.ran or not own.seconds for own in lines)
     pages = value.pages or [f"docs/{name}-benchmarks.md"]
     page = "".join((ROOT / own).read_text(encoding="utf-8") for own in pages)

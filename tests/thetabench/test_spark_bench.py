@@ -1,169 +1,104 @@
 """The Spark benchmark: what is measured, how answers are checked, what happens when one is wrong.
 
-Most tests put a nested loop in the place of a contestant's process. It reads the files that a
-contestant would read, so the feed is tested too. The slow tests start Spark.
+Most tests put a nested loop in the place of a Spark session. The slow tests start Spark.
 """
 
 from __future__ import annotations
 
 import csv
-from collections import defaultdict
-from collections.abc import Callable
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
-from thetabench.digest import Digest
+from thetabench import spark as laboratory
+from thetabench.contestant import Failed
+from thetabench.digest import Digest, VerificationError
+from thetabench.figure import Asked, Sizes
 from thetabench.line import Line
+from thetabench.papers import paper as paper_of
+from thetabench.plots import plot
 from thetabench.score import Score
-from thetabench.spark import plan
-from thetabench.spark import run as runs
-from thetabench.spark.feed import FILES, Feed, Shape, link
-from thetabench.spark.goals import scores
-from thetabench.spark.launch import Place, launch
-from thetabench.spark.lines import COLUMNS, read
-from thetabench.spark.plan import HOME, Measurement, Sizes, measurements
-from thetabench.spark.plots import plot
-from thetabench.spark.reference import echoes, reference, xxhash64
-from thetabench.spark.table import BEGIN, END, main, markdown
-from thetabench.tables import insert
-from thetastream.cli import app
-from thetastream.errors import DataError
+from thetabench.spark import cells
+from thetabench.spark.cells import (
+    BUCKETS,
+    DOUBLE,
+    EQUI,
+    FULL,
+    HOME,
+    KEPT,
+    LOST,
+    NOOP,
+    NOOPS,
+    QUICK,
+    Plan,
+)
+from thetabench.spark.course import SparkCourse
+from thetabench.spark.eventlog import read_events
+from thetabench.spark.feed import Feed, Shape, link
+from thetabench.spark.paper import COLUMNS, GOALS, paper
+from thetabench.spark.peers import Seat
+from thetabench.spark.reference import echoes, equals, received, reference
+from thetabench.spark.session import Session
+from thetabench.tables import SCORES, filled, marks
+from thetastream.errors import DataError, RegistryError
 from thetastream.side import Side
 
+from . import bench_command
+from .spark_fake import QUERIES, Change, FakeSession, Pairs, Query, checksum, rows_of
+
 ROOT = Path(__file__).resolve().parents[2]
-TINY = Sizes(
-    window=60,
-    batches=(40, 80),
-    rows=160,
-    slow_rows=80,
-    w2_window=50,
-    w2_batches=(40, 20),
-    w2_rows=80,
-    w2_slow_rows=40,
-    windows=(30,),
-    partitions=(1,),
-    memory="1g",
-    limit=120.0,
-)
-HOLDS: dict[str, Callable[[Any, Any, int], bool]] = {
-    "W1": lambda a, b, width: abs(a["x"] - b["x"]) <= width,
-    "W2": lambda a, b, width: a["a"] < b["a"] and a["b"] > b["b"],
-}
-
-# --- A stand-in for a contestant's process -------------------------------------------------------
+TINY = replace(
+    FULL, window=60, small=40, join=60, large=120, turns=(2, 2), few=(1, 2), slow=(1, 1),
+    slowest=(1, 1), w2_window=50, w2=40, windows=(30, 60), partitions=(1, 2), steps=80,
+    latencies=(20, 40), landed=(2, 3), memory="1g", limit=120.0,
+)  # fmt: skip
 
 
-def batches_of(source: Path) -> list[dict[Side, list[dict[str, Any]]]]:
-    """Rows by micro-batch and side: files in the order of their modification times."""
-    found: dict[int, dict[Side, list[dict[str, Any]]]] = defaultdict(lambda: {s: [] for s in Side})
-    for side in Side:
-        files = sorted((source / side.value).iterdir(), key=lambda path: path.stat().st_mtime)
-        for place, path in enumerate(files):
-            found[place // FILES][side] += pq.read_table(path).to_pylist()
-    return [found[number] for number in sorted(found)]
+@pytest.fixture(autouse=True)
+def fresh_queries() -> Iterator[None]:
+    yield
+    QUERIES.clear()
 
 
-def pairs_of(source: Path, feed: Feed) -> list[list[tuple[int, int]]]:
-    """Event times of the pairs of every micro-batch, by a nested loop."""
-    seen: dict[Side, list[dict[str, Any]]] = {side: [] for side in Side}
-    width = int(feed.query.bands[0].width) if feed.query.bands else 0
-    holds = HOLDS[feed.shape.workload]
-    answer = []
-    for fresh in batches_of(source):
-        before = {side: len(rows) for side, rows in seen.items()}
-        for side in Side:
-            seen[side] += fresh[side]
-        answer.append(
-            [
-                (left["t"], right["t"])
-                for i, left in enumerate(seen[Side.LEFT])
-                for j, right in enumerate(seen[Side.RIGHT])
-                if (i >= before[Side.LEFT] or j >= before[Side.RIGHT])
-                and abs(left["t"] - right["t"]) <= feed.shape.window
-                and holds(left, right, width)
-            ]
-        )
-    return answer
+def run(
+    names: list[str], start: Any = FakeSession, plan: Plan = TINY, asked: Asked | None = None
+) -> list[Line]:
+    made = replace(paper("tiny", plan), course=lambda sizes: SparkCourse(sizes, start))
+    sizes = replace(Sizes(), asked=asked or Asked())
+    return [line for lines in made.run(made.cells(names, sizes), sizes) for line in lines]
 
 
-def checksum(pairs: list[tuple[int, int]]) -> tuple[int, int]:
-    left, right = (np.array([pair[i] for pair in pairs], np.int64) for i in range(2))
-    return len(pairs), int((xxhash64(left, right).astype(np.int64) >> 24).sum())
-
-
-Pairs = list[list[tuple[int, int]]]
-
-
-def stand_in(
-    found: Measurement,
-    feed: Feed,
-    sizes: Sizes,
-    place: Place,
-    *,
-    change: Callable[[Measurement, Pairs], None] = lambda found, pairs: None,
-) -> dict[str, Any]:
-    """Answer like a contestant; a micro-batch takes 100 ms, the first of a process a second."""
-    if found.contestant.startswith("empty"):
-        copies = 2 if found.contestant.endswith("double") else 1
-        pairs = [
-            copies * [(row["t"], row["x"]) for side in Side for row in rows[side]]
-            for rows in batches_of(place.source)
-        ]
-    else:
-        pairs = pairs_of(place.source, feed)
-    place.checkpoint.mkdir(exist_ok=True)
-    done = len(list(place.checkpoint.iterdir()))
-    change(found, pairs)
-    numbers = list(range(done, len(pairs)))
-    batches, answers, joins = [], [], []
-    for number in numbers:
-        (place.checkpoint / str(number)).touch()
-        time = 1000 if number == done else 100
-        batches.append(
-            {"batch": number, "rows": 7, "milliseconds": {"triggerExecution": time, "addBatch": 80}}
-        )
-        answers.append(checksum(pairs[number]))
-        phases = dict.fromkeys(
-            ("keys", "sort", "probe", "insert", "merge", "expire", "gather", "save"), 0.01
-        )
-        joins.append(
-            {"batch": number, "stored_rows": 99, "written_bytes": 20 * feed.rows(number)}
-            | {
-                "seconds": phases,
-                "hits": 1,
-                "attaches": 0,
-                "rebuilds": int(not place.runs.exists()),
-            }
-        )
-    batches.append({"batch": len(pairs), "rows": 0, "milliseconds": {"triggerExecution": 50}})
-    answers.append((0, 0))
-    return {
-        "batches": batches,
-        "answers": answers,
-        "joins": joins if found.contestant == HOME or found.part == "restart" else [],
-        "checkpoint_bytes": 1234,
-        "java": "17",
-    }
-
-
-def fails(found: Measurement, feed: Feed, sizes: Sizes, place: Place) -> dict[str, Any]:
-    if found.contestant == "empty":
-        return {"reason": "out of luck"}
-    return stand_in(found, feed, sizes, place)
-
-
-def run(only: list[str], launch: Any = stand_in, sizes: Sizes = TINY) -> list[Line]:
-    return list(runs.run(measurements(sizes, only), sizes, launch=launch))
+def by_name(lines: list[Line]) -> dict[str, Line]:
+    return {line.contestant: line for line in lines}
 
 
 # --- Feed and reference --------------------------------------------------------------------------
+
+
+def seat_of(saved: Path, feed: Feed, contestant: str = HOME) -> Seat:
+    width = int(feed.query.bands[0].width) if feed.query.bands else 0
+    return Seat(
+        name=contestant, contestant=contestant, saved=str(saved), source=str(saved / "source"),
+        files=feed.shape.files, on=feed.query.predicate, count="", checksum="", width=width,
+        window=feed.shape.window, partitions=2, checkpoint="",
+    )  # fmt: skip
+
+
+def pairs_of(saved: Path, feed: Feed, contestant: str = HOME) -> list[Pairs]:
+    """The pairs of every micro-batch, by a nested loop."""
+    query, seat, answer = Query(), seat_of(saved, feed, contestant), []
+    for batch in range(feed.batches):
+        files = link(saved, Path(seat.source), batch)
+        answer.append(query.pairs(seat, rows_of(Path(seat.source))))
+        for path in files:
+            path.unlink()
+    return answer
 
 
 @pytest.mark.parametrize("workload", ["W1", "W2"])
@@ -177,29 +112,40 @@ def test_the_reference_agrees_with_a_nested_loop(tmp_path: Path, workload: str, 
     assert reference(feed, 2) == reference(feed, feed.batches)[:2], "rows that came later count not"
 
 
-def test_the_match_rate_is_two_rows_per_row() -> None:
+def test_equality_of_cells_has_as_many_matches_as_the_band(tmp_path: Path) -> None:
+    small = Feed.of(Shape("W1", 30, 24, 5, fill=True))
+    small.save(tmp_path)
+    pairs = pairs_of(tmp_path, small, EQUI[0])
+    assert [Digest(*checksum(found)) for found in pairs] == equals(small, small.batches)
     feed = Feed.of(Shape("W1", 2000, 1000, 12, fill=True))
-    steady = reference(feed, feed.batches)[1:]
-    rate = sum(found.matches for found in steady) / (12 * 1000)
-    assert rate == pytest.approx(2.0, rel=0.05)
+    for answers in (reference(feed, feed.batches), equals(feed, feed.batches)):
+        rate = sum(found.matches for found in answers[1:]) / (12 * 1000)
+        assert rate == pytest.approx(2.0, rel=0.05)
 
 
-def test_an_echo_is_every_row_once_or_twice(tmp_path: Path) -> None:
+def test_empty_joiners_count_or_double_every_row() -> None:
     feed = Feed.of(Shape("W1", 30, 24, 2, fill=True))
     once, twice = (echoes(feed, feed.batches, copies) for copies in (1, 2))
-    assert [found.matches for found in once] == [60, 24, 24]
     assert [(2 * n, 2 * total) for n, total in once] == [tuple(found) for found in twice]
+    assert received(feed, 2) == [
+        Digest(60, 2 * sum(range(1, 31))),
+        Digest(24, 2 * sum(range(31, 43))),
+    ]
 
 
-def test_files_come_in_order_and_can_be_given_in_part(tmp_path: Path) -> None:
+def test_files_of_a_micro_batch_appear_together(tmp_path: Path) -> None:
     shape = Shape("W1", 31, 24, 3, fill=True)
     Feed.of(shape).save(tmp_path / "feed")
-    link(tmp_path / "feed", tmp_path / "some", 0, 2)
-    sizes = [len(rows[Side.LEFT]) for rows in batches_of(tmp_path / "some")]
-    assert sizes == [31, 12]
-    link(tmp_path / "feed", tmp_path / "some", 2, 4)
-    assert batches_of(tmp_path / "some") == batches_of(tmp_path / "feed")
-    times = [row["t"] for rows in batches_of(tmp_path / "some") for row in rows[Side.RIGHT]]
+    sizes, times = [], []
+    for batch in range(4):
+        files = link(tmp_path / "feed", tmp_path / "some", batch)
+        assert len(files) == 2 * shape.files
+        rows = rows_of(tmp_path / "some")
+        sizes.append(len(rows[Side.LEFT]))
+        times += [row["t"] for row in rows[Side.RIGHT]]
+        for path in files:
+            path.unlink()
+    assert sizes == [31, 12, 12, 12]
     assert times == list(range(1, 31 + 36 + 1))
     assert Feed.of(shape).tables == Feed.of(shape).tables, "seeded"
     assert Feed.of(replace(shape, seed=1)).tables != Feed.of(shape).tables
@@ -216,277 +162,421 @@ def test_a_packed_row_has_the_bytes_of_its_columns() -> None:
     assert Feed.of(Shape("W2", 5000, 100, 1, fill=True)).packed_bytes == pytest.approx(24, rel=0.05)
 
 
+# --- What is measured ----------------------------------------------------------------------------
+
+
+def test_the_full_run_is_the_workload_that_was_asked_for() -> None:
+    own = {name: figure.cells(Sizes()) for name, figure in cells.figures(FULL).items()}
+    for name, batch in (("small", 40_000), ("join", 500_000)):
+        (cell,) = own[name]
+        fast = [who for who in cell.contestants if who.label not in BUCKETS]
+        assert {HOME, DOUBLE} <= {who.label for who in fast}
+        assert {(who.window, who.batch) for who in cell.contestants} == {(500_000, batch)}
+        assert all(who.batches > 60 and who.untimed > 30 for who in fast)
+    assert set(NOOPS) <= {who.label for who in own["small"][0].contestants}
+    assert set(EQUI) <= {who.label for who in own["small"][0].contestants}
+    assert set(BUCKETS) <= {who.label for who in own["join"][0].contestants}
+    assert [who.place for who in own["latency"][0].contestants] == [1e3, 1e4, 4e4, 5e5]
+    (restart,) = own["restart"]
+    for who in restart.contestants:
+        assert (who.untimed - 1) * who.batch + 2 * who.window >= 2 * who.window, (
+            "the window is full"
+        )
+    assert [who.timed + who.untimed for who in own["w2"][0].contestants] == [61, 61, 3]
+
+
+def test_slow_contestants_skip_turns_evenly() -> None:
+    who = cells.Entrant("", "", 0, timed=2, untimed=1)
+    due = [turn for turn in range(1, 62) if who.is_due(turn, 61)]
+    assert len(due) == 3
+    assert due[-1] == 61
+    assert min(b - a for a, b in pairwise(due)) >= 20
+    fast = replace(who, untimed=59)
+    assert all(fast.is_due(turn, 61) for turn in range(1, 62))
+
+
+def test_a_smaller_run_has_all_figures() -> None:
+    quick = paper_of("spark", quick=True)
+    assert (quick.name, list(quick.figures)) == ("spark-quick", list(paper_of("spark").figures))
+    assert FULL.scaled(1) == FULL
+    half = FULL.scaled(0.5)
+    assert (half.window, half.join, half.turns) == (250_000, 250_000, FULL.turns)
+    assert max(QUICK.windows) < min(FULL.windows)
+
+
+def test_contestants_can_be_chosen_with_a_tactic() -> None:
+    tactic = "theta_join:tactic=ordered/zoned-runs"
+    figures = cells.figures(FULL)
+    sizes = replace(Sizes(), asked=Asked(contestants=("foreachBatch", tactic)))
+    (cell,) = figures["w2"].cells(sizes)
+    assert [(who.label, who.structure) for who in cell.contestants] == [
+        ("foreachBatch", "foreachBatch"),
+        (tactic, HOME),
+    ]
+    assert cell.contestants[1].parameters == (("tactic", "ordered/zoned-runs"),)
+    assert figures["restart"].cells(sizes) == []
+    for wrong in ("theta-join:tactic=ordered", "foreachBatch:tactic=ordered", "theta_join:x=1"):
+        with pytest.raises(RegistryError, match="contestant must be one of theta_join"):
+            figures["w2"].cells(replace(sizes, asked=Asked(contestants=(wrong,))))
+
+
 # --- Runs ----------------------------------------------------------------------------------------
 
 
 def test_an_honest_run_is_verified_and_complete() -> None:
-    steps: list[str] = []
-    found = measurements(TINY)
-    results = list(runs.run(found, TINY, progress=steps.append, launch=stand_in))
-    assert len(results) == len(found)
-    assert len([step for step in steps if "the right answers" in step]) >= 1
-    for result in results:
-        if result.status == "not run":
-            assert result.contestant == "bucketed-rocksdb"
-            continue
-        assert result.ran, result.reason
-        assert result.verified
-        assert result.matches > 0
-        assert result.cores >= 1
-        assert "pyspark" in result.versions
-        assert result.tuples == result.pushes * result.batch
-        assert result.total_rows >= result.tuples
-    home = next(result for result in results if result.figure == "join")
-    assert (home.pushes, home.tuples, home.total_rows) == (4, 160, 120 + 40 + 160)
+    lines = run(["small", "join", "large", "w2", "windows", "partitions"])
+    assert all(line.ran and line.verified and line.matches > 0 for line in lines)
+    assert all("pyspark" in line.versions and "java 17" in line.versions for line in lines)
+    assert all(line.tuples == line.pushes * line.batch for line in lines)
+    home = by_name([line for line in lines if line.figure == "small"])[HOME]
+    assert (home.pushes, home.tuples, home.total_rows) == (2, 80, 120 + 40 + 80)
     assert home.tuples_per_s == pytest.approx(40 / 0.1), "the slow first micro-batch is left out"
-    assert home.first_s == 1.0
-    assert home.total_s == pytest.approx(1.0 + 5 * 0.1 + 0.05)
+    assert (home.first_s, home.p50_s, home.max_s) == (1.0, 0.1, 0.1)
+    assert (home.map_s, home.join_s, home.task_s, home.bookkeeping_s) == (0.02, 0.03, 0.08, 0.005)
     assert home.written_bytes == 20.0
-    assert home.ns_save == pytest.approx(0.01 * 1e9 / 40)
+    assert home.save_share == pytest.approx(0.3)
+    assert home.ns_save == pytest.approx(0.03 * 1e9 / 40)
+    assert (home.hits, home.attaches) == (4 + 2, 2)
+    assert {line.place for line in lines if line.figure == "windows"} == {30, 60}
+    assert {line.partitions for line in lines if line.figure == "partitions"} == {1, 2}
 
 
-def test_a_restart_is_compared_with_the_micro_batches_before_it() -> None:
-    lost, kept = run(["restart"])
-    for result in (lost, kept):
-        assert result.ran, result.reason
-        assert (result.normal_s, result.cold_s, result.first_s) == (0.1, 1.0, 1.0)
-        assert result.slower_s == pytest.approx(0.9)
-        assert result.checked_pushes == 3 + 2 + 2
+def test_contestants_take_turns_in_one_session_in_changing_order() -> None:
+    sessions: list[FakeSession] = []
+
+    def start(*arguments: Any) -> FakeSession:
+        sessions.append(FakeSession(*arguments))
+        return sessions[-1]
+
+    run(["join"], start)
+    (session,) = sessions
+    assert session.closed
+    rounds = [name.rpartition("-")[0] for name in session.asked]
+    assert [rounds.count(name) for name in (HOME, DOUBLE, *BUCKETS)] == [4, 4, 2, 2]
+    first = [i for i, name in enumerate(rounds) if name == HOME]
+    followers = {rounds[i + 1] for i in first if i + 1 < len(rounds)}
+    before = {rounds[i - 1] for i in first if i}
+    assert len(before | followers) > 2
+    assert all(b - a < 2 * len(set(rounds)) for a, b in pairwise(first))
 
 
-def swap(found: Measurement, pairs: Pairs) -> None:
-    left, right = next(pair for pair in pairs[-1] if pair[0] != pair[1])
-    pairs[-1][pairs[-1].index((left, right))] = (right, left)
+def test_attaches_are_held_against_times() -> None:
+    class Slower(FakeSession):
+        def _step(self, seat: Any, batch: int) -> dict[str, Any]:
+            report = super()._step(seat, batch)
+            if report["join"] and report["join"]["attaches"]:
+                report["milliseconds"]["triggerExecution"] += 200
+            return report
+
+    home = by_name(run(["small"], Slower))[HOME]
+    assert home.hit_s == pytest.approx(0.1)
+    assert home.attach_s == pytest.approx(0.3)
+    assert home.attach_r == pytest.approx(1.0)
+    assert home.max_s / home.p50_s == pytest.approx(1.5)
 
 
-def double(found: Measurement, pairs: Pairs) -> None:
-    pairs[1].append(pairs[1][0])
+def test_a_restart_goes_on_in_a_second_session_with_or_without_run_files() -> None:
+    places = []
+
+    def start(folder: Path, runs: Path, *more: Any) -> FakeSession:
+        places.append((folder.name, runs.name))
+        return FakeSession(folder, runs, *more)
+
+    lines = by_name(run(["restart"], start))
+    for line in lines.values():
+        assert (line.normal_s, line.cold_s, line.first_s) == (0.1, 1.0, 1.0)
+        assert line.slower_s == pytest.approx(0.9)
+        assert line.checked_pushes == 4 + 2
+    runs = {
+        name: {own for folder, own in places if name.replace(", ", "-").replace(" ", "-") in folder}
+        for name in lines
+    }
+    assert {name: len(own) for name, own in runs.items()} == {LOST: 2, KEPT: 1}
+    assert not any("," in folder or " " in folder for folder, _ in places), "Spark splits there"
+    assert len({folder for folder, _ in places}) == 4
 
 
-def drop(found: Measurement, pairs: Pairs) -> None:
-    pairs[0].pop()
+def test_latencies_are_those_of_files() -> None:
+    lines = run(["latency"])
+    assert [line.place for line in lines] == [20, 40]
+    for line in lines:
+        assert (line.latency_p50, line.period_s) == (pytest.approx(0.2), 0.5)
+        assert line.latency_p99 == pytest.approx(0.298)
+        assert line.checked_pushes == 5
+        assert line.tuples_per_s == pytest.approx(line.batch / 0.5)
 
 
-def late(found: Measurement, pairs: Pairs) -> None:
-    pairs[1].append(pairs[0].pop())
+def test_steps_find_a_partition_alive_mapped_or_read_back() -> None:
+    lines = by_name(run(["attach"]))
+    assert list(lines) == [cells.HIT, cells.ATTACH, cells.REBUILD]
+    assert all(line.verified and line.matches > 0 and line.cpu_s > 0 for line in lines.values())
+    assert all(line.checked_pushes == 3 for line in lines.values())
+    assert all(line.stored_rows >= 2 * TINY.window for line in lines.values())
 
 
-def short(found: Measurement, pairs: Pairs) -> None:
+# --- Wrong answers and failures ------------------------------------------------------------------
+
+
+def swap(seat: Any, pairs: Pairs, batch: int) -> None:
+    at = next(at for at, pair in enumerate(pairs) if pair[0] != pair[1])
+    pairs[at] = pairs[at][::-1]
+
+
+def double(seat: Any, pairs: Pairs, batch: int) -> None:
+    pairs.append(pairs[0])
+
+
+def drop(seat: Any, pairs: Pairs, batch: int) -> None:
     pairs.pop()
 
 
-@pytest.mark.parametrize("change", [swap, double, drop, late, short])
-def test_a_wrong_answer_is_detected_and_has_no_numbers(
-    change: Callable[[Measurement, Pairs], None],
-) -> None:
-    def lie(found: Measurement, pairs: Pairs) -> None:
-        if found.contestant == "bucketed-memory":
-            change(found, pairs)
+@pytest.mark.parametrize("change", [swap, double, drop])
+@pytest.mark.parametrize("figure", ["join", "restart", "latency"])
+def test_a_wrong_answer_ends_the_run(change: Change, figure: str) -> None:
+    def once(seat: Any, pairs: Pairs, batch: int) -> None:
+        if batch == 1 and seat.contestant in (BUCKETS[0], HOME):
+            change(seat, pairs, batch)
 
-    results = run(["bucketed"], partial(stand_in, change=lie), replace(TINY, batches=(40,)))
-    by_name = {result.contestant: result for result in results}
-    liar = by_name.pop("bucketed-memory")
-    assert liar.status == "failed"
-    assert "wrong answer" in liar.reason or "cannot be right" in liar.reason
-    assert not liar.verified
-    assert liar.tuples_per_s == 0
-    assert all(result.ran for result in by_name.values()), "the others go on"
+    with pytest.raises(VerificationError, match="gave a wrong answer"):
+        run([figure], partial(FakeSession, change=once))
 
 
-def test_rows_of_a_micro_batch_without_data_are_wrong() -> None:
-    def more(found: Measurement, feed: Feed, sizes: Sizes, place: Place) -> dict[str, Any]:
-        report = stand_in(found, feed, sizes, place)
-        report["answers"][-1] = (3, 0)
-        return report
+def test_a_row_that_an_empty_joiner_loses_is_noticed() -> None:
+    class Forgetful(FakeSession):
+        def _answer(self, seat: Any, *more: Any) -> tuple[int, int]:
+            count, total = super()._answer(seat, *more)
+            return (count - 1, total) if seat.contestant == NOOP else (count, total)
 
-    results = run(["join"], more, replace(TINY, batches=(40,)))
-    assert [result.status for result in results] == ["failed", "failed"]
-    assert all("without data" in result.reason for result in results)
-
-
-def test_a_process_that_fails_or_hangs_has_a_reason(tmp_path: Path) -> None:
-    one = replace(measurements(TINY, ["join"])[0], contestant="no-such-contestant")
-    feed = Feed.of(one.shape)
-    place = Place(tmp_path, tmp_path / "runs")
-    report = launch(one, feed, TINY, place)
-    assert "contestant must be one of theta_join" in report["reason"]
-    assert "no-such-contestant" in report["reason"]
-    assert launch(one, feed, replace(TINY, limit=0.01), place) == {"reason": "stopped after 0 s"}
+    with pytest.raises(VerificationError, match="noop"):
+        run(["small"], Forgetful)
 
 
-# --- Scores, files, plots, the command -----------------------------------------------------------
+def test_a_contestant_that_fails_has_a_line_and_no_score() -> None:
+    lines = run(["join"], partial(FakeSession, fails=DOUBLE))
+    assert {line.contestant: line.status for line in lines if not line.ran} == {DOUBLE: "failed"}
+    assert by_name(lines)[DOUBLE].reason == "out of luck"
+    found = {score.measure: score for score in paper("tiny", TINY).scores(lines)}
+    assert found[
+        "micro-batches of half a window, over an empty joiner with our output"
+    ].verdict == ("not measured")
+    buckets = found["micro-batches of half a window, over hand-made buckets in the better store"]
+    assert buckets.value == pytest.approx(1.0)
+
+
+def test_a_session_that_does_not_start_fails_for_everyone() -> None:
+    def start(*arguments: Any) -> Session:
+        raise Failed("no java")
+
+    lines = run(["large"], start)
+    assert {(line.status, line.reason) for line in lines} == {("failed", "no java")}
+
+
+def test_a_session_that_hangs_or_breaks_has_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="stopped after 0 s"):
+        Session(tmp_path / "a", tmp_path / "runs", 1, "1g", 0.01)
+    with pytest.raises(Failed, match="exit|ended|rror"):
+        Session(tmp_path / "b", tmp_path / "runs", 1, "no memory", 60.0)
+
+
+# --- Scores, files, tables, plots, the command ---------------------------------------------------
+
+
+def test_every_requirement_is_a_goal() -> None:
+    """The table of the requirements: what must be reached, and the aim."""
+    limits = {(goal.figure, goal.must, goal.aim) for goal in GOALS if goal.must is not None}
+    assert limits >= {
+        *(("join", 9, 12), ("large", 15, 20), ("join", 0.9, 1.0), ("large", 0.9, 1.0)),
+        *(("small", 0.42, 0.3), ("small", 1.15, 1.05), ("small", 0.35, None)),
+        *(("small", 1.2, None), ("join", 1.2, None), ("attach", 2.0, 1.3)),
+        ("restart", 6.0, None),
+    }
+    assert all(goal.more == (goal.unit in ("×", "") and goal.figure in ("join", "large", "w2"))
+               for goal in GOALS if goal.aim in (12, 20, 50, 0.3, 1.05, 1.3))  # fmt: skip
+
+
+def scored(figure: str, **columns: dict[str, float]) -> dict[str, Score]:
+    """Scores of lines with these values, by contestant."""
+    names = dict.fromkeys(name for values in columns.values() for name in values)
+    lines = [
+        COLUMNS.line(
+            figure=figure, contestant=name, place=500.0,
+            **{column: values[name] for column, values in columns.items() if name in values},
+        )
+        for name in names
+    ]  # fmt: skip
+    return {score.measure: score for score in paper("tiny", TINY).scores(lines)}
 
 
 def test_scores_stand_beside_their_limits() -> None:
-    found = {score.measure: score for score in scores(run([]))}
-    assert found["against hand-made buckets, micro-batches of 40"].value == pytest.approx(1.0)
-    assert found["against hand-made buckets, micro-batches of 40"].verdict == "MISSED"
-    assert found["against an empty joiner, micro-batches of 80"].verdict == "aim reached"
-    rejoined = found["W2 against foreachBatch, micro-batches of 40"]
-    assert (rejoined.must, rejoined.aim, rejoined.verdict) == (20, 50, "MISSED")
-    assert rejoined.value == pytest.approx(1.0)
-    assert found["W2 against foreachBatch, micro-batches of 20"].verdict == "reported"
-    assert found["… that joins by hand-made blocks, micro-batches of 40"].verdict == "reported"
-    assert found["restart, run files lost: slower by"].verdict == "aim reached"
-    state = found["state bytes written, micro-batches of 40"]
-    assert (state.must, state.aim, state.more) == (3, 1.5, False)
-    assert state.value == pytest.approx(20 / 16, rel=0.2)
-    assert Score("x", 2.0, "", 3, 1.5, more=False).verdict == "reached"
-    assert Score("x", 3.1, "", 3, 1.5, more=False).verdict == "MISSED"
-
-
-def test_a_failure_has_a_line_and_no_score() -> None:
-    results = run(["empty"], fails, replace(TINY, batches=(40,)))
-    assert [(r.contestant, r.status) for r in results] == [
-        (HOME, "ok"),
-        (plan.FILES, "ok"),
-        ("empty", "failed"),
-        ("empty-double", "ok"),
-    ]
-    assert scores(results)[0].verdict == "not measured"
-    assert scores(results)[1].value == pytest.approx(1.0)
-
-
-def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
-    results = run(["join", "restart"])
-    COLUMNS.write(tmp_path / "new" / "spark.csv", results)
-    again = read(tmp_path / "new" / "spark.csv")
-    COLUMNS.write(tmp_path / "again.csv", again)
-    assert (tmp_path / "again.csv").read_text() == (tmp_path / "new/spark.csv").read_text()
-    assert [(r.contestant, r.checksum, r.tuples, r.verified) for r in again] == [
-        (r.contestant, r.checksum, r.tuples, r.verified) for r in results
-    ]
-    assert again[0].tuples_per_s == pytest.approx(results[0].tuples_per_s)
-    with pytest.raises(DataError, match="Run `thetastream bench spark` first"):
-        read(tmp_path / "absent.csv")
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="is not of Spark"):
-        read(tmp_path / "other.csv")
+    speeds = {"theta_join:tactic=ordered": 60.0, BUCKETS[0]: 6.0, BUCKETS[1]: 2.0, DOUBLE: 75.0}
+    over, empty, *_ = scored("join", tuples_per_s=speeds).values()
+    assert (over.value, over.must, over.aim, over.verdict) == (10.0, 9, 12, "reached")
+    assert (empty.value, empty.must, empty.verdict) == (0.8, 0.9, "MISSED")
+    found = scored("small", p50_s={HOME: 0.5, NOOP: 0.4}, max_s={HOME: 0.55, NOOP: 0.6})
+    assert found["small micro-batches: median time"].verdict == "MISSED"
+    ratio = found["small micro-batches: over the same plan with a joiner that does nothing"]
+    assert (ratio.value, ratio.verdict) == (pytest.approx(1.25), "MISSED")
+    spread = found["small micro-batches: worst over median after warm-up"]
+    assert (spread.value, spread.verdict) == (pytest.approx(1.1), "reached")
+    assert spread.remark == "noop: 1.50"
+    attach = scored("attach", cpu_s={"attach": 0.1, "hit": 0.08, "rebuild": 0.2})
+    assert attach["attach over hit, processor time of a step"].verdict == "aim reached"
+    restart = scored("restart", first_s={KEPT: 7.0}, slower_s={LOST: 4.0})
+    assert [score.verdict for score in restart.values()] == ["MISSED", "reached"]
+    w2 = scored("w2", tuples_per_s={HOME: 60.0, "foreachBatch": 2.0, "foreachBatch-blocks": 15.0})
+    assert [(own.value, own.verdict) for own in w2.values()] == [(30, "reached"), (4, "reported")]
+    latency = scored("latency", latency_p99={HOME: 0.25})
+    assert [score.remark for score in latency.values()] == ["500 rows: 0.25 s"]
 
 
 def test_every_column_of_the_committed_file_is_read() -> None:
     path = ROOT / "benchmarks/results/spark.csv"
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    named = {"part": "figure", "rows": "tuples"}
-    for line, row in zip(read(path), rows, strict=True):
+    for line, row in zip(paper_of("spark").read(path), rows, strict=True):
         for name, text in row.items():
-            value = getattr(line, named.get(name, name))
+            value = getattr(line, name)
             shown = {True: "yes", False: "no"}[value] if name == "verified" else value
             assert str(shown) == text or float(shown) == float(text), name
 
 
-def test_plots_are_drawn_again_from_the_file(tmp_path: Path) -> None:
-    results = run([])
-    first = plot(results, tmp_path / "one")
-    assert [path.name for path in first] == [
-        *("spark-contestants.png", "spark-contestants.svg"),
-        *("spark-scaling.png", "spark-scaling.svg"),
-    ]
-    COLUMNS.write(tmp_path / "spark.csv", results)
-    again = plot(read(tmp_path / "spark.csv"), tmp_path / "two")
-    assert (tmp_path / "one/spark-scaling.svg").read_text() == again[3].read_text()
-    assert plot([r for r in results if r.figure == "w2"], tmp_path / "three") == []
+def test_tables_and_plots_are_made_of_the_file(tmp_path: Path) -> None:
+    made = paper("tiny", TINY)
+    lines = run([])
+    assert {line.figure for line in lines} == set(made.figures)
+    made.write(tmp_path / "tiny.csv", lines)
+    again = made.read(tmp_path / "tiny.csv")
+    first = plot(made, again, tmp_path, "tiny")
+    assert {path.stem for path in first} == {f"tiny-{name}" for name in made.figures}
+    drawn = [path.read_bytes() for path in first]
+    assert drawn == [path.read_bytes() for path in plot(made, again, tmp_path, "tiny")]
+    names = [SCORES, *made.figures]
+    page = "\n".join(mark for name in names for mark in marks("tiny", name))
+    whole = filled(made, page, again, {})
+    assert f"| 60 | {BUCKETS[0]} |" in whole
+    assert "MISSED" in whole
 
 
-def command(monkeypatch: pytest.MonkeyPatch, launch: Any, *arguments: str) -> Result:
-    monkeypatch.setattr(runs, "run", partial(runs.run, launch=launch))
-    monkeypatch.setattr(plan, "QUICK", TINY)
+def test_the_tables_of_the_page_are_made_and_not_typed() -> None:
+    made, page = paper_of("spark"), ROOT / "docs/spark-benchmarks.md"
+    file = ROOT / "benchmarks/results/spark.csv"
+    pictures = {
+        name: f"../benchmarks/results/spark-{name}.png"
+        for name in made.figures
+        if file.with_name(f"spark-{name}.png").exists()
+    }
+    text = page.read_text(encoding="utf-8")
+    assert filled(made, text, made.read(file), pictures) == text
+
+
+def test_the_command_measures_figures_and_lists_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tiny = replace(paper("tiny", TINY), course=lambda sizes: SparkCourse(sizes, FakeSession))
+    monkeypatch.setattr("thetabench.papers.paper", lambda name, quick=False: tiny)
     monkeypatch.setenv("COLUMNS", "200")
-    return CliRunner().invoke(app, ["bench", "spark", "--quick", *arguments])
-
-
-def test_the_command_writes_results_scores_and_plots(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    done = command(monkeypatch, stand_in, "--output", str(tmp_path), "--plots", "--rows", "80")
+    only = ("--only", "large,latency", "--only", "restart")
+    done = bench_command.command("spark", *only, "--output", str(tmp_path), "--plots")
     assert done.exit_code == 0, done.output
-    assert "against an empty joiner" in done.output
-    assert "aim reached" in done.output
-    results = read(tmp_path / "spark-quick.csv")
-    assert [r.status for r in results].count("failed") == 0
-    assert {r.pushes * r.batch for r in results if r.figure == "join"} == {80}
-    assert (tmp_path / "spark-quick-scaling.png").exists()
+    assert "over hand-made buckets in the better store" in done.output
+    assert "answers verified" in done.output
+    figures = {line.figure for line in tiny.read(tmp_path / "tiny.csv")}
+    assert figures == {"large", "latency", "restart"}
+    assert (tmp_path / "tiny-latency.png").exists()
+    monkeypatch.undo()
+    bench_command.check_listed(paper_of("spark").figures)
 
 
-def test_the_command_keeps_what_it_has_when_a_contestant_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    done = command(monkeypatch, fails, "--output", str(tmp_path), "--only", "join,empty")
-    assert done.exit_code == 1
-    assert "out of luck" in done.output
-    results = read(tmp_path / "spark-quick.csv")
-    assert {r.status for r in results if r.contestant == "empty"} == {"failed"}
-    assert all(r.verified for r in results if r.contestant != "empty")
+@pytest.mark.parametrize("name", ["cells", "reference", "feed"])
+def test_examples(name: str) -> None:
+    bench_command.check_examples(laboratory, name)
 
 
-def test_the_command_lists_the_parts() -> None:
-    done = CliRunner().invoke(app, ["bench", "--list"])
-    assert "spark" in done.output
-    assert "partitions" in done.output
+# --- Spark's event log ---------------------------------------------------------------------------
+
+
+def test_stages_and_tasks_are_read_from_the_event_log(tmp_path: Path) -> None:
+    def stage(kind: str, number: int, start: int, end: int, batch: str | None = "7") -> Any:
+        info = {"Stage ID": number, "Submission Time": start, "Completion Time": end}
+        event: dict[str, Any] = {"Event": f"SparkListenerStage{kind}", "Stage Info": info}
+        if kind == "Submitted" and batch is not None:
+            event["Properties"] = {"sql.streaming.queryId": "q", "streaming.sql.batchId": batch}
+        return event
+
+    def task(number: int, run: int, gc: int) -> Any:
+        metrics = {"Executor Run Time": run, "JVM GC Time": gc}
+        return {"Event": "SparkListenerTaskEnd", "Stage ID": number, "Task Metrics": metrics}
+
+    events = [
+        {"Event": "SparkListenerLogStart"},
+        stage("Submitted", 1, 1000, 0), stage("Submitted", 9, 1000, 0, None),
+        task(1, 300, 20), task(1, 200, 0), task(9, 5000, 0),
+        stage("Completed", 1, 1000, 1400), stage("Completed", 9, 0, 9000),
+        stage("Submitted", 2, 1450, 0), task(2, 100, 10), stage("Completed", 2, 1450, 1700),
+    ]  # fmt: skip
+    (tmp_path / "app").write_text("\n".join(map(json.dumps, events)) + "\n")
+    (tmp_path / ".app.crc").write_bytes(b"\xff\x00")
+    ((key, spent),) = read_events(tmp_path).items()
+    assert key == ("q", 7)
+    assert (spent.map, spent.join) == (0.45, 0.25)
+    assert (spent.tasks, spent.gc) == (pytest.approx(0.6), pytest.approx(0.03))
 
 
 # --- Spark itself --------------------------------------------------------------------------------
 
-SMALL = replace(TINY, window=400, batches=(300,), rows=600, slow_rows=300, limit=600.0)
+SMALL = replace(TINY, window=400, join=300, large=300, small=200, windows=(400,), partitions=(1,))
 
 
 @pytest.mark.slow
-def test_every_contestant_answers_right() -> None:
-    parts = ["join", "bucketed", "empty", "w2", "restart"]
-    results = list(runs.run(measurements(SMALL, parts), SMALL))
-    assert [(r.contestant, r.reason) for r in results if not r.ran] == []
-    assert all(r.verified and r.matches > 0 and r.tuples_per_s > 0 for r in results)
-    by_name = {r.contestant: r for r in results if r.workload == "W1"}
-    assert by_name[plan.LOST].rebuilds >= 1
-    assert by_name[plan.KEPT].rebuilds == 0
-    assert by_name[plan.KEPT].attaches >= 1
-    assert by_name[HOME].written_bytes > 0
-    assert by_name[HOME].stored_rows >= 2 * SMALL.window
+@pytest.mark.parametrize("figure", ["small", "join", "w2"])
+def test_every_contestant_answers_right(figure: str) -> None:
+    lines = run([figure], Session, SMALL)
+    assert [(line.contestant, line.reason) for line in lines if not line.ran] == []
+    assert all(line.verified and line.matches > 0 and line.tuples_per_s > 0 for line in lines)
+    assert all(line.join_s > 0 and line.task_s > 0 for line in lines), "from the event log"
+    home = by_name(lines)[HOME]
+    assert home.written_bytes > 0
+    assert home.hits + home.attaches + home.rebuilds > 0
+
+
+@pytest.mark.slow
+def test_a_restart_on_spark_finds_its_runs_or_not() -> None:
+    lines = by_name(run(["restart"], Session, SMALL))
+    assert [line.reason for line in lines.values() if not line.ran] == []
+    assert lines[LOST].rebuilds >= 1
+    assert lines[KEPT].rebuilds == 0
+    assert lines[KEPT].attaches >= 1
+    assert lines[KEPT].stored_rows >= 2 * SMALL.window
+
+
+@pytest.mark.slow
+def test_latencies_on_spark_are_measured_file_by_file() -> None:
+    lines = run(["latency"], Session, SMALL)
+    assert [line.reason for line in lines if not line.ran] == []
+    assert all(0 < line.latency_p50 <= line.latency_p99 for line in lines)
+    assert all(line.verified for line in lines)
 
 
 @pytest.mark.slow
 def test_a_join_on_another_predicate_is_caught() -> None:
-    def narrow(found: Measurement, feed: Feed, sizes: Sizes, place: Place) -> dict[str, Any]:
-        word = feed.query.predicate.split()[-1]
-        text = feed.query.predicate.replace(word, str(int(word) * 9 // 10))
-        return launch(found, replace(feed, query=replace(feed.query, predicate=text)), sizes, place)
+    class Narrow(Session):
+        def ask(self, what: str, seat: Seat, **more: Any) -> dict[str, Any]:
+            word = seat.on.split()[-1]
+            on = seat.on.replace(word, str(int(word) * 9 // 10))
+            return super().ask(what, replace(seat, on=on), **more)
 
-    home = measurements(SMALL, ["join"])[:1]
-    (result,) = list(runs.run(home, SMALL, launch=narrow))
-    assert result.status == "failed"
-    assert "wrong answer in push" in result.reason
-
-
-def test_the_table_of_a_page_shows_speeds_and_misses(tmp_path: Path) -> None:
-    both = [
-        COLUMNS.line(
-            figure=part,
-            contestant=name,
-            batch=500,
-            tuples_per_s=speed,
-            packed_bytes=1.0,
-            written_bytes=2.0,
-        )
-        for part, name, speed in (
-            ("join", "theta_join", 60.0),
-            ("bucketed", "bucketed-memory", 10.0),
-            ("empty", "empty", 80.0),
-        )
-    ]
-    table = markdown(both)
-    assert "| bucketed-memory | 500 | 10 |" in table
-    assert "| 6 × | 10 × | 25 × | MISSED |" in table
-    assert "| 0.75 | 0.6 | 0.9 | reached |" in table
-    page, file = tmp_path / "page.md", tmp_path / "spark.csv"
-    page.write_text("a\n<!-- spark:begin -->\nold\n<!-- spark:end -->\nb")
-    COLUMNS.write(file, both)
-    main(file, page)
-    assert table in page.read_text()
-    assert "old" not in page.read_text()
+    with pytest.raises(VerificationError, match="gave a wrong answer"):
+        run(["large"], Narrow, SMALL, Asked(contestants=(HOME,)))
 
 
-def test_the_table_of_the_page_is_made_and_not_typed() -> None:
-    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
-    table = markdown(read(ROOT / "benchmarks/results/spark.csv"))
-    assert insert(page, table, BEGIN, END) == page
+@pytest.mark.slow
+def test_a_query_that_fails_does_not_end_the_session() -> None:
+    class Broken(Session):
+        def ask(self, what: str, seat: Seat, **more: Any) -> dict[str, Any]:
+            on = "abs(l.y - r.y) <= 1" if seat.contestant == HOME else seat.on
+            return super().ask(what, replace(seat, on=on), **more)
+
+    lines = by_name(run(["large"], Broken, SMALL))
+    assert lines[HOME].status == "failed"
+    assert "y" in lines[HOME].reason
+    assert lines[DOUBLE].verified

@@ -215,7 +215,7 @@ def test_spark_that_fails_says_why_and_leaves_nothing(work: Path) -> None:
 
 def test_answers_of_spark_belong_to_batches_that_have_rows() -> None:
     done = [
-        {"rows": rows, "count": 3, "checksum": rows, "milliseconds": {"triggerExecution": 500}}
+        {"rows": rows, "answer": (3, rows), "milliseconds": {"triggerExecution": 500}}
         for rows in (80, 0, 20)
     ]
     batches = [stream(0), stream(1).slice(0, 0), stream(2).slice(0, 20)]

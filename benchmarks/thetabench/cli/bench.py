@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-SPARK = "spark"
+FINITE = "finite"
 
 
 def bench(
@@ -31,18 +31,17 @@ def bench(
     ] = Path("benchmarks/results"),
     plots: Annotated[bool, typer.Option(help="Draw the plots too.")] = False,
     quick: Annotated[bool, typer.Option(help="Spark: all, but small. Planner: few cells.")] = False,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Spark: only these parts, as in join,empty.")
-    ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="Spark: timed rows.")] = None,
     figure: Annotated[
         list[str] | None,
-        typer.Option(help="Papers: only this figure, as in 9c."),
+        typer.Option("--figure", "--only", help="Only this figure, as in 9c or small,join."),
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="Papers: factor of the sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="Papers, finite: factor of the sizes; 0.01 to try."),
     ] = 1.0,
+    threads: Annotated[
+        list[int] | None, typer.Option(min=1, help="Finite: threads; by default 1 and 2.")
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
     """Measure thetastream and its peers; every answer is checked against a reference.
@@ -52,14 +51,15 @@ def bench(
     if show:
         _list()
         return
-    if name == SPARK:
-        from thetabench.cli.spark import bench_spark
+    if name == FINITE:
+        from thetabench.cli.finite import bench_finite
 
-        bench_spark(
-            quick=quick,
-            only=only or (),
+        bench_finite(
+            workloads=workload or (),
             contestants=contestant or (),
-            rows=rows,
+            threads=threads or (),
+            scale=scale,
+            repeat=repeat,
             output=output,
             plots=plots,
         )
@@ -90,12 +90,13 @@ def _list() -> None:
     from rich.console import Console
 
     from thetabench.cli.figures import list_papers
-    from thetabench.cli.spark import ABOUT
+    from thetabench.cli.finite import ABOUT as ABOUT_FINITE
+    from thetabench.finite.course import CONTESTANT_NAMES, WORKLOAD_NAMES
     from thetabench.peers import PEERS
-    from thetabench.spark.plan import PARTS
 
     console = Console()
     list_papers(console)
-    console.print(f"[bold]{SPARK}[/]  {ABOUT}", highlight=False)
-    console.print(f"  parts, for --only: {', '.join(PARTS)}", highlight=False)
+    console.print(f"[bold]{FINITE}[/]  {ABOUT_FINITE}", highlight=False)
+    console.print(f"  workloads: {', '.join(WORKLOAD_NAMES)}", highlight=False)
+    console.print(f"  contestants: {', '.join(CONTESTANT_NAMES)}", highlight=False)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)

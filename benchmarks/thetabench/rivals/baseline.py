@@ -28,7 +28,7 @@ from thetastream._jit.compiling import prepare
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.rows import check_gatherable
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.relation.disk.clock import Costs
 from thetastream.relation.disk.size import show_size
 from thetastream.relation.files.scan import damaged
@@ -94,7 +94,7 @@ class Baseline(RelationJoin):
             "algorithm": engine.summary if known else "not known yet: push rows",
             "memory": {name: show_size(getattr(self._memory, name)) for name in _PARTS},
         }
-        return Explanation.of(facts)
+        return Explanation.of(facts, verbose=True)
 
 
 @dataclass(eq=False)

@@ -1,12 +1,14 @@
 """The benchmark of the Spark operator: ``thetastream bench spark``.
 
-Every contestant runs in a process and a Spark session of its own, over the same Parquet files, and
-the answer of every micro-batch is compared with a reference.
+The contestants of a figure are queries of one Spark session. Each processes its next micro-batch in
+turn, over its own copy of the same files, so that a slow moment of the machine hits all of them.
+The answer of every micro-batch is compared with a reference.
 
-- :mod:`plan` says what is measured, :mod:`feed` makes the files;
-- :mod:`launch` starts a contestant, :mod:`run` drives them, :mod:`reference` has the right answers;
-- :mod:`pipelines` and :mod:`relation` (for the SSIJ paper) run in that process: they are given a
-  :mod:`job`; :mod:`peers` are the contestants themselves;
-- :mod:`lines` is the result file, :mod:`goals` what the operator must reach; :mod:`table` and
-  :mod:`plots` show both.
+- :mod:`cells` says what is measured, :mod:`paper` how it is shown and what it must reach;
+- :mod:`feed` makes the files, :mod:`reference` the right answers;
+- :mod:`course` runs the figures, :mod:`trial` is a contestant at work;
+- :mod:`session` starts a process with a Spark session, in which :mod:`worker` runs the queries of
+  :mod:`peers`; :mod:`eventlog` reads what Spark wrote about them;
+- :mod:`attach` measures steps of the join without Spark;
+- :mod:`relation` is for the SSIJ paper; it shares :mod:`job` and :mod:`session`.
 """

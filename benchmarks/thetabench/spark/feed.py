@@ -2,8 +2,8 @@
 
 Rows of a side carry their keys and ``t``, their event time: 1, 2, 3, … in arrival order. A *fill*
 micro-batch, if there is one, brings as many rows per side as the window holds; the others are of
-one size. Every side has ``FILES`` files per micro-batch, so that both cores scan. Spark takes files
-in the order of their modification times, so these are set one second apart.
+one size. Spark takes files in the order of their modification times, so these are set one second
+apart.
 
     batch     0 (fill)     1          2          3
     left      1 … w      … w + h    … w + 2h   … w + 3h
@@ -44,12 +44,14 @@ class Shape:
     fill: bool
     """Whether a micro-batch that fills the window comes first."""
     seed: int = 0
+    files: int = FILES
+    """Files per side and micro-batch, so that both cores scan."""
 
     def __post_init__(self) -> None:
-        if self.batch < 2 * FILES or self.batch % 2 or self.batches < 1 or self.window < 1:
+        if self.batch < 2 * self.files or self.batch % 2 or self.batches < 1 or self.window < 1:
             raise DataError(
                 f"a feed needs a window of at least 1 row, at least 1 micro-batch, and an even "
-                f"number of rows in it, at least {2 * FILES}; got window {self.window}, "
+                f"number of rows in it, at least {2 * self.files}; got window {self.window}, "
                 f"{self.batches} micro-batches of {self.batch} rows."
             )
 
@@ -111,24 +113,25 @@ class Feed:
             for batch, (start, end) in enumerate(
                 zip(self.shape.edges, self.shape.edges[1:], strict=False)
             ):
-                cuts = np.linspace(start, end, FILES + 1).astype(int)
-                for part in range(FILES):
+                cuts = np.linspace(start, end, self.shape.files + 1).astype(int)
+                for part in range(self.shape.files):
                     path = folder / side.value / _name(batch, part)
                     rows = table.slice(cuts[part], cuts[part + 1] - cuts[part])
                     pq.write_table(rows, path, compression="none", use_dictionary=False)
-                    moment = _FIRST_TIME + FILES * batch + part
+                    moment = _FIRST_TIME + self.shape.files * batch + part
                     os.utime(path, (moment, moment))
 
 
-def link(saved: Path, folder: Path, first: int, last: int) -> None:
-    """Give a contestant the files of some micro-batches, ``first`` to ``last - 1``."""
+def link(saved: Path, folder: Path, batch: int) -> list[Path]:
+    """Let the files of a micro-batch appear in a contestant's folder; returns them."""
+    files = []
     for side in Side:
         (folder / side.value).mkdir(parents=True, exist_ok=True)
-        for batch in range(first, last):
-            for part in range(FILES):
-                name = _name(batch, part)
-                os.link(saved / side.value / name, folder / side.value / name)
+        for path in sorted((saved / side.value).glob(_name(batch, "*"))):
+            files.append(folder / side.value / path.name)
+            os.link(path, files[-1])
+    return files
 
 
-def _name(batch: int, part: int) -> str:
+def _name(batch: int, part: int | str) -> str:
     return f"{batch:05}-{part}.parquet"

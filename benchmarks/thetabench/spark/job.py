@@ -1,7 +1,6 @@
-"""What the processes of contestants share: a job in, a Spark session, a report out.
+"""What processes with a Spark session share: the session, its streams, what is told of an answer.
 
-Such a process is started by :mod:`thetabench.spark.launch`. It runs one query over the files that
-are there, one micro-batch after the other, until there are none left.
+Such a process is started by :mod:`thetabench.spark.session`.
 """
 
 from __future__ import annotations
@@ -15,28 +14,25 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.spark.session import configure
 
-_ANSWER = "answer"
+ANSWER = "answer"
+COUNT = "count(1)"
 J = TypeVar("J", bound="Job")
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: a contestant, its condition, and where to put things."""
+    """What every process is told."""
 
-    contestant: str
-    on: str
-    """The condition, over ``l`` and ``r``."""
-    checksum: str
-    """Spark SQL of the answer's checksum."""
     cores: int
     memory: str
     """Memory of the JVM, as in ``4g``."""
     scratch: str
+    """Folder for its files."""
     report: str
+    """File for what it reports at its end, if it does."""
 
 
 def session(job: Job, partitions: int, settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -63,37 +59,25 @@ def stream(spark: SparkSession, folder: str, files: int) -> DataFrame:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(folder)
 
 
-def counted(checksum: str) -> tuple[Any, Any]:
+def counted(checksum: str, count: str = COUNT) -> tuple[Any, Any]:
     """What is observed of an answer: how many rows it has, and their checksum."""
-    return F.count(F.lit(1)).alias("count"), F.expr(checksum).alias("sum")
+    return F.expr(count).alias("count"), F.expr(checksum).alias("sum")
 
 
 def observed(row: Any) -> tuple[int, int]:
     """Count and checksum of an answer; a micro-batch without data may have no row of them."""
-    return (int(row["count"]), int(row["sum"] or 0)) if row else (0, 0)
+    return (int(row["count"] or 0), int(row["sum"] or 0)) if row else (0, 0)
 
 
-def run_query(
-    answer: DataFrame, checksum: str, checkpoint: str
-) -> tuple[StreamingQuery, list[tuple[int, int]]]:
-    """Run a query to its end into no sink; returns count and checksum of each micro-batch too."""
-    writer = answer.observe(_ANSWER, *counted(checksum)).writeStream.format("noop")
-    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    query.awaitTermination()
-    return query, [observed(own.observedMetrics.get(_ANSWER)) for own in query.recentProgress]
-
-
-def progress(query: StreamingQuery) -> list[dict[str, Any]]:
-    """What Spark reports of each micro-batch: its number, rows and milliseconds."""
-    every = [json.loads(own.json) for own in query.recentProgress]
-    return [
-        {
-            "batch": facts["batchId"],
-            "rows": facts["numInputRows"],
-            "milliseconds": facts["durationMs"],
-        }
-        for facts in every
-    ]
+def told(progress: Any) -> dict[str, Any]:
+    """What Spark reports of a micro-batch: its number, rows, milliseconds, and its answer."""
+    facts = json.loads(progress.json)
+    return {
+        "batch": facts["batchId"],
+        "rows": facts["numInputRows"],
+        "milliseconds": facts["durationMs"],
+        "answer": observed(progress.observedMetrics.get(ANSWER)),
+    }
 
 
 def run_job(kind: type[J], measure: Callable[[J], dict[str, Any]], path: str) -> None:

@@ -13,9 +13,12 @@ documents its function. Forty bits are left, so that no micro-batch below 2^24 r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thetabench.digest import Digest
@@ -57,20 +60,44 @@ def reference(feed: Feed, batches: int) -> list[Digest]:
             left, right = left[near], right[near]
             batch = np.searchsorted(edges, np.maximum(left, right), side="right") - 1
             counts += np.bincount(batch, minlength=batches)
-            np.add.at(sums, batch, _codes(left + 1, right + 1))
+            np.add.at(sums, batch, codes(left + 1, right + 1))
     return [Digest(int(count), int(total)) for count, total in zip(counts, sums, strict=True)]
+
+
+def equals(feed: Feed, batches: int) -> list[Digest]:
+    """The same for equality of the cells in which the keys lie."""
+    width = cell_width(int(feed.query.bands[0].width))
+    tables = {
+        side: table.set_column(0, "x", pc.divide(table.column("x"), width))
+        for side, table in feed.tables.items()
+    }
+    query = Query.parse("abs(l.x - r.x) <= 0", feed.shape.window)
+    return reference(replace(feed, tables=tables, query=query), batches)
+
+
+def cell_width(band: int) -> int:
+    """How wide cells are, for as many matches as a band has: the keys that it reaches."""
+    return 2 * band + 1
 
 
 def echoes(feed: Feed, batches: int, copies: int) -> list[Digest]:
     """The digests of an answer that holds every row ``copies`` times: ``t`` and a key."""
     edges = feed.shape.edges[: batches + 1]
-    codes = np.zeros(edges[-1], np.int64)
+    found = np.zeros(edges[-1], np.int64)
     for table in feed.tables.values():
         times, keys = (table.column(name).to_numpy() for name in ("t", feed.query.columns[0]))
-        codes += _codes(times, keys)[: edges[-1]]
-    sums = np.add.reduceat(codes, edges[:-1])
+        found += codes(times, keys)[: edges[-1]]
+    sums = np.add.reduceat(found, edges[:-1])
     return [
         Digest(copies * feed.rows(batch), copies * int(total)) for batch, total in enumerate(sums)
+    ]
+
+
+def received(feed: Feed, batches: int) -> list[Digest]:
+    """The rows of each micro-batch, and the sum of their times: 1, 2, 3, … on both sides."""
+    return [
+        Digest(2 * (end - start), end * (end + 1) - start * (start + 1))
+        for start, end in pairwise(feed.shape.edges[: batches + 1])
     ]
 
 
@@ -96,7 +123,8 @@ def _rotated(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     return (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
 
 
-def _codes(left: Ids, right: Ids) -> Ids:
+def codes(left: Ids, right: Ids) -> Ids:
+    """What a row of an answer adds to its checksum."""
     return np.asarray(xxhash64(left, right).astype(np.int64) >> 24)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from thetabench.spark.job import Job, progress, run_job, run_query, session, stream
+from thetabench.spark.job import ANSWER, Job, counted, run_job, session, stream, told
 from thetastream.errors import RegistryError, suggest
 
 CONTESTANTS = ("spark-static", "spark-broadcast", "relation_join")
@@ -32,6 +32,11 @@ CONTESTANTS = ("spark-static", "spark-broadcast", "relation_join")
 class TableJob(Job):
     """A join of a stream with a table; the checksum is over ``left_id`` and ``right_id``."""
 
+    contestant: str
+    on: str
+    """The condition, over ``l`` and ``r``."""
+    checksum: str
+    """Spark SQL of the answer's checksum."""
     stream: str
     """Folder of Parquet files, one per micro-batch, ordered by their times."""
     table: str
@@ -52,13 +57,11 @@ def measure(job: TableJob) -> dict[str, Any]:
     spark = session(job, job.cores)
     try:
         answer = _joined(spark, stream(spark, job.stream, files=1), job)
-        query, answers = run_query(answer, job.checksum, f"{job.scratch}/checkpoint")
-        return {
-            "batches": [
-                {**facts, "count": count, "checksum": checksum}
-                for facts, (count, checksum) in zip(progress(query), answers, strict=True)
-            ]
-        }
+        writer = answer.observe(ANSWER, *counted(job.checksum)).writeStream.format("noop")
+        writer = writer.option("checkpointLocation", f"{job.scratch}/checkpoint")
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return {"batches": [told(progress) for progress in query.recentProgress]}
     finally:
         spark.stop()
 

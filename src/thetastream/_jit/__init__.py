@@ -2,6 +2,5 @@
 
 ``compiling`` declares kernels and compiles them once, ``cache`` keeps them on disk, ``intrinsics``
 and ``atomics`` add instructions that numba does not expose, ``arrays`` names the array types.
-Outside folders called ``kernels``, only this room imports numba. It imports nothing else of the
-library.
+Outside folders called ``kernels``, only this room imports numba. It imports ``host`` only.
 """

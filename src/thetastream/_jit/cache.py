@@ -3,7 +3,8 @@
 The cache folder of a package is named after a fingerprint of its kernel sources, the versions of
 its dependencies and the interpreter; any change leads to another folder. numba's own cache is not
 safe when several processes fill it at once, so one process fills it under a file lock while the
-others wait. A marker per module records that its kernels are complete.
+others wait. A marker per module records that its kernels are complete. The folder holds code that
+will be run, so it is private to its user.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from thetastream.host.private import FILE, FOLDER, claim, own_folder, say
+
 LIBRARY = Path(__file__).resolve().parent.parent
 
 
 @cache
 def cache_folder(package: Path = LIBRARY) -> Path:
     """The folder of a package's compiled kernels (``THETASTREAM_CACHE`` sets its parent)."""
-    folder = cache_root() / fingerprint(package)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return own_folder(cache_root() / fingerprint(package))
 
 
 def cache_root() -> Path:
@@ -38,11 +39,12 @@ def cache_root() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = Path(base) / "thetastream"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=claim(folder)):
             return folder
-    except OSError:
-        return Path(tempfile.gettempdir()) / f"thetastream-{os.getuid()}"
+    except OSError as error:
+        fallback = own_folder(Path(tempfile.gettempdir()) / f"thetastream-{os.geteuid()}")
+        say(f"{error}; compiled kernels are kept in {fallback}")
+        return fallback
 
 
 def fingerprint(package: Path = LIBRARY) -> str:
@@ -70,9 +72,17 @@ def sources(package: Path = LIBRARY) -> list[Path]:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file; the system releases it if the process dies."""
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, FILE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def seal(folder: Path) -> None:
+    """Make files that numba wrote private; it creates them as the umask says."""
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # another process renames its own
+            path.chmod(FOLDER if path.is_dir() else FILE)

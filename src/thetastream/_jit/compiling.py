@@ -29,7 +29,8 @@ from numba import types
 from numba.core import config as _config
 from numba.extending import overload
 
-from thetastream._jit.cache import cache_folder, cache_root, locked
+from thetastream._jit.cache import cache_folder, locked, seal
+from thetastream.host.private import FILE
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -167,12 +168,14 @@ def _prepare(modules: list[str]) -> None:
                 _compile(names)
             else:
                 # Kernels call only those of their own room, so two rooms may compile at once.
-                with locked(cache_root() / f"{room}.lock"):
+                folder = _folder_of(names[0])
+                with locked(folder / f"{room}.lock"):
                     if not all(_marker(name).exists() for name in names):
                         _say(room)
                     _compile(names)
+                    seal(folder)
                     for name in names:
-                        _marker(name).touch()
+                        _marker(name).touch(FILE)
 
 
 def _compile(modules: list[str]) -> None:

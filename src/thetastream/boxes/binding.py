@@ -7,7 +7,7 @@ fields of both sides.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -23,6 +23,7 @@ from thetastream.boxes.keys import Keys
 from thetastream.condition.custom import Custom
 from thetastream.condition.expression import Call, Column, Expression
 from thetastream.condition.predicate import Predicate
+from thetastream.condition.sql import parse
 from thetastream.condition.term import Compare, Relative, Term
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
@@ -140,10 +141,12 @@ def bind(
     schemas: Mapping[Side, pa.Schema],
     *,
     back: bool = False,
+    by_value: Collection[str] = (),
 ) -> Binding:
     """Check columns and types, and determine the domain of every term.
 
-    ``back``: in a time window, left rows meet only right rows that are not later.
+    ``back``: in a time window, left rows meet only right rows that are not later. Terms on the
+    right columns ``by_value`` become residuals: their values do not fit into keys.
     """
     for side in Side:
         check_columns(predicate, window, side, schemas[side])
@@ -161,6 +164,9 @@ def bind(
     for term in predicate.terms:
         kinds = [type_of(term.expression(side), types) for side in Side]
         domain = common_domain(kinds[0], kinds[1], str(term))
+        if isinstance(term.right, Column) and term.right.name in by_value:
+            residuals.append(parse(str(term)))
+            continue
         if domain.kind is KeyKind.BYTES:
             residuals.append(_as_expression(term))
             if not term.is_equality:
@@ -216,7 +222,7 @@ def check_columns(
             start = predicate.text.find(f"{side.alias}.{name}")
             raise PredicateError(
                 f"the {side.value} side has no column {name!r}; it has "
-                f"{', '.join(schema.names)}.{suggest(name, schema.names)}",
+                f"{', '.join(schema.names) or 'no columns'}.{suggest(name, schema.names)}",
                 predicate.text,
                 start,
                 start + len(name) + 2,

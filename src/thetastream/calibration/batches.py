@@ -21,10 +21,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thetastream.engine.stream import RoleIndex
-from thetastream.join import StreamJoin
 from thetastream.metrics import Spent
 from thetastream.prices.batches import Bill, Prices
 from thetastream.side import Side
+from thetastream.stream_join import StreamJoin
 from thetastream.window.count import CountWindow
 
 Notice = Callable[[str], None]

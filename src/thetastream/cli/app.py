@@ -1,11 +1,16 @@
 """The command: its verbs, ``--version``, and exit codes.
 
-Exit codes: 0 success, 1 a check of the answer failed, 2 wrong input, 130 stopped by Ctrl-C.
+Exit codes: 0 success, 1 a check of the answer failed, 2 wrong input or output (such as a full
+disk), 130 stopped by Ctrl-C. If the reader of standard output goes away, as ``head`` does, the
+command ends with 0: what was asked for was delivered.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -37,9 +42,22 @@ class Verbs(TyperGroup):
         except ThetastreamError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(2) from None
+        except BrokenPipeError:
+            _forget_output()
+            raise typer.Exit(0) from None
+        except OSError as error:
+            typer.echo(f"error: {error}", err=True)
+            _forget_output()
+            raise typer.Exit(2) from None
         except KeyboardInterrupt:
             typer.echo("stopped by Ctrl-C", err=True)
             raise typer.Exit(130) from None
+
+
+def _forget_output() -> None:
+    """Nothing can be written to standard output any more, what is buffered included."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from thetastream.errors import OptionError
+
 
 def demo(
     rows: Annotated[
@@ -25,9 +27,18 @@ def demo(
     embedded: Annotated[
         bool, typer.Option("--embedded", help="In this process, without Spark.")
     ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Join the rows again on hand-made buckets; on Spark."),
+    ] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes; embedded.")] = 1,
 ) -> None:
     """Join two generated streams, trades and quotes, on Spark, and check the answer."""
+    if embedded and compare:
+        raise OptionError(
+            "--compare runs Spark's own join beside theta_join, so it needs Spark; leave out "
+            "--embedded or --compare"
+        )
     if embedded:
         from thetastream.cli import demo_embedded
 
@@ -35,6 +46,6 @@ def demo(
     else:
         from thetastream.cli import demo_spark
 
-        agrees = demo_spark.run_on_spark(rows or demo_spark.ROWS, seed, folder)
+        agrees = demo_spark.run_on_spark(rows or demo_spark.ROWS, seed, folder, compare)
     if not agrees:
         raise typer.Exit(1)

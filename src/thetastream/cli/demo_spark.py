@@ -23,7 +23,8 @@ from thetastream.errors import StateError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from thetastream.spark.demo import Demo, Totals
+    from thetastream.spark.demo.query import Demo, Totals
+    from thetastream.spark.demo.tempo import Tempo
 
 
 ROWS = 400_000
@@ -32,11 +33,16 @@ LOG_LINES = 25
 _NEEDED = ("pyspark", "pandas", "google.protobuf")
 
 
-def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
-    """Join the streams in a separate Spark session; return whether the oracle agrees."""
+def run_on_spark(rows: int, seed: int, folder: Path | None, compare: bool = False) -> bool:
+    """Join the streams in a separate Spark session; return whether the oracle agrees.
+
+    ``compare`` joins them a second time, on hand-made buckets, which must return as many rows.
+    """
     _check_packages()
     from thetastream._jit.compiling import warm
-    from thetastream.spark.demo import ON, WINDOW, Demo, Interrupt, Streams, session
+    from thetastream.spark.demo.query import ON, WINDOW, Demo
+    from thetastream.spark.demo.session import Interrupt, session
+    from thetastream.spark.demo.streams import Streams
 
     console = Console()
     console.print("[bold]trades l × quotes r, on Spark[/bold]")
@@ -59,7 +65,8 @@ def run_on_spark(rows: int, seed: int, folder: Path | None) -> bool:
             console.print()
             shown = demo.result().limit(SHOWN_ROWS).toArrow()
             console.print(preview(_short(shown), title="some result rows"))
-            return _verdict(console, demo)
+            agrees = _verdict(console, demo)
+            return _compared(console, demo) and agrees if compare else agrees
 
 
 def _check_packages() -> None:
@@ -176,7 +183,9 @@ def _summary(demo: Demo, board: Board) -> Table:
         ("rows in", f"{totals.rows:,}", f"in {totals.batches} micro-batches"),
         ("matches", f"{totals.matches:,}", f"fan-out {totals.matches / max(totals.rows, 1):.2f}"),
         ("late rows", f"{totals.late:,}", "dropped: older than the lateness allows"),
-        ("time", f"{seconds:.1f} s", f"{count(totals.rows / max(seconds, 1e-9))} rows/s"),
+        ("time", f"{seconds:.1f} s", "with the start-up and the pauses between files"),
+        ("rows/s", f"{totals.tempo.rows_per_second:,.0f}", "without the start-up and the pauses"),
+        ("micro-batch", *_parts(totals.tempo)),
         ("stored", f"{totals.most_stored:,}", "rows at most"),
         ("state", bytes_text(totals.state_bytes), f"{bytes_text(totals.written_bytes)} written"),
         ("compactions", f"{totals.compactions:,}", "merges of small runs"),
@@ -188,6 +197,33 @@ def _summary(demo: Demo, board: Board) -> Table:
         ("engine", f"{sum(totals.seconds.values()):.2f} s", phases_text(totals.seconds.items())),
     ]
     return facts_table(rows)
+
+
+def _parts(tempo: Tempo) -> tuple[str, str]:
+    """The median time of a micro-batch, and where it goes: Spark's parts, and ours."""
+    if not (parts := tempo.parts):
+        return "–", ""
+    spark = ", ".join(f"{name} {parts[name]:.2f} s" for name in ("planning", "logs", "tasks"))
+    ours = f"; the join's engine {parts['engine']:.2f} s of the tasks" if parts["engine"] else ""
+    return f"{parts['all']:.2f} s", f"Spark: {spark}{ours}"
+
+
+def _compared(console: Console, demo: Demo) -> bool:
+    """Run the join on buckets and say how fast it was; returns whether it has as many rows."""
+    with console.status("on hand-made buckets …") if console.is_terminal else nullcontext():
+        buckets = demo.compare()
+    speed, ours = buckets.tempo.rows_per_second, demo.totals.tempo.rows_per_second
+    time, parts = _parts(buckets.tempo)
+    times = ours / max(speed, 1e-9)
+    _say(
+        console,
+        f"hand-made buckets, same files: {speed:,.0f} rows/s ({time} per micro-batch, {parts}); "
+        f"theta_join is {times:.1f} times as fast",
+    )
+    if buckets.rows != demo.totals.matches:
+        _say(console, f"[bold red]the buckets returned {buckets.rows:,} rows[/bold red]")
+        return False
+    return True
 
 
 def _short(rows: pa.Table) -> pa.Table:

@@ -49,6 +49,9 @@ def explain(
     collect: options.Collect = None,
     collect_time: options.CollectTime = None,
     self_join: Annotated[bool, typer.Option("--self-join", help="One stream with itself.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also the plans that were rejected, and why.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Show which terms are indexed and how, which are checked on candidates, and the cost."""
@@ -69,11 +72,16 @@ def explain(
         schemas=_schemas(left_schema, right_schema),
         aggregate=options.read_aggregates(aggregate),
     )
-    explanation = join.explain()
+    explanation = join.explain(verbose=verbose)
     if json:
         typer.echo(json_text.dumps(explanation.as_dict(), indent=2, default=str))
     else:
         typer.echo(str(explanation))
+        if left_schema is None:
+            typer.echo(
+                "costs and structures follow from the types of the columns: pass "
+                "--left-schema FILE (and --right-schema FILE)"
+            )
 
 
 def _schemas(left: Path | None, right: Path | None) -> tuple[pa.Schema, pa.Schema] | None:
@@ -83,5 +91,5 @@ def _schemas(left: Path | None, right: Path | None) -> tuple[pa.Schema, pa.Schem
         if right is not None:
             raise typer.BadParameter("--right-schema needs --left-schema")
         return None
-    schema = InputFile(left, 1).schema
-    return schema, schema if right is None else InputFile(right, 1).schema
+    schema = InputFile(left, 1).typed().schema
+    return schema, schema if right is None else InputFile(right, 1).typed().schema

@@ -1,4 +1,4 @@
-"""Files as streams: read and written batch by batch, in the format that the name tells.
+"""Files, and folders of files, read and written batch by batch, in the format that the name tells.
 
 Parquet (``.parquet``, ``.pq``), CSV (``.csv``), JSON lines (``.jsonl``, ``.ndjson``) and Arrow IPC
 (``.arrow``, ``.ipc``, ``.feather``; ``.arrows`` for the stream format). Memory holds a few batches,
@@ -47,24 +47,69 @@ class Format(Enum):
 
 
 class InputFile:
-    """A file read as a stream of record batches.
+    """A file, or a folder of files of one format in the order of their names, read as batches.
 
     ``schema`` is known before the first batch, and ``rows`` if the format records it, else None.
     Iterating yields non-empty batches of at most ``batch_rows`` rows.
     """
 
     def __init__(self, path: Path, batch_rows: int) -> None:
-        if not path.is_file():
-            what = "is a folder" if path.is_dir() else "there is no such file"
-            raise DataError(f"cannot read {str(path)!r}: {what}")
         self.path = path
         self.batch_rows = batch_rows
         self.rows: int | None = None
+        if path.is_dir():
+            self.schema, self._batches = self._open_folder()
+            return
+        if not path.is_file():
+            raise DataError(f"cannot read {str(path)!r}: there is no such file")
         format_ = Format.of(path)
         try:
             self.schema, self._batches = self._open(format_)
         except (pa.ArrowException, OSError) as error:
             unreadable(repr(str(path)), error)
+
+    def typed(self) -> InputFile:
+        """The file itself; DataError if it is CSV without rows, whose columns have no types."""
+        if self.path.suffix.lower() in Format.CSV.value and all(
+            map(pa.types.is_null, self.schema.types)
+        ):
+            raise DataError(
+                f"{str(self.path)!r} has a header and no rows, so the types of its columns are "
+                "unknown; add rows, or use Parquet or Arrow"
+            )
+        return self
+
+    def _open_folder(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """All files of a folder; the first one tells the columns."""
+        known = {ending for format_ in Format for ending in format_.value}
+        shown = sorted(path for path in self.path.iterdir() if not path.name.startswith((".", "_")))
+        paths = [path for path in shown if path.suffix.lower() in known]
+        if not paths:
+            raise DataError(
+                f"the folder {str(self.path)!r} has no file to read; known endings are "
+                f"{', '.join(sorted(known))}"
+            )
+        formats = {Format.of(path) for path in paths}
+        if len(formats) > 1:
+            raise DataError(
+                f"the folder {str(self.path)!r} has files of several formats: "
+                f"{', '.join(sorted({path.suffix.lower() for path in paths}))}; name one file, or "
+                "move them apart"
+            )
+        first = InputFile(paths[0], self.batch_rows)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield from first
+            for path in paths[1:]:
+                file = InputFile(path, self.batch_rows)
+                if not file.schema.equals(first.schema):
+                    raise DataError(
+                        f"{str(path)!r} has other columns than {str(paths[0])!r}: first "
+                        f"{_columns(first.schema)}, then {_columns(file.schema)}"
+                    )
+                yield from file
+
+        return first.schema, batches()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -95,6 +140,10 @@ class InputFile:
 
             reader = arrow_json.open_json(self.path)
         return reader.schema, iter(reader)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def unreadable(what: str, error: Exception) -> NoReturn:

@@ -1,17 +1,21 @@
-"""``thetastream join``: two files, or one with itself, joined as streams."""
+"""``thetastream join``: two files, or one with itself, joined as streams or as tables.
+
+With a window the rows of both files are pushed as if they were live streams; without one, the files
+are finite tables, and each row meets every row of the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from thetastream.cli import options
-from thetastream.cli.progress import ProgressLine
-from thetastream.cli.tables import delivered, preview, summary
+from thetastream.cli.progress import ProgressLine, Stopwatch
+from thetastream.cli.tables import delivered, preview, summary, table_summary
 from thetastream.cli.windows import WindowOptions
 
 if TYPE_CHECKING:
@@ -19,12 +23,18 @@ if TYPE_CHECKING:
 
     from thetastream import StreamJoin
     from thetastream.cli.feed import Push
-    from thetastream.cli.files import InputFile
+    from thetastream.cli.files import InputFile, Target
+    from thetastream.cli.relation.pipe import PipeFormat, PipeInput, PipeTarget
+    from thetastream.output_mode import Output
     from thetastream.side import Side
+    from thetastream.tables.finite import FiniteJoin
 
+STANDARD = Path("-")
 
 EPILOG = """\
 Examples:
+
+  thetastream join points.parquet ranges.csv "l.x BETWEEN r.low AND r.high"
 
   thetastream join trades.parquet quotes.parquet --on "abs(l.price - r.price) <= 0.05"
   --window "10 minutes" --time t --lateness "5 s" --how left --output matched.parquet
@@ -37,12 +47,20 @@ Examples:
 
 
 def join(
-    left: Annotated[Path, typer.Argument(help="Parquet, CSV, JSON lines or Arrow file.")],
+    left: Annotated[
+        Path,
+        typer.Argument(
+            help="Parquet, CSV, JSON lines or Arrow file, a folder of them, - for standard input."
+        ),
+    ],
     right: Annotated[
-        Path | None, typer.Argument(help="The other stream; without it LEFT joins itself.")
+        Path | None, typer.Argument(help="The other side; without it LEFT joins itself.")
+    ] = None,
+    condition: Annotated[
+        str | None, typer.Argument(help="The condition, over l. and r.; the same as --on.")
     ] = None,
     *,
-    on: Annotated[str, typer.Option(help="The condition, over l. and r.")],
+    on: Annotated[str | None, typer.Option(help="The condition, over l. and r.")] = None,
     window: options.WindowText = None,
     time: options.Time = None,
     lateness: options.Lateness = None,
@@ -72,18 +90,30 @@ def join(
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
     batch_rows: options.BatchRows = 65_536,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; a preview without it.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write, - for standard output; a preview without it."
+        ),
     ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="What - reads and writes: csv, jsonl or arrows.")
+    ] = "csv",
     force: options.Force = False,
     limit: options.Limit = 20,
 ) -> None:
-    """Join two files as streams, in the order in which their rows would have arrived."""
+    """Join two files: as tables, or as streams if there is a window.
+
+    Streams are pushed in the order in which their rows would have arrived.
+    """
     import thetastream as ts
-    from thetastream.cli.files import InputFile, Target
+    from thetastream.cli.files import Target
+    from thetastream.cli.relation.pipe import PipeFormat
     from thetastream.errors import OptionError
     from thetastream.output_mode import Output
     from thetastream.side import Side
 
+    on = _condition(on, condition)
+    pipe = PipeFormat.of(format_)
     aggregates = options.read_aggregates(aggregate)
     limits = WindowOptions(window, time, lateness, count, order, slide, session, by, unbounded)
     answer = Output.of(give)
@@ -92,11 +122,38 @@ def join(
             "ranges point into the memory of a running join, so they are for programs only; use "
             "--give count or --give pairs"
         )
-    if output is not None:
+    if output not in (None, STANDARD):
         Target.refuse_existing(output, force=force)
-    sources = {Side.LEFT: InputFile(left, batch_rows)}
+    if left == right == STANDARD:
+        raise OptionError("- is standard input, which only one side can read")
+    sources = {Side.LEFT: _source(left, batch_rows, pipe)}
     if right is not None:
-        sources[Side.RIGHT] = InputFile(right, batch_rows)
+        sources[Side.RIGHT] = _source(right, batch_rows, pipe)
+    report = Console(stderr=True)
+    if limits.none:
+        _refuse_streaming(workers=workers, collect=collect, collect_time=collect_time)
+        tables = list(sources.values())
+        if right is None:
+            tables.append(_source(left, batch_rows, pipe))
+        result = _tables(
+            tables,
+            on,
+            how,
+            suffix=suffix,
+            columns=options.read_columns(columns),
+            tactic=tactic,
+            threads=threads,
+            output=answer,
+            aggregate=aggregates,
+            batch_rows=batch_rows,
+        )
+        with Stopwatch(None) as watch:
+            target = _target(output, result.schema, pipe, force=force)
+            shown = delivered(result, target, limit, result.schema)
+        if shown is not None:
+            Console().print(preview(shown))
+        report.print(table_summary(result.metrics(), watch.seconds, output))
+        return
     schemas = [source.schema for source in sources.values()]
     engine = ts.StreamJoin(
         on,
@@ -116,13 +173,77 @@ def join(
         aggregate=aggregates,
     )
     schema = engine.schema
-    report = Console(stderr=True)
-    target = None if output is None else Target(output, schema, force=force)
+    target = _target(output, schema, pipe, force=force)
     with ProgressLine(report, _total(sources)) as line:
         shown = delivered(run(engine, _pushes(sources, limits), line), target, limit, schema)
     if shown is not None:
         Console().print(preview(shown))
     report.print(summary(engine.metrics(), line, output))
+
+
+def _condition(option: str | None, argument: str | None) -> str:
+    """The condition, given once, in either place."""
+    if option is not None and argument is not None:
+        raise typer.BadParameter("pass the condition once: as third argument, or with --on")
+    condition = argument if option is None else option
+    if condition is None:
+        raise typer.BadParameter(
+            "the condition is missing: pass it as third argument or with --on, such as "
+            '--on "abs(l.x - r.x) <= 1"'
+        )
+    return condition
+
+
+def _source(path: Path, batch_rows: int, format_: PipeFormat) -> InputFile | PipeInput:
+    from thetastream.cli.files import InputFile
+    from thetastream.cli.relation.pipe import PipeInput
+
+    if path == STANDARD:
+        return PipeInput(0, format_, batch_rows)
+    return InputFile(path, batch_rows).typed()
+
+
+def _target(
+    output: Path | None, schema: pa.Schema, format_: PipeFormat, *, force: bool
+) -> Target | PipeTarget | None:
+    from thetastream.cli.files import Target
+    from thetastream.cli.relation.pipe import PipeTarget
+
+    if output is None:
+        return None
+    if output == STANDARD:
+        return PipeTarget(typer.get_binary_stream("stdout"), format_, schema)
+    return Target(output, schema, force=force)
+
+
+def _refuse_streaming(*, workers: int, **collected: object) -> None:
+    """Options that only a join of streams has."""
+    given = [name for name, value in collected.items() if value is not None]
+    given += ["workers"] if workers > 1 else []
+    if given:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise typer.BadParameter(
+            f"{names} belongs to joins of streams: pass a window too, such as --unbounded"
+        )
+
+
+def _tables(
+    sources: Sequence[InputFile | PipeInput],
+    on: str,
+    how: str,
+    *,
+    output: Output,
+    batch_rows: int,
+    **options: Any,
+) -> FiniteJoin:
+    """The join of two files as finite tables; their lengths are known if the format tells."""
+    import thetastream as ts
+    from thetastream.data.frames import FrameKind, RowSource
+
+    left, right = (
+        RowSource(source.schema, iter(source), FrameKind.ARROW, source.rows) for source in sources
+    )
+    return ts.join_iter(left, right, on, how, output=output, batch_rows=batch_rows, **options)
 
 
 def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Iterator[pa.RecordBatch]:
@@ -136,7 +257,7 @@ def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Itera
     line.end(engine.metrics())
 
 
-def _pushes(sources: dict[Side, InputFile], limits: WindowOptions) -> Iterator[Push]:
+def _pushes(sources: dict[Side, InputFile | PipeInput], limits: WindowOptions) -> Iterator[Push]:
     from thetastream.cli import feed
 
     column = limits.time or limits.order
@@ -145,7 +266,7 @@ def _pushes(sources: dict[Side, InputFile], limits: WindowOptions) -> Iterator[P
     return feed.in_step(sources, limits.per_side(column))
 
 
-def _total(sources: dict[Side, InputFile]) -> int | None:
+def _total(sources: dict[Side, InputFile | PipeInput]) -> int | None:
     rows = [source.rows for source in sources.values()]
     known = [row for row in rows if row is not None]
     return sum(known) if len(known) == len(rows) else None

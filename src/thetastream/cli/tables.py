@@ -87,6 +87,19 @@ def summary(metrics: Metrics, line: ProgressLine, output: Path | None = None) ->
     return facts_table(facts)
 
 
+def table_summary(metrics: Metrics, seconds: float, output: Path | None = None) -> Table:
+    """What a join of two tables did."""
+    spent = {phase: metrics[f"{phase}_seconds"] for phase in ("keys", "sort", "probe", "gather")}
+    return facts_table(
+        [
+            ("rows in", f"{metrics.rows:,}", ""),
+            ("matches", f"{metrics.matches:,}", ""),
+            ("rows out", f"{metrics.output_rows:,}", "" if output is None else f"to {output}"),
+            ("time", f"{seconds:.2f} s", phases_text(spent.items())),
+        ]
+    )
+
+
 def bytes_text(size: float) -> str:
     """A number of bytes with a unit.
 

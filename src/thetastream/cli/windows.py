@@ -28,6 +28,21 @@ class WindowOptions:
     by: str | None = None
     unbounded: bool = False
 
+    @property
+    def none(self) -> bool:
+        """Whether no window was given, so that files are finite tables."""
+        kinds = (self.window, self.count, self.session)
+        if self.unbounded or any(kind is not None for kind in kinds):
+            return False
+        rest = {"--time": self.time, "--lateness": self.lateness, "--order": self.order}
+        rest |= {"--slide": self.slide, "--by": self.by}
+        for option, value in rest.items():
+            if value is not None:
+                raise typer.BadParameter(
+                    f"{option} belongs to a window: pass --window, --count or --session too"
+                )
+        return True
+
     def build(self) -> Window:
         """Build the window; a typer error names an option that is missing or does not fit."""
         import thetastream as ts

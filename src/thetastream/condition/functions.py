@@ -189,14 +189,14 @@ _ENTRIES = (
     Entry(
         F.SUBSTRING,
         "text whole [whole]",
-        "the characters from a place (1 is the first, -1 the last), at most so many",
+        "the characters from a place (1 is the first, -1 the last), at most a given number",
         "SUBSTRING(l.s, 2, 3)",
         meaning.substring,
         aliases=("SUBSTR",),
     ),
     Entry(F.LEFT, "text whole", "the first characters", "LEFT(l.s, 2)", meaning.first),
     Entry(F.RIGHT, "text whole", "the last characters", "RIGHT(l.s, 2)", meaning.last),
-    Entry(F.REPEAT, "text whole", "the string so many times", "REPEAT(l.s, 2)", meaning.repeat),
+    Entry(F.REPEAT, "text whole", "the string, repeated", "REPEAT(l.s, 2)", meaning.repeat),
     Entry(
         F.REPLACE,
         "text text text",

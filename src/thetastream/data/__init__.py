@@ -4,5 +4,6 @@
 ``key_packing`` packs several columns into one key, ``evaluate`` computes expressions,
 with ``functions``, ``casts``, a user's own functions (``custom``) and steps over ``values``.
 ``number_columns`` holds columns as numbers to aggregate, ``rows`` holds the payload of stored rows.
-The room imports the vocabulary and ``condition``.
+``frames`` reads the frames of other libraries, ``results`` is what a join returns. The room imports
+the vocabulary and ``condition``.
 """

@@ -16,6 +16,7 @@ import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import MOST, Array, Mask
+from thetastream.data.frames import table_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.data.kernels.hashing import hash_bytes
 from thetastream.errors import DataError, SchemaError, suggest
@@ -48,8 +49,17 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
         if isinstance(values, pa.ChunkedArray):
             values = pa.concat_arrays(values.chunks)
     if pat.is_dictionary(values.type):
+        text = _WITHOUT_VIEWS.get(values.type.value_type)
+        if text is not None:  # Arrow cannot take views; those of a dictionary are few
+            values = pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(text))
         values = values.dictionary_decode()
     return values
+
+
+_WITHOUT_VIEWS = {
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+}
 
 
 def _numpy(values: pa.Array, dtype: str) -> NDArray[np.generic]:
@@ -194,30 +204,32 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batch
 
 
-def conform(data: pa.RecordBatch | pa.Table, schema: pa.Schema | None, side: str) -> pa.RecordBatch:
+def conform(data: Any, schema: pa.Schema | None, side: str) -> pa.RecordBatch:
     """One record batch of the agreed schema; a SchemaError names what differs."""
-    if isinstance(data, pa.Table):
-        data = one_batch(data)
     if not isinstance(data, pa.RecordBatch):
-        raise SchemaError(
-            f"push takes pyarrow record batches or tables; the {side} side got "
-            f"{type(data).__name__}. Convert it, for example with pyarrow.RecordBatch.from_pylist"
-        )
+        data = one_batch(table_of(data, schema, side))
     if schema is None:
-        _check_first(data.schema, side)
+        check_first(data.schema, side)
         return data
     return data if data.schema.equals(schema) else _matched(data, schema, side)
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as a single record batch."""
-    arrays = [
-        pa.concat_arrays(c.chunks) if c.num_chunks else pa.nulls(0, c.type) for c in table.columns
-    ]
+    """A table as a single record batch; one chunk is not copied."""
+    arrays = [_one_chunk(column) for column in table.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
-def _check_first(schema: pa.Schema, side: str) -> None:
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if pat.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+
+
+def check_first(schema: pa.Schema, side: str) -> None:
+    """Raise SchemaError for columns without a type or with the same name."""
     for field in schema:
         if pat.is_null(field.type):
             raise SchemaError(

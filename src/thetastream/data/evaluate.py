@@ -125,6 +125,8 @@ def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
     of_keys, of_bytes = _COMPARE[op]
     if domain.kind is KeyKind.BYTES:
         return of_bytes(*_one_text_type(a, b))
+    if domain.kind is KeyKind.DECIMAL and any(_is_wide(v.type) for v in (a, b)):
+        return of_bytes(*_one_decimal_type(a, b, domain.scale))
     keys = [to_keys(values, domain, what)[0] for values in (a, b)]
     return pa.array(of_keys(*keys), mask=null_mask(a, b))
 
@@ -134,6 +136,16 @@ def _one_text_type(*values: pa.Array) -> list[pa.Array]:
         return list(values)
     text = all(is_text(v.type) for v in values)
     return [v.cast(pa.large_string() if text else pa.large_binary()) for v in values]
+
+
+def _is_wide(kind: pa.DataType) -> bool:
+    """Whether values may have more than the 18 digits that fit into a key."""
+    return bool(pat.is_decimal(kind) and kind.precision > 18)
+
+
+def _one_decimal_type(a: pa.Array, b: pa.Array, scale: int) -> list[pa.Array]:
+    """Decimals and whole numbers as decimals of one scale, with room for all their digits."""
+    return [values.cast(pa.decimal256(76, scale)) for values in (a, b)]
 
 
 def _timed(args: list[pa.Array], node: Call) -> list[pa.Array]:

@@ -11,7 +11,7 @@ from thetastream.condition.advice import advise
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import OptionError
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.side import Side
 
 NESTED = "a nested loop: every row is compared with all rows of the window"

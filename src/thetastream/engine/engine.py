@@ -21,7 +21,6 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
@@ -197,13 +196,17 @@ class Engine:
         self.counters.seconds["keys"] += perf_counter() - started
         return ranked
 
-    def restore(self, rows: Fresh, matched: Mapping[Side, NDArray[np.bool_]]) -> None:
-        """Restore rows that were stored before, with their match flags per role."""
-        stream = self.streams[rows.side]
-        first = self._store(rows)
-        for role, flags in matched.items():
-            ring = stream.matched[role]
-            ring.values[first - ring.first :] = flags
+    def restore(self, stored: Sequence[Fresh]) -> None:
+        """Restore rows that were stored before, at most one value per stream.
+
+        Layouts are chosen from the keys of all of them, then each index is built, once.
+        """
+        firsts = [self.append(rows) for rows in stored]
+        started = perf_counter()
+        self.planner.resume(stored, self.by_role)
+        self.counters.seconds["plan"] += perf_counter() - started
+        for rows, first in zip(stored, firsts, strict=True):
+            self._index(rows, first, self.streams[rows.side].rows.first)
 
     # --- One push -------------------------------------------------------------------------------
 

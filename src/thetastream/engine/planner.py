@@ -82,6 +82,18 @@ class Planner:
             for role in due:
                 self._review(role, streams, arriving.get(role, 0))
 
+    def resume(self, stored: Sequence[Fresh], streams: Mapping[Side, Stream]) -> None:
+        """Choose layouts for rows about to be restored, if their indexes are still empty."""
+        for rows in stored:
+            for role, keys in rows.roles.items():
+                self._samples[role] = sample(keys)
+                self._passed[role] += rows.count
+        if len(self._samples) < len(Side):
+            return
+        for role, stream in streams.items():
+            if role in stream.indexes and not len(stream.indexes[role].index):
+                self._review(role, streams, 0)
+
     def appraised(self, role: Side, streams: Mapping[Side, Stream], batch: float) -> Estimate:
         """Estimate the cost of the present layout, in pushes of ``batch`` rows."""
         stream = streams[role]
@@ -140,8 +152,8 @@ class Planner:
         if choice.layout is role_index.choice.layout:
             role_index.keep(choice)
         else:
+            self._counters.replans += bool(len(role_index.index))
             role_index.move(choice)
-            self._counters.replans += 1
 
     def _stored_sample(self, role: Side, stream: Stream) -> Keys:
         """Sample a stored side: recent keys and, with aggregates, the times of stored rows.

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import pyarrow as pa
+
 from thetastream.boxes.binding import Binding
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.costs import parts
@@ -16,7 +18,8 @@ from thetastream.errors import NestedLoopWarning
 from thetastream.index.base import folds_itself
 from thetastream.index.registry import structure
 from thetastream.metrics import Counters, Metrics, SideCounters, SideMetrics
-from thetastream.plan.choice import Choice, Explanation
+from thetastream.plan.choice import Choice
+from thetastream.plan.explanation import Explanation
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 
@@ -100,6 +103,8 @@ def explanation(
     binding: Binding | None,
     choices: Sequence[Choice],
     details: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    verbose: bool = False,
 ) -> Explanation:
     """Say what is joined, how, and why; ``details`` are the indexes' own descriptions."""
     predicate = query.predicate
@@ -130,9 +135,55 @@ def explanation(
         facts["plan"] = [choice.as_dict() for choice in choices]
         for plan, said in zip(facts["plan"], details or (), strict=False):
             plan.update(said)
+        facts["memory"] = _memory(query, binding, choices)
+        facts["slow"] = _slow(binding, choices)
     else:
         facts["plan"] = "made when the columns of both sides are known: push both, or pass schemas="
     indexable = predicate.terms if binding is None else binding.terms
     if not indexable:
         facts["note"] = "no term can be indexed: this is a nested loop over the window"
-    return Explanation.of(facts)
+    return Explanation.of(facts, verbose=verbose)
+
+
+MANY = 1000.0  # candidates of a row that take longer than finding them
+_LOOSE = 24  # bytes of a value without a fixed width, if nothing is known about it
+
+
+def _memory(query: Query, binding: Binding, choices: Sequence[Choice]) -> str:
+    """What the window holds: bytes per row, and rows if their number is known."""
+    parts = []
+    for choice in choices:
+        side = choice.stored
+        row = row_bytes(binding.schemas[side]) + 8 * (1 + choice.layout.columns)
+        rows = query.window.expected(side)
+        held = f"{row:,} bytes per {side.value} row"
+        if rows is not None:
+            held += f" × {rows:,} rows = {row * rows / 1e6:,.1f} MB"
+        parts.append(held)
+    forgets = query.window.by_arrival or query.window.timed
+    end = "" if forgets else "; rows never leave, so this grows as long as rows arrive"
+    return f"about {', '.join(parts)}{end}" if parts else "no row is stored"
+
+
+def row_bytes(schema: pa.Schema) -> int:
+    """The expected size of a row; values without a fixed width are assumed to be short."""
+    return sum(_width(field.type) for field in schema)
+
+
+def _width(kind: pa.DataType) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return _LOOSE
+
+
+def _slow(binding: Binding, choices: Sequence[Choice]) -> list[str]:
+    """What will take most of the time, if something stands out."""
+    slow = []
+    for choice in choices:
+        met = choice.best.candidates
+        if choice.sampled and met >= MANY:
+            slow.append(f"a row meets {met:,.0f} candidates among the {choice.stored.value} rows")
+    if binding.residuals and binding.terms:
+        slow.append("residuals are evaluated on every candidate pair")
+    return slow

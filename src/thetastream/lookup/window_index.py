@@ -146,8 +146,11 @@ class WindowIndex:
 
     # --- Rows in --------------------------------------------------------------------------------
 
-    def insert(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Insert rows; rows that are then too old leave. Bad input raises and changes nothing."""
+    def insert(self, batch: Any) -> None:
+        """Insert rows, a frame of any kind; rows that are then too old leave.
+
+        Bad input raises and changes nothing.
+        """
         known = None if self._state is None else self._state.schema
         rows = conform(batch, known, "indexed")
         state = self._state or self._bound(rows.schema)

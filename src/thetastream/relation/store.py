@@ -22,12 +22,15 @@ import pyarrow as pa
 from thetastream.condition.expression import Expression
 from thetastream.errors import RelationError, StateError, suggest
 from thetastream.interrupt import uninterrupted
+from thetastream.relation.change.counts import ChangeCounts
+from thetastream.relation.change.difference import Difference, difference
 from thetastream.relation.change.fold import FOLD_BYTES, committed, compact, fold, follow
 from thetastream.relation.change.transaction import Transaction
 from thetastream.relation.disk.clock import SimulatedClock
 from thetastream.relation.files import snapshot as pinned
 from thetastream.relation.files.build import BuildOptions, Progress, build
 from thetastream.relation.files.folder import AGAIN, Folder, SharedLock, disk_errors
+from thetastream.relation.files.intervals import IntervalCounts, count_intervals
 from thetastream.relation.files.scan import check_leaves, scan
 from thetastream.relation.files.snapshot import DeviceFactory, Opened, Snapshot, State
 
@@ -73,26 +76,35 @@ class Relation:
         cls,
         path: str | os.PathLike[str],
         source: Any,
-        key: str | Sequence[str],
+        key: str | Sequence[Any],
         block_bytes: int = 8192,
         fill: float = 0.8,
         *,
+        unique: str | Sequence[str] | None = None,
+        open_ends: bool | None = None,
+        replace: bool = False,
         memory: str | int = "256 MB",
         progress: Callable[[Progress], None] | None = None,
     ) -> Relation:
-        """Build a relation from rows of any kind, replacing an existing one, and open it.
+        """Build a relation from rows of any kind, and open it.
 
-        ``key`` is a column, or a pair ``(lo, hi)`` of columns for rows that hold over an interval.
-        Rows whose key is NULL are skipped and counted (``null_keys``). Rows whose ``lo`` lies above
-        ``hi`` are stored but contain no point; they are counted (``empty_intervals``). ``fill`` is
-        the share of a block to fill; the rest is for inserts. Sorts within ``memory``, and on disk
-        if that is too small. A build that fails, is interrupted or killed leaves the old relation,
-        or none if there was none.
+        ``key`` is a column, or a pair ``(lo, hi)`` of columns for rows that hold over an interval;
+        with columns in front that are compared by equality: ``("region", ("lo", "hi"))``.
+        ``unique`` names columns whose values no two rows share (NULL equals NULL): updates and
+        deletes then find single rows. Rows whose key is NULL are skipped and counted
+        (``null_keys``). A NULL end of an interval is an error, unless ``open_ends`` says what it
+        means: True, that the interval has no end (or no beginning); False, that the row is skipped.
+        Rows whose ``lo`` lies above ``hi`` are stored but contain no point; they are counted
+        (``empty_intervals``). ``fill`` is the share of a block to fill; the rest is for inserts.
+        ``replace`` allows to replace an existing relation, which otherwise is an error. Sorts
+        within ``memory``, and on disk if that is too small. A build that fails, is interrupted or
+        killed leaves the old relation, or none if there was none.
 
         O(n log n); reads rows once and writes them once, or three times if they do not fit in
         memory.
         """
-        build(path, source, BuildOptions.checked(key, block_bytes, fill, memory), progress)
+        options = BuildOptions.checked(key, block_bytes, fill, memory, unique, open_ends, replace)
+        build(path, source, options, progress)
         return cls.open(path)
 
     @classmethod
@@ -129,13 +141,26 @@ class Relation:
 
     # --- Facts ----------------------------------------------------------------------------------
 
-    key: tuple[str, ...] = _fact("key", "The key column, or ``lo`` and ``hi``.")
     rows: int = _fact("rows", "Number of rows.")
+    unique: tuple[str, ...] = _fact("unique", "Columns whose values no two rows share; or none.")
     blocks: int = _fact("blocks", "Blocks of the block file.")
     block_bytes: int = _fact("block_bytes", "Bytes of a block.")
     fill: float = _fact("fill", "Share of a block that the build fills.")
+    open_ends: bool | None = _fact(
+        "open_ends", "Whether NULL is an open end of an interval; None: such rows are refused."
+    )
     null_keys: int = _fact("null_keys", "Rows skipped because a key was NULL.")
     empty_intervals: int = _fact("empty_intervals", "Rows whose ``lo`` lies above ``hi``.")
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The key column, or ``lo`` and ``hi``; in parentheses if other columns are in front."""
+        return self._state.facts.columns.form
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether rows hold over an interval."""
+        return self._state.facts.columns.is_interval
 
     @property
     def path(self) -> Path:
@@ -174,7 +199,7 @@ class Relation:
 
     def __repr__(self) -> str:
         return (
-            f"Relation({str(self.path)!r}, key={', '.join(self.key)}, {self.rows:,} rows, "
+            f"Relation({str(self.path)!r}, key={self._state.facts.columns}, {self.rows:,} rows, "
             f"{self.leaves:,} leaves, version {self.version})"
         )
 
@@ -277,6 +302,22 @@ class Relation:
                 schema = pa.schema(map(schema.field, names), schema.metadata)
             return pa.Table.from_batches(scan(snapshot, names), schema=schema)
 
+    def intervals(self) -> IntervalCounts:
+        """Count intervals that are open, empty, or overlap others with the same equality columns.
+
+        Reads every leaf, and holds the columns of the key in memory.
+        """
+        with self.snapshot() as snapshot:
+            return count_intervals(snapshot)
+
+    def difference(self, later: Relation) -> Difference:
+        """Rows that differ from those of a later state, such as a copy that has been changed.
+
+        Holds all rows of both in memory.
+        """
+        with self.snapshot() as before, later.snapshot() as after:
+            return difference(before, after)
+
     def check(self) -> None:
         """Read the whole block file and verify checksums, key order, fences, spans and counts.
 
@@ -287,26 +328,31 @@ class Relation:
 
     # --- Changing -------------------------------------------------------------------------------
 
-    def insert(self, rows: Any) -> int:
-        """Insert rows in a transaction. See ``Transaction.insert``."""
-        with self.transaction() as changes:
+    def insert(self, rows: Any, *, dry_run: bool = False) -> ChangeCounts:
+        """Insert rows in a transaction. See ``Transaction.insert``; ``dry_run`` only counts."""
+        with self.transaction(dry_run=dry_run) as changes:
             return changes.insert(rows)
 
-    def update(self, rows: Any, upsert: bool = False) -> int:
-        """Replace rows with the same keys. See ``Transaction.update``."""
-        with self.transaction() as changes:
-            return changes.update(rows, upsert)
+    def update(
+        self, rows: Any, upsert: bool = False, replace_key: bool = False, *, dry_run: bool = False
+    ) -> ChangeCounts:
+        """Replace rows with the same keys. See ``Transaction.update``; ``dry_run`` only counts."""
+        with self.transaction(dry_run=dry_run) as changes:
+            return changes.update(rows, upsert, replace_key)
 
-    def delete(self, keys: Any = None, *, where: str | Expression | None = None) -> int:
-        """Delete rows by key or condition. See ``Transaction.delete``."""
-        with self.transaction() as changes:
+    def delete(
+        self, keys: Any = None, *, where: str | Expression | None = None, dry_run: bool = False
+    ) -> ChangeCounts:
+        """Delete rows by key or condition. See ``Transaction.delete``; ``dry_run`` only counts."""
+        with self.transaction(dry_run=dry_run) as changes:
             return changes.delete(keys, where=where)
 
     @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self, *, dry_run: bool = False) -> Iterator[Transaction]:
         """Several changes that become visible and durable together, when the block ends.
 
-        An exception leaves the relation unchanged. Costs one sync of the journal.
+        With ``dry_run`` nothing is written: changes are only checked and counted. An exception
+        leaves the relation unchanged. Costs one sync of the journal.
         """
         with self._writing("update"):
             with self.snapshot() as snapshot:
@@ -314,7 +360,7 @@ class Relation:
                 try:
                     yield changes
                     draft = changes.draft
-                    if draft.changed:
+                    if draft.changed and not dry_run:
                         contents, images = draft.contents(self.version + 1)
                         with uninterrupted():
                             self._use(committed(self.folder, self._state, contents, images))

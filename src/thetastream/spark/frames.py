@@ -49,3 +49,14 @@ def report_frame(schema: pa.Schema, text: str, known: dict[str, Any]) -> Any:
     }
     columns[METRICS] = _series(pa.array([text], pa.string()))
     return pd.DataFrame(columns, copy=False)
+
+
+def as_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """An answer in Arrow, with an empty column for the report."""
+    return batch.append_column(METRICS, pa.nulls(batch.num_rows, pa.string()))
+
+
+def report_batch(schema: pa.Schema, text: str) -> pa.RecordBatch:
+    """One row that holds a report; its other columns are NULL."""
+    columns = {field.name: pa.nulls(1, field.type) for field in schema}
+    return pa.record_batch({**columns, METRICS: pa.array([text], pa.string())})

@@ -17,17 +17,18 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from thetastream.metrics import Items
 from thetastream.side import Side
 
-_PHASES = ("keys", "sort", "probe", "insert", "merge", "expire", "gather", "save")
+_PHASES = ("open", "keys", "sort", "probe", "insert", "merge", "expire", "gather", "save")
 
 
 @dataclass(frozen=True)
 class JoinMetrics(Items):
     """One micro-batch of one join; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
-    ``attaches`` restored a partition from run files of the host, ``rebuilds`` from the state store;
-    ``hits`` found it alive in the worker. A partition without rows reports only when the watermark
-    has moved, so figures of stored rows cover the partitions that reported. ``skew`` is the largest
-    partition's share of the fresh rows over the mean share. ``watermarkLag`` is, per side, how far
+    ``hits`` found a partition alive in the worker; ``catchUps`` found it some micro-batches behind;
+    ``attaches`` restored it from run files of the host, ``rebuilds`` from the state store. A
+    partition without rows reports only when the watermark has moved, so figures of stored rows
+    cover the partitions that reported. ``skew`` is the largest partition's share of the fresh rows
+    over the mean share. ``watermarkLag`` is, per side, how far
     the largest event time is ahead of the watermark, in milliseconds (or units of an integer time
     column).
     """
@@ -49,6 +50,7 @@ class JoinMetrics(Items):
     runs: int
     compactions: int
     hits: int
+    catchUps: int
     attaches: int
     rebuilds: int
     fetchedRuns: int
@@ -128,6 +130,7 @@ def read_reports(join: str, texts: list[str], progress: Mapping[str, Any]) -> Jo
         runs=sum(report["runs"] for report in last),
         compactions=total("compactions"),
         hits=origins.count("hit"),
+        catchUps=origins.count("catch-up"),
         attaches=origins.count("attach"),
         rebuilds=origins.count("rebuild"),
         fetchedRuns=total("fetched_runs"),

@@ -64,7 +64,7 @@ def check_streaming(spark: SparkSession) -> None:
 
 def default_partitions(spark: SparkSession) -> int:
     """One partition per task after a shuffle, and at most one per core of the session."""
-    shuffles = int(str(spark.conf.get(SHUFFLE, "200")))
+    shuffles = shuffle_tasks(spark)
     try:
         cores = spark.sparkContext.defaultParallelism
     except Exception:  # a Connect session has no context
@@ -74,15 +74,30 @@ def default_partitions(spark: SparkSession) -> int:
 
 def placed_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
     """Group keys that Spark's hash spreads over the shuffle partitions as evenly as possible."""
-    shuffles = int(str(spark.conf.get(SHUFFLE, "200")))
-    tries = 16 * (max(partitions, shuffles) + 4)
+    by_place = _keys_by_task(spark, shuffle_tasks(spark), partitions)
+    places = sorted(by_place, key=lambda place: by_place[place][0])
+    return tuple(by_place[places[i % len(places)]][i // len(places)] for i in range(partitions))
+
+
+def task_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
+    """Group keys of which Spark's hash sends the one of partition ``p`` to task ``p``."""
+    by_place = _keys_by_task(spark, partitions, partitions)
+    return tuple(by_place[place][0] for place in range(partitions))
+
+
+def _keys_by_task(spark: SparkSession, tasks: int, partitions: int) -> dict[int, list[int]]:
+    """Small group keys, ascending, by the task to which Spark's hash sends them."""
+    tries = 64 * (max(partitions, tasks) + 4)
     rows = spark.sql(
-        f"SELECT CAST(id AS INT) AS id, pmod(hash(CAST(id AS INT)), {shuffles}) AS place "
+        f"SELECT CAST(id AS INT) AS id, pmod(hash(CAST(id AS INT)), {tasks}) AS place "
         f"FROM range(0, {tries}, 1, 1)"
     ).collect()
     by_place: dict[int, list[int]] = {}
     for row in rows:
         by_place.setdefault(row["place"], []).append(row["id"])
-    places = sorted(by_place, key=lambda place: by_place[place][0])
-    keys = [by_place[places[i % len(places)]][i // len(places)] for i in range(partitions)]
-    return tuple(keys)
+    return by_place
+
+
+def shuffle_tasks(spark: SparkSession) -> int:
+    """How many tasks follow a shuffle."""
+    return int(str(spark.conf.get(SHUFFLE, "200")))

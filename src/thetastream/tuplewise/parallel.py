@@ -31,6 +31,7 @@ from thetastream.boxes.fresh import Fresh
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
+from thetastream.data.batch import conform
 from thetastream.data.rows import Ring, RowsView, gathered
 from thetastream.engine.engine import Engine
 from thetastream.engine.parts.batches import Batches, Flow, OutputPart, rechunked
@@ -43,12 +44,12 @@ from thetastream.errors import (
     WindowError,
     suggest,
 )
-from thetastream.join import StreamJoin
 from thetastream.options.checks import read_count
 from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
+from thetastream.stream_join import StreamJoin
 from thetastream.tuplewise.crew import MOST_THREADS, Crew
 from thetastream.tuplewise.ibwj import IndexJoin, joinable
 from thetastream.tuplewise.kernels.ibwj import Feed
@@ -133,8 +134,8 @@ class ParallelJoin(StreamJoin):
 
     def push(
         self,
-        left: pa.RecordBatch | pa.Table | None = None,
-        right: pa.RecordBatch | pa.Table | None = None,
+        left: Any = None,
+        right: Any = None,
         arrival: ArrayLike | None = None,
     ) -> Batches:
         """Take fresh rows and return the joined rows that follow from them, in arrival order.
@@ -142,6 +143,12 @@ class ParallelJoin(StreamJoin):
         ``arrival`` holds the side of each row of the push, 0 (left) or 1 (right), in arrival order.
         Without it, all left rows come before all right rows.
         """
+        if arrival is not None:
+            given = zip(Side, (left, right), strict=True)
+            left, right = (
+                None if rows is None else conform(rows, self._schemas.get(side), side.value)
+                for side, rows in given
+            )
         self._arrival = None if arrival is None else _read_arrival(arrival, left, right)
         return super().push(left, right)
 

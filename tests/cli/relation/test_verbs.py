@@ -186,7 +186,9 @@ def test_changes(command, tmp_path: Path, parts: str) -> None:
     with ts.Relation.open(parts) as made:
         first = made.version
     assert apply("insert", [{"part": 1000, "name": "x", "price": 1}]) == "inserted 1 rows\n"
-    assert apply("update", [{"part": 1000, "name": "y", "price": 2}]) == "updated 1 rows\n"
+    assert apply("update", [{"part": 1000, "name": "y", "price": 2}]) == (
+        "updated 1 rows: 0 inserted, 1 replaced, 0 removed\n"
+    )
     apply("update", [{"part": 1001, "name": "z", "price": 3}], "--upsert")
     gone = [{"part": part} for part in range(500)]
     assert apply("delete", gone) == f"deleted {len(PARTS)} rows\n"

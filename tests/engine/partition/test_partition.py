@@ -96,9 +96,10 @@ def test_a_restored_partition_goes_on(how: str) -> None:
     given(first.push({Side.LEFT: rows([1, 4, 7], [1, 2, 3]), Side.RIGHT: rows([4, 20], [2, 2])}))
     stretches = {stretch.side: stretch for stretch in first.stretches()}
     assert [stretches[side].last for side in Side] == [3, 2]
+    second.restore({side: [stretches[side].batch] for side in Side})
     for side in Side:
-        flags = first.flags(side, 0)
-        second.restore(side, [stretches[side].batch], flags)
+        for role, flags in first.flags(side, 0).items():
+            second.restore_flags(side, role, [(0, flags)])
         assert second.next_id(side) == first.next_id(side)
     more = {Side.RIGHT: rows([1, 7, 4], [4, 4, 4])}
     for frontier in (None, 200):

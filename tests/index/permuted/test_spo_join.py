@@ -344,7 +344,7 @@ def test_workers_reach_the_index(tactic: str) -> None:
         options: Any = {"workers": workers, "schemas": (SCHEMA, SCHEMA)}
         join = ts.StreamJoin(TWO, window=window, tactic=tactic, **options)
         assert index_of(join).workers == workers
-        assert ("workers: 2" in join.explain()) == (workers == 2)
+        assert ("workers: 2" in join.explain(verbose=True)) == (workers == 2)
 
 
 def test_the_slide_is_the_merging_threshold() -> None:

@@ -72,7 +72,7 @@ def test_two_writers_at_once_are_refused(relation: Relation, other: Relation) ->
             other.fold,
             other.compact,
             lambda: relation.insert(numbered([3])),
-            lambda: Relation.build(other.path, numbered([3]), "k"),
+            lambda: Relation.build(other.path, numbered([3]), "k", replace=True),
         ):
             with pytest.raises(RelationError, match="is being written by another writer"):
                 change()

@@ -141,7 +141,7 @@ def test_a_damaged_journal_is_an_error_and_can_be_built_over(relation: Relation)
     journal.write_bytes(data)
     with pytest.raises(RelationError, match=f"record 2 of {journal.name}.* is damaged"):
         Relation.open(relation.path)
-    with Relation.build(relation.path, numbered([1]), "k") as anew:
+    with Relation.build(relation.path, numbered([1]), "k", replace=True) as anew:
         assert (anew.version, keys_of(anew)) == (5, [1])
 
 

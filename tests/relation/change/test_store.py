@@ -131,7 +131,7 @@ def test_a_snapshot_stays_while_the_relation_is_replaced(path: Path) -> None:
     snapshot = relation.snapshot()
     before, rest = read_all(snapshot), relation.batches(["x"])
     got = next(rest).num_rows
-    ts.Relation.build(path, OTHER, "k").close()
+    ts.Relation.build(path, OTHER, "k", replace=True).close()
     assert read_all(snapshot) == before
     assert relation.rows == ROWS
     assert relation.refresh()
@@ -147,7 +147,7 @@ def test_a_snapshot_stays_while_the_relation_is_replaced(path: Path) -> None:
 def test_a_new_snapshot_sees_what_another_has_written(path: Path) -> None:
     relation = ts.Relation.open(path)
     for version in range(2, 5):
-        ts.Relation.build(path, OTHER.slice(0, version % 2 + 1), "k").close()
+        ts.Relation.build(path, OTHER.slice(0, version % 2 + 1), "k", replace=True).close()
         with relation.snapshot() as snapshot:
             assert snapshot.version == relation.version == version
         assert relation.to_table().num_rows == version % 2 + 1
@@ -160,7 +160,7 @@ import pyarrow as pa
 import thetastream as ts
 for n in range(1, 13):
     table = pa.table({"k": range(1000 * n), "n": [n] * 1000 * n})
-    ts.Relation.build(sys.argv[1], table, "k").close()
+    ts.Relation.build(sys.argv[1], table, "k", replace=True).close()
 """
 
 
@@ -184,7 +184,7 @@ def test_opening_beside_a_writer(path: Path) -> None:
 
     def write() -> None:
         for _ in range(15):
-            ts.Relation.build(path, OTHER, "k").close()
+            ts.Relation.build(path, OTHER, "k", replace=True).close()
         ended.set()
 
     thread = threading.Thread(target=write)
@@ -232,7 +232,7 @@ def test_files_are_closed(path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         with ts.Relation.open(path) as relation, relation.snapshot():
-            ts.Relation.build(path, OTHER, "k").close()
+            ts.Relation.build(path, OTHER, "k", replace=True).close()
             relation.to_table()
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -356,9 +356,9 @@ def test_current_that_is_damaged(path: Path) -> None:
         ts.Relation.open(path)
     before = sorted(os.listdir(path))
     with pytest.raises(ValueError, match="bad source"):
-        ts.Relation.build(path, failing(), "k")
+        ts.Relation.build(path, failing(), "k", replace=True)
     assert sorted(os.listdir(path)) == before  # what is there may still be saved
-    with ts.Relation.build(path, OTHER, "k") as relation:
+    with ts.Relation.build(path, OTHER, "k", replace=True) as relation:
         relation.check()
         assert relation.rows == 2
     assert len(os.listdir(path)) == 5
@@ -373,8 +373,8 @@ def test_a_relation_of_a_later_format_is_not_built_over(path: Path) -> None:
     folder = Folder(path)
     folder.replace(replace(folder.current(), format=7))
     before = sorted(os.listdir(path))
-    with pytest.raises(RelationError, match="format 7, newer than format 1"):
-        ts.Relation.build(path, OTHER, "k")
+    with pytest.raises(RelationError, match="format 7, newer than format 2"):
+        ts.Relation.build(path, OTHER, "k", replace=True)
     assert sorted(os.listdir(path)) == before
 
 

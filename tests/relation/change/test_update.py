@@ -136,17 +136,22 @@ class Updates(RuleBasedStateMachine):
         self.changed(gone > 0)
         self.model = left
 
-    @rule(keys=many, sizes=sizes, upsert=st.booleans())
-    def update(self, keys: list[int], sizes: list[int], upsert: bool) -> None:
+    @rule(keys=many, sizes=sizes, upsert=st.booleans(), replace=st.booleans())
+    def update(self, keys: list[int], sizes: list[int], upsert: bool, replace: bool) -> None:
         fresh = self.rows(keys, sizes)
         table = self.kind.table(fresh)
-        there = {row[0] for row in self.model}
-        wanted = {row[0] for row in fresh}
-        if not upsert and not wanted <= there:
+        there = Counter(row[0] for row in self.model)
+        wanted = Counter(row[0] for row in fresh)
+        removed = sum(max(there[key] - wanted[key], 0) for key in wanted)
+        replaced = sum(min(there[key], wanted[key]) for key in wanted)
+        if (removed and not replace) or (not upsert and not set(wanted) <= set(there)):
             with pytest.raises(errors.RelationError, match="nothing was changed"):
-                self.relation.update(table)
+                self.relation.update(table, upsert, replace)
             return
-        assert self.relation.update(table, upsert) == len(fresh)
+        counts = self.relation.update(table, upsert, replace)
+        assert counts == len(fresh)
+        assert (counts.replaced, counts.removed) == (replaced, removed)
+        assert counts.inserted == len(fresh) - replaced
         self.model = [row for row in self.model if row[0] not in wanted] + fresh
         self.changed(bool(fresh))
 
@@ -305,7 +310,8 @@ def test_the_empty_relation_takes_rows(tmp_path: Path) -> None:
 
 def test_rows_without_a_key_are_left_out_and_counted(tmp_path: Path) -> None:
     table = pa.table({"lo": [1, None], "hi": [2, 3]})
-    with Relation.build(tmp_path / "r.rel", table, ("lo", "hi"), 4096) as relation:
+    path = tmp_path / "r.rel"
+    with Relation.build(path, table, ("lo", "hi"), 4096, open_ends=False) as relation:
         assert relation.insert(pa.table({"lo": [5, None, 6], "hi": [5, 1, None]})) == 1
         assert (relation.rows, relation.null_keys, relation.version) == (2, 3, 2)
         nothing = pa.table({"lo": pa.nulls(2, pa.int64()), "hi": [1, 1]})
@@ -480,6 +486,6 @@ def test_a_large_journal_is_folded_after_a_transaction(
 def test_a_rebuilt_relation_has_a_later_version(relation: Relation) -> None:
     relation.insert(numbered([1]))
     relation.insert(numbered([1]))
-    Relation.build(relation.path, numbered([5]), "k", 4096).close()
+    Relation.build(relation.path, numbered([5]), "k", 4096, replace=True).close()
     assert relation.refresh()
     assert (relation.version, keys_of(relation)) == (4, [5])

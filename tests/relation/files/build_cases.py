@@ -14,7 +14,7 @@ SMALL = pa.table({"k": [5, 1, 3, 1, 9], "v": ["a", "b", "c", "d", "e"]})
 
 
 def built(folder: str | Path, source: Any, key: Any, **more: Any) -> ts.Relation:
-    relation = ts.Relation.build(Path(folder) / "r.rel", source, key, **more)
+    relation = ts.Relation.build(Path(folder) / "r.rel", source, key, replace=True, **more)
     relation.check()
     left = {name.split("-")[0] for name in os.listdir(relation.path)}
     assert left == {"CURRENT", "LOCK", "READERS", "blocks", "index"}

@@ -39,7 +39,7 @@ def test_a_build_that_fails_leaves_the_old_relation_or_none(
     path = tmp_path / "r.rel"
     before = sorted(os.listdir(ts.Relation.build(path, SMALL, "k").path)) if old else None
     with pytest.raises(type(error)):
-        ts.Relation.build(path, failing(error), "k", memory="64 KiB")
+        ts.Relation.build(path, failing(error), "k", memory="64 KiB", replace=True)
     if before is None:
         assert os.listdir(tmp_path) == []
     else:
@@ -61,7 +61,7 @@ def test_a_full_disk(
     """No room for the blocks, for the index, for CURRENT."""
     path = tmp_path / "r.rel"
     if old:
-        ts.Relation.build(path, SMALL, "k").close()
+        ts.Relation.build(path, SMALL, "k", replace=True).close()
     calls = []
 
     def write(file: int, data: Any) -> None:
@@ -76,7 +76,7 @@ def test_a_full_disk(
     monkeypatch.setattr(generations, "_PACK_BYTES", 1 << 20)
     left = "existing relation is unchanged" if old else "Nothing was left behind"
     with pytest.raises(RelationError, match=f"building .* failed: .* {left}"):
-        ts.Relation.build(path, many(), "k")
+        ts.Relation.build(path, many(), "k", replace=True)
     assert len(calls) == after + 1
     monkeypatch.undo()
     if old:
@@ -143,7 +143,7 @@ def case(path, kind, value, memory):
     elif value == "before removal":
         folder.Folder.replace = after(folder.Folder.replace)
     try:
-        ts.Relation.build(path, source, "k", memory=memory)
+        ts.Relation.build(path, source, "k", memory=memory, replace=True)
     except ts.errors.RelationError as error:
         with open(path + ".txt", "w") as file:
             file.write(str(error))
@@ -184,7 +184,7 @@ def endings(folder: Path, cases: list[Case]) -> dict[Case, tuple[Path, int]]:
     paths = [folder / str(at) / "r.rel" for at in range(len(cases))]
     for path, (*_, old) in zip(paths, cases, strict=True):
         if old:
-            ts.Relation.build(path, SMALL, "k").close()
+            ts.Relation.build(path, SMALL, "k", replace=True).close()
         path.parent.mkdir(exist_ok=True)
     asked = [(str(path), *case[:3]) for path, case in zip(paths, cases, strict=True)]
     command = [sys.executable, "-W", "ignore", "-c", FORKS, json.dumps(asked)]
@@ -250,10 +250,10 @@ def test_a_disk_that_is_full(tmp_path: Path, size: int) -> None:
         pytest.skip("this system does not let us mount a file system")
     try:
         path = disk / "r.rel"
-        ts.Relation.build(path, SMALL, "k").close()
+        ts.Relation.build(path, SMALL, "k", replace=True).close()
         told = "the disk is full. The existing relation is unchanged"
         with pytest.raises(RelationError, match=told):
-            ts.Relation.build(path, many(), "k", memory="1 MB")
+            ts.Relation.build(path, many(), "k", memory="1 MB", replace=True)
         still_there(path)
         assert len(os.listdir(path)) == 5
     finally:
@@ -283,7 +283,7 @@ def test_what_current_names_is_on_the_disk_before(
 def test_ctrl_c_while_current_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interrupt waits until the new relation is whole, and then is delivered."""
     path = tmp_path / "r.rel"
-    ts.Relation.build(path, SMALL, "k").close()
+    ts.Relation.build(path, SMALL, "k", replace=True).close()
     real = os.replace
 
     def interrupted(source: Any, target: Any) -> None:
@@ -292,7 +292,7 @@ def test_ctrl_c_while_current_is_replaced(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        ts.Relation.build(path, many(), "k")
+        ts.Relation.build(path, many(), "k", replace=True)
     monkeypatch.undo()
     with ts.Relation.open(path) as relation:
         relation.check()

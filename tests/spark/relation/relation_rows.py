@@ -55,5 +55,7 @@ def given(rows: pa.Table) -> Counter[Any]:
 
 
 def built(folder: Path, rows: pa.Table, key: Any = "x") -> Path:
-    ts.Relation.build(folder / "table.rel", rows, key=key, block_bytes=4096, fill=0.2).close()
+    ts.Relation.build(
+        folder / "table.rel", rows, key=key, block_bytes=4096, fill=0.2, replace=True
+    ).close()
     return folder / "table.rel"

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
+from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import thetastream.spark.theta.operator
 from thetastream.spark import configure, query_metrics, theta_join
-from thetastream.spark.theta.worker import JoinProcessor
+from thetastream.spark.theta.worker import JoinInFiles, JoinProcessor
 from thetastream.window import CountWindow, TimeWindow
 
 FAILED = 3
@@ -42,11 +43,28 @@ def once(marker: str) -> bool:
     return True
 
 
-class TrippedProcessor(JoinProcessor):
-    """Fails once: after its first frame, or after the last, when all has been saved.
+def failing(answers: Iterator[Any], trip: dict[str, Any], *, due: bool) -> Iterator[Any]:
+    """Fail once if that is due: after the first answer, or after the last, when all is saved."""
+    for answer in answers:
+        yield answer
+        if due and trip["moment"] == "first" and once(trip["marker"]):
+            raise RuntimeError("tripped after the first answer")
+    if due and trip["moment"] == "last" and once(trip["marker"]):
+        raise RuntimeError("tripped after the last answer")
 
-    ``skip`` frames or steps are let through before, so that there is state to spoil.
-    """
+
+class TrippedInFiles(JoinInFiles):
+    """The same as ``TrippedProcessor``, with the state in files."""
+
+    trip: ClassVar[dict[str, Any]] = {}
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        number = TaskContext.get().getLocalProperty("streaming.sql.batchId")
+        return failing(super().__call__(batches), self.trip, due=int(number) >= self.trip["skip"])
+
+
+class TrippedProcessor(JoinProcessor):
+    """Fails once, after ``skip`` steps, so that there is state to spoil."""
 
     trip: ClassVar[dict[str, Any]] = {}
 
@@ -55,12 +73,7 @@ class TrippedProcessor(JoinProcessor):
         frames = super()._step(*args, **options)
         packets = args[2]
         due = bool(packets) and self._steps_done() >= trip["skip"]
-        for frame in frames:
-            yield frame
-            if due and trip["moment"] == "first" and once(trip["marker"]):
-                raise RuntimeError("tripped after the first frame")
-        if due and trip["moment"] == "last" and once(trip["marker"]):
-            raise RuntimeError("tripped after the last frame")
+        return failing(frames, trip, due=due)
 
     def _steps_done(self) -> int:
         """Micro-batches behind this partition, as its state tells."""
@@ -162,8 +175,9 @@ def choose_processor(orders: dict[str, Any]) -> None:
     if orders.get("corrupt"):
         chosen = CorruptProcessor
     elif trip is not None and trip["stage"] == "join":
-        TrippedProcessor.trip = trip
+        TrippedProcessor.trip = TrippedInFiles.trip = trip
         chosen = TrippedProcessor
+        thetastream.spark.theta.operator.JoinInFiles = TrippedInFiles  # type: ignore[misc]
     thetastream.spark.theta.operator.JoinProcessor = chosen  # type: ignore[misc]
 
 

@@ -45,7 +45,8 @@ SIDES = ("left", "right")
 class Case:
     """A join to drill. ``clock`` is the kind of its time column.
 
-    With ``files`` the runs are files of a folder instead of blobs in the state store.
+    With ``files`` the runs are files of a folder instead of blobs in the state store; the whole
+    state is, if the join is an inner one.
     """
 
     on: str
@@ -72,6 +73,9 @@ CASES = {
     "hash": Case("l.k = r.k AND l.x <= r.x", "full", _UNITS, "hash", "bigint"),
     "matrix": Case("l.x < r.x - 4 AND l.y > r.y + 4", "left", _SECONDS, "matrix"),
     "files": Case("l.k = r.k AND l.y > r.x", "full", _SECONDS, "hash", files=True),
+    "all in files": Case(
+        "abs(l.x - r.x) <= 1.5", "inner", _SECONDS, "cells", options={"cell_width": 2}, files=True
+    ),
     "ranks": Case(
         "abs(l.x - r.x) <= 1",
         "inner",

@@ -20,7 +20,7 @@ import pytest
 from thetastream.engine.partition.partition import COPY
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob, write_blob
-from thetastream.spark.state.state import FORMAT, Meta
+from thetastream.spark.state.record import FORMAT, Meta
 from thetastream.spark.theta.packing import ROWS
 from thetastream.spark.theta.step import ALIVE
 from thetastream.testing.driver import run_oracle
@@ -72,9 +72,12 @@ def to_format_1(store: DictStore) -> None:
     for run in facts["runs"]:
         blob = store.blobs[run["id"]] = old_form(store.blobs[run["id"]])
         run |= {"bytes": len(blob), "checksum": zlib.crc32(blob)}
+        del run["start"], run["digest"]
     for side in Side:
         if blob := store.get(f"waiting-{side.value}"):
             store.put(f"waiting-{side.value}", old_form(blob))
+    for name in ("stored", "ancestors"):
+        del facts[name]
     store.meta = json.dumps(facts | {"format": 1})
 
 

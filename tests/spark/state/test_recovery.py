@@ -24,13 +24,21 @@ pytestmark = [
     ),
 ]
 PUSHES, ROWS = 6, 40
-JOINS = [("cells", 1), ("hash", 2), ("matrix", 3), ("ranks", 4), ("files", 5)]
+JOINS = [
+    ("cells", 1),
+    ("hash", 2),
+    ("matrix", 3),
+    ("ranks", 4),
+    ("files", 5),
+    ("all in files", 6),
+]
 KILLS = {
     1: ("later", "logged"),
     2: ("written", "begun"),
     3: ("logged", "later"),
     4: ("begun", "written"),
     5: ("written", "logged"),
+    6: ("logged", "begun", "written"),
 }
 
 
@@ -123,7 +131,7 @@ def test_kill_of_the_driver(tmp_path: Path, name: str, seed: int) -> None:
 # --- Workers and executors ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "seed"), [JOINS[1], JOINS[2], JOINS[4]])
+@pytest.mark.parametrize(("name", "seed"), [JOINS[1], JOINS[2], JOINS[4], JOINS[5]])
 def test_kill_of_python_workers(tmp_path: Path, name: str, seed: int) -> None:
     rng = random.Random(seed)
     drill = prepared(tmp_path, name, seed)
@@ -149,7 +157,7 @@ def test_kill_of_python_workers(tmp_path: Path, name: str, seed: int) -> None:
     drill.check()
 
 
-@pytest.mark.parametrize(("name", "seed"), JOINS[:2])
+@pytest.mark.parametrize(("name", "seed"), [JOINS[0], JOINS[1], JOINS[5]])
 def test_loss_of_an_executor(tmp_path: Path, name: str, seed: int) -> None:
     rng = random.Random(seed)
     drill = prepared(tmp_path, name, seed, master="local-cluster[2,1,1024]")
@@ -200,6 +208,7 @@ def test_failure_while_packing(tmp_path: Path, seed: int) -> None:
     [
         *[("cells", 1, "last"), ("hash", 2, "first"), ("matrix", 3, "last")],
         *[("ranks", 4, "first"), ("files", 5, "last")],
+        *[("all in files", 6, "first"), ("all in files", 7, "last")],
     ],
 )
 def test_failure_while_joining(tmp_path: Path, name: str, seed: int, moment: str) -> None:
@@ -248,7 +257,7 @@ def test_another_join_on_an_old_checkpoint(tmp_path: Path) -> None:
     drill.check()
 
 
-@pytest.mark.parametrize(("name", "seed"), [("hash", 2), ("files", 5)])
+@pytest.mark.parametrize(("name", "seed"), [("hash", 2), ("files", 5), ("all in files", 6)])
 def test_a_corrupt_run_stops_the_query(tmp_path: Path, name: str, seed: int) -> None:
     drill = prepared(tmp_path, name, seed, changes={"stops": [2], "leave": True})
     assert drill.finish() == 0, drill.log()

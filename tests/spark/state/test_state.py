@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,58 +15,17 @@ from thetastream.errors import DataError, OptionError, StateError
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob, write_blob
 from thetastream.spark.state import state
-from thetastream.spark.state.cache import Alive, RunFiles, default_root, remove_forgotten
 from thetastream.spark.state.folder import read_location
-from thetastream.spark.state.state import Meta, check_fingerprint, open_partition
+from thetastream.spark.state.record import Meta, RunBlob, check_fingerprint
 from thetastream.spark.theta.packing import Packer, frontier
-from thetastream.spark.theta.spec import JoinSpec
-from thetastream.spark.theta.step import ALIVE, Step, packets_of
+from thetastream.spark.theta.step import Step
 from thetastream.testing.streams import Scenario
 from thetastream.window import TimeWindow
 
 from ..simulate import DictStore, spec_of
+from .steps import WINDOW, begun, feed, spec, table
 
-WINDOW = TimeWindow(100, time="t")
-
-
-@pytest.fixture(autouse=True)
-def _own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THETASTREAM_RUNS", str(tmp_path / "runs"))
-
-
-def table(times: range, seed: int = 0) -> pa.Table:
-    keys = np.random.default_rng(seed).integers(0, 50, len(times))
-    return pa.table({"x": keys, "t": pa.array(times, pa.int64())})
-
-
-def spec(how: str = "inner", window: Any = WINDOW, on: str = "abs(l.x - r.x) <= 1") -> JoinSpec:
-    rows = table(range(1, 2))
-    return spec_of(Scenario(((rows, rows),), on, window, how), 1)
-
-
-def feed(
-    join: JoinSpec, store: DictStore, times: range, watermark: int = 0, fresh: bool = False
-) -> dict[str, Any]:
-    if fresh:
-        ALIVE._held.clear()
-    packets = []
-    for side in Side:
-        rows = table(times, side.position).append_column(
-            "row number", pa.array(range(len(times)), pa.int64())
-        )
-        for batch in Packer(join, side).pack(rows.to_batches(), 0):
-            packets += packets_of(batch.to_pydict())
-    step = Step(join, join.keys[0], store, watermark)
-    for _ in step.run(packets):
-        pass
-    return step.report
-
-
-def begun(how: str = "inner") -> tuple[JoinSpec, DictStore]:
-    """A join that has seen rows of the times 1 to 20."""
-    join, store = spec(how), DictStore()
-    feed(join, store, range(1, 21))
-    return join, store
+pytestmark = pytest.mark.usefixtures("own_runs")
 
 
 def test_runs_expire_whole_and_the_state_stays_bounded() -> None:
@@ -195,15 +153,15 @@ def test_another_join_on_an_old_checkpoint_is_refused(changed: Any, named: str) 
 def test_columns_and_keys_are_part_of_the_fingerprint() -> None:
     join = spec()
     meta = Meta(dict(join.fingerprint), "a", "b")
-    check_fingerprint(meta, join, "here")
+    check_fingerprint(meta, join.fingerprint, "here")
     wider = dataclasses.replace(
         join,
         schemas={s: join.schemas[s].append(pa.field("z", pa.int8())) for s in Side},
     )
     with pytest.raises(StateError, match="columns of the left side"):
-        check_fingerprint(meta, wider, "here")
+        check_fingerprint(meta, wider.fingerprint, "here")
     with pytest.raises(StateError, match="group keys 7 .*\n.*group keys 9 "):
-        check_fingerprint(meta, dataclasses.replace(join, keys=(9,)), "here")
+        check_fingerprint(meta, dataclasses.replace(join, keys=(9,)).fingerprint, "here")
 
 
 def test_another_format_is_refused() -> None:
@@ -216,7 +174,12 @@ def test_another_format_is_refused() -> None:
 
 def test_a_record_survives_the_trip() -> None:
     meta = Meta(
-        {"a": "b"}, "line", "token", [state.RunBlob("r", "left", 3, 40, 7, -5)], {"left": 4}, 9
+        {"a": "b"},
+        "line",
+        "token",
+        [RunBlob("r", "left", 3, 40, "blake2b:7", -5, 12)],
+        {"left": 4},
+        9,
     )
     assert Meta.of(meta.as_text(), "here") == meta
 
@@ -263,60 +226,6 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     for path in (str(tmp_path / "file"), "nosuchscheme://x/y"):
         with pytest.raises(OptionError, match="state_path=.* cannot be used"):
             read_location(path)
-
-
-def test_a_new_partition_holds_nothing() -> None:
-    held, fetched = open_partition(DictStore(), spec(), None, "here")
-    assert (fetched, held.meta.runs) == (0, [])
-
-
-# --- The cache ----------------------------------------------------------------------------------
-
-
-def test_run_files(tmp_path: Path) -> None:
-    import zlib
-
-    files = RunFiles("line", tmp_path)
-    files.touch()
-    files.write("a", b"abc")
-    found = files.read("a", 3, zlib.crc32(b"abc"))
-    assert found is not None
-    assert found.to_pybytes() == b"abc"
-    assert files.read("a", 4, zlib.crc32(b"abc")) is None
-    assert files.read("a", 3, 1) is None
-    assert files.read("b", 3, 1) is None
-    files.remove(["a", "never there"])
-    assert files.read("a", 3, zlib.crc32(b"abc")) is None
-
-
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    (tmp_path / "line").write_text("a file where the folder should be")
-    RunFiles("line", tmp_path).write("a", b"abc")
-
-
-def test_forgotten_folders_go(tmp_path: Path) -> None:
-    RunFiles("line", tmp_path).write("a", b"abc")
-    remove_forgotten(tmp_path)
-    assert (tmp_path / "line").exists()
-    remove_forgotten(tmp_path, now=(tmp_path / "line").stat().st_mtime + 10**6)
-    assert not (tmp_path / "line").exists()
-    remove_forgotten(tmp_path / "never there")
-
-
-def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert default_root() == tmp_path / "runs"
-    monkeypatch.delenv("THETASTREAM_RUNS")
-    assert default_root().name.startswith("thetastream-runs-")
-
-
-def test_only_the_current_version_is_alive() -> None:
-    alive: Alive[str] = Alive(limit=2)
-    alive.keep("a", "1", "x")
-    assert alive.take("a", "2") is None
-    assert alive.take("a", "1") is None, "a stale one is dropped"
-    for name in "abc":
-        alive.keep(name, "1", name)
-    assert [alive.take(name, "1") for name in "abc"] == [None, "b", "c"]
 
 
 # --- Packing ------------------------------------------------------------------------------------

@@ -57,7 +57,8 @@ def test_every_mode_on_two_streams(spark: Any, tmp_path: Path, how: str) -> None
     """NULL keys and times, disorder, late rows, a push without a right side, sizes per side.
 
     The closing rows arrive in the last micro-batch with data: rows that became final through them
-    are given in the micro-batch after it, for which no data has come.
+    are returned in the micro-batch after it, for which no data has come. A join that has no such
+    rows does nothing there.
     """
     on, options = MODES[how]
     window = TimeWindow(("9 s", "4 s"), time="t", lateness="2 s")
@@ -65,10 +66,11 @@ def test_every_mode_on_two_streams(spark: Any, tmp_path: Path, how: str) -> None
     ran, truth = check_stream(spark, tmp_path, scenario, **options)
     assert sum(truth.late.values()) > 0
     assert ran.late == sum(truth.late.values())
-    assert [m.numInputRows for m in ran.metrics] == [28, 28, 14, 28, 2, 0]
-    assert ran.metrics[-1].numRowsTotal <= 2, "only the closing rows are left"
     waits = how in {"left", "right", "full", "anti"}
-    assert (ran.metrics[-1].outputRows > 0) == waits
+    assert [m.numInputRows for m in ran.metrics] == [28, 28, 14, 28, 2, *([0] if waits else [])]
+    if waits:
+        assert ran.metrics[-1].numRowsTotal <= 2, "only the closing rows are left"
+        assert ran.metrics[-1].outputRows > 0
 
 
 def test_slides_and_integer_times(spark: Any, tmp_path: Path) -> None:

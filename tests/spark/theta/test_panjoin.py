@@ -82,6 +82,6 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
 def test_explain_names_the_tactic(spark: Any, tmp_path: Path) -> None:
     scenario = Scenario(tuple(stream(3, pushes=1)), BAND, TIME)
     left, right = sources(spark, tmp_path, scenario)
-    text = explain(theta_join(left, right, BAND, TIME, tactic="panjoin/bi-sort"))
+    text = explain(theta_join(left, right, BAND, TIME, tactic="panjoin/bi-sort"), verbose=True)
     assert "tactic: panjoin" in text
     assert "index: bi-sort" in text

@@ -137,7 +137,7 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
 def test_explain_names_tactic_and_partitioning(spark: Any, tmp_path: Path) -> None:
     scenario = Scenario(tuple(plant(3, pushes=1)), Q1, TIME)
     left, right = sources(spark, tmp_path, scenario)
-    text = explain(theta_join(left, right, Q1, TIME, tactic=TACTIC, partitions=4))
+    text = explain(theta_join(left, right, Q1, TIME, tactic=TACTIC, partitions=4), verbose=True)
     assert "tactic: spo-join" in text
     assert "matrix of 2 x 2 partitions" in text
 

@@ -139,7 +139,7 @@ def test_an_update_is_seen_whole(tmp_path: Path) -> None:
     batches = list(join.push(early))
     assert join.metrics().waiting_rows > 0
     changed = table.set_column(1, "m", pa.array(np.arange(table.num_rows) + 10_000))
-    Relation.build(tmp_path / "r.rel", changed, key="k", block_bytes=4096).close()
+    Relation.build(tmp_path / "r.rel", changed, key="k", block_bytes=4096, replace=True).close()
     relation.refresh()
     batches += join.push(late)
     batches += join.flush()

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thetabench.contestant import Unavailable
-from thetabench.spark.launch import run_process
+from thetabench.spark.session import run_process
 from thetabench.ssij.peers import Answer, checksum_sql, condition, proof
 
 HOME, STATIC = "relation_join", "spark-static"
@@ -84,7 +84,8 @@ def _answers(
             f"{[batch['rows'] for batch in done]}"
         )
     answers = (
-        Answer(batch["count"], batch["checksum"], batch["milliseconds"]["triggerExecution"] / 1000)
+        Answer(count, total, batch["milliseconds"]["triggerExecution"] / 1000)
         for batch in done
+        for count, total in [batch["answer"]]
     )
     return [next(answers) if batch.num_rows else Answer(0, 0, 0.0) for batch in stream]

@@ -29,6 +29,7 @@ group = typer.Typer(
 group.command(epilog=build.EPILOG)(build.build)
 group.command(epilog=join.EPILOG)(join.join)
 group.command()(info.info)
+group.command()(info.diff)
 group.command()(info.check)
 group.command(epilog=change.INSERT_EPILOG)(change.insert)
 group.command(epilog=change.UPDATE_EPILOG)(change.update)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,6 +22,10 @@ Examples:
 
   thetastream relation build tariffs-1.csv tariffs-2.csv tariffs.rel --key lo,hi --fill 0.9
 
+  thetastream relation build tariffs-1.csv current.rel --key lo,hi --unique lo --open-ends
+
+  thetastream relation build tariffs-1.csv by-name.rel --key "tariff,(lo,hi)"
+
   thetastream relation build customers/ customers.rel --key id --memory "1 GB" --force
 """
 
@@ -33,8 +38,22 @@ def build(
     *,
     key: Annotated[
         list[str],
-        typer.Option(help="The key column; lo,hi (or --key twice) for rows that are intervals."),
+        typer.Option(
+            help="The key column; lo,hi (or --key twice) for rows that are intervals; "
+            "region,(day) or region,(lo,hi) with columns compared by equality in front."
+        ),
     ],
+    unique: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns whose values no two rows share: region,valid_from."),
+    ] = None,
+    open_ends: Annotated[
+        bool | None,
+        typer.Option(
+            "--open-ends/--no-open-ends",
+            help="Whether a NULL end of an interval means no end, or that the row is left out.",
+        ),
+    ] = None,
     block_bytes: Annotated[int, typer.Option(help="Size of a block.")] = 8192,
     fill: Annotated[
         float, typer.Option(help="Share of a block to fill; the rest is room for updates.")
@@ -42,7 +61,9 @@ def build(
     memory: Annotated[
         str, typer.Option(help="For sorting; a larger source is sorted on disk.")
     ] = "256 MB",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing relation.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", "--force", help="Replace an existing relation.")
+    ] = False,
 ) -> None:
     """Sort rows by key into blocks on disk, with a sparse index and checksums.
 
@@ -54,8 +75,8 @@ def build(
     from thetastream.errors import RelationError
     from thetastream.relation.files.folder import Folder
 
-    if Folder(out).exists() and not force:
-        raise RelationError(f"{str(out)!r} exists; pass --force to replace it")
+    if Folder(out).exists() and not replace:
+        raise RelationError(f"{str(out)!r} exists; pass --replace to replace it")
     report = Console(stderr=True)
     with WorkLine(report) as line:
 
@@ -66,8 +87,11 @@ def build(
             out,
             sources[0] if len(sources) == 1 else sources,
             key=read_key(key),
+            unique=read_names(unique) or None,
+            open_ends=open_ends,
             block_bytes=block_bytes,
             fill=fill,
+            replace=replace,
             memory=memory,
             progress=show,
         )
@@ -89,18 +113,34 @@ def _part(done: Progress) -> float:
     return (done.read + done.written) / (2 * done.total) if done.total else 0.0
 
 
-def read_key(names: list[str]) -> str | tuple[str, str]:
-    """One key column, or two of an interval: ``["k"]``, ``["lo,hi"]`` or ``["lo", "hi"]``.
+def read_names(texts: list[str] | None) -> list[str]:
+    """Names of columns, separated by commas or in several options.
+
+    >>> read_names(["region, day"]), read_names(["region", "day"]), read_names(None)
+    (['region', 'day'], ['region', 'day'], [])
+    """
+    return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
+
+
+def read_key(names: list[str]) -> str | tuple[Any, ...]:
+    """One key column, two of an interval, or one of both behind columns compared by equality.
 
     >>> read_key(["part"]), read_key(["lo, hi"]), read_key(["lo", "hi"])
     ('part', ('lo', 'hi'), ('lo', 'hi'))
+    >>> read_key(["region, (lo, hi)"])
+    ('region', ('lo', 'hi'))
     """
     from thetastream.errors import RelationError
+
+    behind = re.fullmatch(r"\s*([^()]+),\s*\(([^()]+)\)\s*", ",".join(names))
+    if behind is not None:
+        front, ordered = (read_names([group]) for group in behind.groups())
+        return (*front, tuple(ordered))
 
     parts = [part.strip() for name in names for part in name.split(",")]
     if not 1 <= len(parts) <= 2 or not all(parts):
         raise RelationError(
-            f"a relation has one key column, or two of an interval (--key lo,hi); got "
-            f"--key {' --key '.join(names)}"
+            f"a relation has one key column, or two of an interval (--key lo,hi), also behind "
+            f"others (--key 'region,(lo,hi)'); got --key {' --key '.join(names)}"
         )
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])

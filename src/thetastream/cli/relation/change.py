@@ -10,9 +10,15 @@ import typer
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from thetastream.relation.change.counts import ChangeCounts
+
 
 Target = Annotated[Path, typer.Argument(help="The relation.")]
 Rows = Annotated[Path, typer.Argument(help="Parquet, CSV, JSON lines or Arrow file.")]
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only print what would be put in, replaced and removed.")
+]
 
 INSERT_EPILOG = """\
 Example:
@@ -33,12 +39,13 @@ Examples:
 """
 
 
-def insert(path: Target, source: Rows) -> None:
+def insert(path: Target, source: Rows, dry_run: DryRun = False) -> None:
     """Insert the rows of a file, all of them or none; running joins see them from then on."""
     import thetastream as ts
 
     with ts.Relation.open(path) as relation:
-        typer.echo(f"inserted {relation.insert(_rows(source, relation.schema)):,} rows")
+        rows = _rows(source, relation.schema)
+        _say("inserted", relation.insert(rows, dry_run=dry_run), dry_run)
 
 
 def update(
@@ -47,13 +54,22 @@ def update(
     upsert: Annotated[
         bool, typer.Option("--upsert", help="Insert rows whose key is missing.")
     ] = False,
+    replace_key: Annotated[
+        bool,
+        typer.Option("--replace-key", help="Replace all rows of a key, even if fewer are passed."),
+    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Replace the rows with the same keys as those of a file, all of them or none."""
+    """Replace the rows with the same keys as those of a file, all of them or none.
+
+    Rows are found by the unique key, if the relation was built with one.
+    """
     import thetastream as ts
 
     with ts.Relation.open(path) as relation:
         rows = _rows(source, relation.schema)
-        typer.echo(f"updated {relation.update(rows, upsert=upsert):,} rows")
+        counts = relation.update(rows, upsert=upsert, replace_key=replace_key, dry_run=dry_run)
+        _say("updated", counts, dry_run)
 
 
 def delete(
@@ -65,13 +81,23 @@ def delete(
     where: Annotated[
         str | None, typer.Option(help='Only rows for which this holds: "r.price = 0".')
     ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete the rows whose key is in a file, or that meet a condition; all of them or none."""
     import thetastream as ts
 
     with ts.Relation.open(path) as relation:
         keys = None if source is None else _rows(source, relation.schema)
-        typer.echo(f"deleted {relation.delete(keys, where=where):,} rows")
+        _say("deleted", relation.delete(keys, where=where, dry_run=dry_run), dry_run)
+
+
+def _say(what: str, counts: ChangeCounts, dry_run: bool) -> None:
+    """Print what a change did, or would do."""
+    if dry_run:
+        typer.echo(f"dry run, nothing was changed; it would be: {counts}")
+        return
+    several = counts.replaced > 0 or (counts.removed > 0 and counts.inserted > 0)
+    typer.echo(f"{what} {int(counts):,} rows" + (f": {counts}" if several else ""))
 
 
 def _rows(source: Path, schema: pa.Schema) -> pa.Table:

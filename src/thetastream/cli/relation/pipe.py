@@ -68,6 +68,13 @@ class Pipe:
             yield from table.to_batches(self._batch_rows)
 
 
+class PipeInput(Pipe):
+    """A pipe that is read to its end, as if it were a file."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return (batch for batch in self.arrivals(lambda: None) if batch is not None)
+
+
 class _ArrowRows:
     """Arrow's stream format, one batch at a time."""
 

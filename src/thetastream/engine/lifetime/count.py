@@ -27,7 +27,7 @@ so ``y`` stays until ``low`` of the smaller of both has passed it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -78,6 +78,10 @@ class Counted(Lifetime):
             self.census[side].add(ranks)
         return fresh
 
+    def resume(self, census: Mapping[Side, Census], waiting: Sequence[Fresh]) -> None:
+        """Replace what is known of all ranks, and the rows that wait."""
+        self.census.update(census)
+
     def last(self, rows: Fresh) -> int:
         positions = rows.places.positions
         assert positions is not None
@@ -124,6 +128,12 @@ class ByRank(Counted):
         self.looks_back = True
         self.waiting = {side: Waiting() for side in Side}
         self._due = dict.fromkeys(Side, 0)  # ranks that are due, and not released yet
+
+    def resume(self, census: Mapping[Side, Census], waiting: Sequence[Fresh]) -> None:
+        super().resume(census, waiting)
+        self.waiting = {side: Waiting() for side in Side}
+        for rows in waiting:
+            self.waiting[rows.side].add(rows)
 
     def due(self, fresh: Sequence[Fresh], *, last: bool = False) -> Sequence[Fresh]:
         for rows in fresh:

@@ -177,23 +177,17 @@ class Partition:
         census: dict[Side, Census] = self._counted.census
         return census
 
-    def restore(
-        self,
-        side: Side,
-        batches: Sequence[pa.RecordBatch],
-        flags: Mapping[Side, Mask],
-    ) -> None:
-        """Restore the rows of all runs of a stream, oldest first, and their flags per role."""
-        if batches:
-            self._engine.restore(self._fresh(side, joined(batches)), flags)
+    def restore(self, batches: Mapping[Side, Sequence[pa.RecordBatch]]) -> None:
+        """Restore rows of runs behind those that are stored; per stream, oldest first."""
+        self._engine.restore(
+            [self._fresh(side, joined(runs)) for side, runs in batches.items() if runs]
+        )
 
     def restore_ranks(
         self, census: Mapping[Side, Census], waiting: Mapping[Side, pa.RecordBatch]
     ) -> None:
-        """Restore the known ranks and the waiting rows."""
-        self.census().update(census)
-        for side, batch in waiting.items():
-            self._counted.waiting[side].add(self._fresh(side, batch))
+        """Restore the known ranks and the waiting rows, instead of those known before."""
+        self._counted.resume(census, [self._fresh(side, batch) for side, batch in waiting.items()])
 
     def flags(self, side: Side, first: int) -> dict[Side, Mask]:
         """Match flags of a stream's rows from id ``first`` on; expired rows count as matched."""
@@ -203,6 +197,18 @@ class Partition:
             expired = np.ones(max(0, ring.first - first), np.bool_)
             flags[role] = np.concatenate([expired, ring.values[max(0, first - ring.first) :]])
         return flags
+
+    def restore_flags(self, side: Side, role: Side, runs: Sequence[tuple[int, Mask]]) -> None:
+        """Restore the match flags of runs, by the id of their first row.
+
+        Rows in no run have expired, and so count as matched: they were returned, if they had to be.
+        """
+        ring = self._engine.streams[side].matched[role]
+        ring.values[:] = True
+        for first, flags in runs:
+            left = flags[max(0, ring.first - first) :]
+            start = first + flags.size - left.size - ring.first
+            ring.values[start : start + left.size] = left
 
     @property
     def tracked(self) -> dict[Side, list[Side]]:

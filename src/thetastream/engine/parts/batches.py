@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from thetastream._jit.arrays import Array
+from thetastream.data.results import Result
+from thetastream.display.facts import Facts
 from thetastream.engine.parts.records import Records
 from thetastream.errors import DataError, StateError
 from thetastream.metrics import Counters
@@ -69,27 +71,45 @@ class Flow:
         return batch
 
 
-class Batches:
+class Batches(Result):
     """The rows of one push. Iterate it; what you do not read costs little and is not lost.
 
     Rows are gathered when they are asked for, from a snapshot taken by the push, so reading may be
-    put off until after later pushes. After an interrupt (Ctrl-C) reading can go on.
+    put off until after later pushes. After an interrupt (Ctrl-C) reading can go on. ``schema`` is
+    None while the columns of one side are unknown.
     """
 
     def __init__(
-        self, parts: list[OutputPart], counters: Counters, output: Output = Output.ROWS
+        self,
+        parts: list[OutputPart],
+        counters: Counters,
+        output: Output = Output.ROWS,
+        schema: pa.Schema | None = None,
     ) -> None:
         self._parts = parts
         self._counters = counters
         self._output = output
+        self._schema = schema
         self._records = [part for part in parts if isinstance(part, Records)]
         self._runs = 0
         for records in self._records:
             records.first_run = self._runs
             self._runs += records.runs
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows; StateError before the columns of both sides are known."""
+        if self._schema is None:
+            raise StateError(
+                "the columns of the result are not known yet: push rows of both sides first, or "
+                "pass schemas="
+            )
+        return self._schema
+
+    def _shown(self) -> tuple[str, Facts]:
+        if self._schema is None:
+            return "no rows: the columns of one side are not known yet", {}
+        return super()._shown()
 
     def __next__(self) -> pa.RecordBatch:
         while self._parts:

@@ -30,7 +30,15 @@ from numpy.typing import NDArray
 
 from thetastream.errors import RelationError
 from thetastream.relation.files.fences import Fences, write_index
-from thetastream.relation.files.folder import AGAIN, Current, Folder, digest, opened, write_at
+from thetastream.relation.files.folder import (
+    AGAIN,
+    FORMAT,
+    Current,
+    Folder,
+    digest,
+    opened,
+    write_at,
+)
 from thetastream.relation.files.generation import stored_layout, write_generation
 from thetastream.relation.files.journal import Contents, Record
 from thetastream.relation.files.overlay import Overlay
@@ -126,9 +134,10 @@ def fold(folder: Folder, state: State) -> State:
     """
     overlay, old = state.overlay, state.current
     _write_images(folder / old.blocks, overlay, Entries.of(state.fences))
-    index = write_index(state.schema, state.facts, state.fences)
+    index = write_index(state.schema, state.facts, state.fences, state.layout.codings)
     current: Current = replace(
         old,
+        format=FORMAT,
         number=old.number + 1,
         version=state.version,
         index_bytes=len(index),
@@ -185,4 +194,5 @@ def compact(folder: Folder, snapshot: Snapshot) -> None:
         version=state.version + 1,
         null_keys=state.facts.null_keys,
         empty_intervals=state.facts.empty_intervals,
+        unique=state.facts.unique,
     )

@@ -12,7 +12,8 @@ Section III: rows lie in the leaves of the index).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,17 +23,22 @@ import numpy as np
 import pyarrow as pa
 
 from thetastream._jit.arrays import Array, Mask
-from thetastream.data.batch import to_keys
-from thetastream.errors import OptionError, RelationError, SchemaError
+from thetastream.data.batch import plain, to_keys
+from thetastream.errors import OptionError, RelationError
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.files.folder import DamagedCurrent, Folder, disk_errors
 from thetastream.relation.files.generation import stored_layout, write_generation
 from thetastream.relation.files.journal import Journal
+from thetastream.relation.files.sampling import coded, falls
 from thetastream.relation.files.sorting import KeyedRows, Sorter
 from thetastream.relation.files.sources import Source, open_source
+from thetastream.relation.files.texts import refuse_text
+from thetastream.relation.files.unique import RowKey, UniqueCheck, read_unique
+from thetastream.relation.image.coding import is_wide
 from thetastream.relation.image.columns import codec_of
+from thetastream.relation.image.key import KeyColumns
 from thetastream.relation.image.layout import LeafLayout
-from thetastream.schema import common_domain
+from thetastream.schema import KeyKind, common_domain
 
 _PAGE = 4096
 _MOST_BLOCK = 1 << 26
@@ -54,24 +60,26 @@ class Progress:
 class BuildOptions:
     """The options of a build, validated."""
 
-    key: tuple[str, ...]
+    key: KeyColumns
     block_bytes: int
     fill: float
     memory: int
+    unique: str | Sequence[str] | None = None
+    replace: bool = False
 
     @classmethod
     def checked(
-        cls, key: str | Sequence[str], block_bytes: int, fill: float, memory: str | int
+        cls,
+        key: str | Sequence[Any],
+        block_bytes: int,
+        fill: float,
+        memory: str | int,
+        unique: str | Sequence[str] | None = None,
+        open_ends: bool | None = None,
+        replace: bool = False,
     ) -> BuildOptions:
         """Validate options before anything is written."""
-        names = tuple(key) if isinstance(key, (tuple, list)) else (key,)
-        if not 1 <= len(names) <= 2 or not all(isinstance(name, str) for name in names):
-            raise OptionError(
-                "key must be a column name, or a pair of names ('lo', 'hi') for intervals; got "
-                f"{key!r}"
-            )
-        if len(set(names)) < len(names):
-            raise OptionError(f"an interval needs two columns; got {names[0]!r} twice")
+        columns = KeyColumns.of(key).with_ends(open_ends)
         if isinstance(block_bytes, bool) or not isinstance(block_bytes, int):
             raise OptionError(f"block_bytes must be a number of bytes; got {block_bytes!r}")
         if block_bytes % _PAGE or not _PAGE <= block_bytes <= _MOST_BLOCK:
@@ -86,7 +94,7 @@ class BuildOptions:
         budget = read_size(memory)
         if budget < _LEAST_MEMORY:
             raise RelationError(f"a sort needs at least 64 KiB of memory; got {memory!r}")
-        return cls(tuple(map(str, names)), block_bytes, float(fill), budget)
+        return cls(columns, block_bytes, float(fill), budget, unique, replace)
 
 
 class _Reporter:
@@ -95,6 +103,7 @@ class _Reporter:
     def __init__(self, progress: Callable[[Progress], None] | None, total: int | None) -> None:
         self._call, self.now = progress, Progress(total=total)
         self.null_keys = self.empty_intervals = 0
+        self.null_columns: Counter[str] = Counter()
 
     def add(self, read: int = 0, in_order: int = 0, written: int = 0) -> None:
         now = self.now
@@ -111,10 +120,15 @@ def build(
     options: BuildOptions,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Build a relation at ``path``, replacing an existing one. See the module."""
+    """Build a relation at ``path``. See the module."""
     folder = Folder(path)
     created = _prepare(folder)
     with folder.writing("build"):
+        if folder.exists() and not options.replace:
+            raise RelationError(
+                f"there is a relation at {str(folder.path)!r} already; pass replace=True to "
+                "replace it, in one step when the new one is complete, or choose another path"
+            )
         try:
             with suppress(DamagedCurrent):  # keep all files until the new relation is complete
                 folder.remove_leftovers()
@@ -175,19 +189,27 @@ def _build_generation(
         with disk_errors(folder.path, "building the relation", after):
             rows = open_source(source, place)
             layout = make_layout(rows.schema, options)
+            unique = read_unique(options.unique, layout.schema, layout.sorted_by)
             report = _Reporter(progress, rows.rows)
+            rows, layout = coded(rows, layout, place, options.memory)
             sorter = Sorter(options.memory, place, lambda n: report.add(in_order=n))
             for chunk in _with_keys(rows, layout, report):
                 sorter.add(chunk)
+            refuse_null_ends(layout, report.null_keys, report.null_columns)
+            chunks = sorter.sorted()
+            if unique:
+                key = RowKey(unique, layout.is_exact and unique == layout.sorted_by)
+                chunks = UniqueCheck(key).passed(chunks)
             write_generation(
                 folder,
                 generation,
                 layout,
-                sorter.sorted(),
+                chunks,
                 options.fill,
                 version=next_version(folder),
                 null_keys=report.null_keys,
                 empty_intervals=report.empty_intervals,
+                unique=unique,
                 memory=options.memory,
                 written=lambda n: report.add(written=n),
             )
@@ -198,15 +220,10 @@ def _build_generation(
 def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
     """The layout of the leaves; an error names a column that cannot be the key."""
     layout = LeafLayout(schema, options.key, options.block_bytes)
-    if len(options.key) == 2:
-        low, high = options.key
+    if options.key.is_interval:
+        low, high = options.key.ordered
         both = f"interval from {low!r} to {high!r}"
-        domain = common_domain(schema.field(low).type, schema.field(high).type, both)
-        if not domain.kind.is_ordered:
-            raise SchemaError(
-                f"{both}: values of type {schema.field(low).type} are stored by hash, without "
-                "order, so nothing lies between two of them; use numbers or times"
-            )
+        common_domain(schema.field(low).type, schema.field(high).type, both)
     room = options.block_bytes * options.fill
     if layout.keys_at + 8 > room:
         raise RelationError(
@@ -223,16 +240,44 @@ def _with_keys(source: Source, layout: LeafLayout, report: _Reporter) -> Iterato
     for batch in source.batches:
         for start in range(0, batch.num_rows, _READ_ROWS):
             piece = batch.slice(start, _READ_ROWS)
+            refuse_text(piece, layout)
             keys, his, valid = layout.keys_of(piece)
             report.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
             arrays = [c.decode(a) for c, a in zip(codecs, piece.columns, strict=True)]
             chunk = KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
             if valid is not None:
                 report.null_keys += len(valid) - int(np.count_nonzero(valid))
+                for name in layout.columns.names:
+                    report.null_columns[name] += piece.column(name).null_count
                 chunk = chunk.take(np.flatnonzero(valid))
             if len(chunk):
                 yield chunk
             report.add(read=piece.num_rows)
+
+
+def null_in_front(name: str, rows: int) -> str:
+    """The message about NULLs in an equality column."""
+    return (
+        f"NULL is in {name} in {rows:,} rows, which is compared by equality, so that nothing could "
+        "match them: put a value in its place, or leave such rows out of the source"
+    )
+
+
+def refuse_null_ends(layout: LeafLayout, rows: int, columns: Mapping[str, int]) -> None:
+    """RelationError for rows with NULL ends, unless the user has said what NULL means."""
+    key = layout.columns
+    for name in key.equal:
+        if columns[name]:
+            raise RelationError(null_in_front(name, columns[name]))
+    if not rows or not key.is_interval or key.open_ends is not None:
+        return
+    counts = ", ".join(f"{name} in {columns[name]:,}" for name in key.ordered if columns[name])
+    if counts:
+        raise RelationError(
+            f"{rows:,} rows have an interval without an end: NULL is in {counts}. Pass "
+            "open_ends=True if NULL means that it has no end (or no beginning), or open_ends=False "
+            "to leave such rows out"
+        )
 
 
 def empty_intervals(
@@ -241,9 +286,17 @@ def empty_intervals(
     """The number of rows whose ``lo`` is above their ``hi``."""
     if his is None:
         return 0
-    if layout.domain != layout.high_domain:  # different types, such as seconds and days
-        low, high = (batch.column(name) for name in layout.key)
+    if layout.domain != layout.high_domain or any(layout.codings):
+        low, high = (plain(batch.column(name)) for name in layout.key)  # such as seconds and days
         domain = common_domain(low.type, high.type, "interval")
-        keys, his = to_keys(low, domain)[0], to_keys(high, domain)[0]
-    empty = keys > his
+        if domain.kind is KeyKind.BYTES or any(is_wide(kind) for kind in (low.type, high.type)):
+            empty = falls(low, high)
+        else:
+            empty = to_keys(low, domain)[0] > to_keys(high, domain)[0]
+    else:
+        empty = keys > his
+    if layout.columns.open_ends:
+        for name in layout.key:
+            if batch.column(name).null_count:
+                empty &= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
     return int(np.count_nonzero(empty if valid is None else empty & valid))

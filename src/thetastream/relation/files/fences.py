@@ -23,6 +23,7 @@ Memory: 8 bytes and 1 bit per leaf, 9.9 MB for 10 GB in blocks of 8 KiB (the pap
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,9 +34,12 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array
 from thetastream.errors import RelationError
 from thetastream.relation.files.folder import AGAIN, digest
+from thetastream.relation.image.coding import Coding, parts_of
+from thetastream.relation.image.key import KeyColumns
 
 Bits = NDArray[np.uint8]
 _MAGIC = b"TSINDEX1"
+_CODING = "coding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,17 @@ class Facts:
     """Rows whose ``lo`` lies above ``hi``: they are stored but contain no point."""
     blocks: int
     """Blocks of the block file; some may be free after splits."""
+    unique: tuple[str, ...] = ()
+    """Columns whose values no two rows share."""
+    equal: int = 0
+    """How many columns of the key, the first ones, are compared by equality."""
+    open_ends: bool | None = None
+    """Whether NULL is an open end of an interval; None: such rows are refused."""
+
+    @property
+    def columns(self) -> KeyColumns:
+        """The columns of the key."""
+        return KeyColumns(self.key[: self.equal], self.key[self.equal :], self.open_ends)
 
 
 class Fences:
@@ -157,10 +172,19 @@ def _in_a_row(leaves: int, spans: Array | None) -> Array:
 # --- The index file -----------------------------------------------------------------------------
 
 
-def write_index(schema: pa.Schema, facts: Facts, fences: Fences) -> bytes:
+def write_index(
+    schema: pa.Schema,
+    facts: Facts,
+    fences: Fences,
+    codings: Sequence[Coding | None] = (None, None),
+) -> bytes:
     """An index file: magic, length of the head, head (JSON), schema, arrays; 8-byte aligned."""
     described = schema.serialize().to_pybytes()
-    arrays = [(name, a.astype(a.dtype.newbyteorder("<"))) for name, a in fences.arrays()]
+    stored = fences.arrays()
+    for which, coding in enumerate(codings):
+        if coding is not None:
+            stored += [(f"{_CODING}{which}.{at}", a) for at, a in enumerate(coding.arrays)]
+    arrays = [(name, a.astype(a.dtype.newbyteorder("<"))) for name, a in stored]
     head = {
         "facts": asdict(facts),
         "schema": len(described),
@@ -194,9 +218,35 @@ def read_index(
     at = 16 + length + -length % 8
     schema = pa.ipc.read_schema(pa.py_buffer(data[at : at + head["schema"]]))
     at += head["schema"] + -head["schema"] % 8
+    arrays = _arrays(data, head, at)
+    plain = head["facts"]
+    lists = {name: tuple(value) for name, value in plain.items() if isinstance(value, list)}
+    return (
+        schema,
+        Facts(**{**plain, **lists}),
+        Fences(**{name: array for name, array in arrays.items() if not name.startswith(_CODING)}),
+    )
+
+
+def _arrays(data: bytes, head: dict[str, Any], at: int) -> dict[str, NDArray[Any]]:
+    """The arrays of an index file, the first of which begins at a position."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, kind, count in head["arrays"]:
         arrays[name] = np.frombuffer(data, np.dtype(kind), count, at)
         at += arrays[name].nbytes + -arrays[name].nbytes % 8
-    facts = Facts(**{**head["facts"], "key": tuple(head["facts"]["key"])})
-    return schema, facts, Fences(**arrays)
+    return arrays
+
+
+def read_codings(
+    data: bytes, schema: pa.Schema, facts: Facts
+) -> tuple[Coding | None, Coding | None]:
+    """The codings of keys in an index file that has been checked; None: there is none."""
+    length = int.from_bytes(data[8:16], "little")
+    head = json.loads(data[16 : 16 + length])
+    at = 16 + length + -length % 8
+    arrays = _arrays(data, head, at + head["schema"] + -head["schema"] % 8)
+    found: list[Coding | None] = []
+    for which, parts in enumerate(parts_of(schema, facts.columns)):
+        stored = [array for name, array in arrays.items() if name.startswith(f"{_CODING}{which}.")]
+        found.append(Coding.restored(parts, stored) if stored else None)
+    return found[0], found[1]

@@ -37,8 +37,11 @@ from typing import Any
 
 from thetastream.errors import RelationError
 
-FORMAT = 1
-"""Version of the format on disk. Readers refuse any other."""
+FORMAT = 2
+"""Version of the format on disk that is written."""
+
+READABLE = (1, FORMAT)
+"""Formats that are read; format 1 lacks the facts of unique keys, open ends and composite keys."""
 
 AGAIN = "restore the folder from a copy, or build the relation again"
 """What to do about damaged files."""
@@ -156,12 +159,17 @@ class Folder:
             raise DamagedCurrent(damaged) from None
         if checksum != _checksum(facts):
             raise DamagedCurrent(damaged)
-        if version != FORMAT:
-            age = "newer" if version > FORMAT else "older"
+        if version not in READABLE:
+            newer = version > FORMAT
+            age, nearest = ("newer", FORMAT) if newer else ("older", READABLE[0])
+            again = (
+                f"build the relation again: thetastream relation build SOURCE {self.path} "
+                "--key … --replace"
+            )
             raise RelationError(
                 f"the relation {str(self.path)!r} has format {version}, {age} than format "
-                f"{FORMAT}, which this version of thetastream reads and writes; "
-                + ("update thetastream" if age == "newer" else "build the relation again")
+                f"{nearest}, which this version of thetastream can read; "
+                + ("update thetastream" if newer else again)
             )
         return Current(**{field.name: facts[field.name] for field in fields(Current)})
 

@@ -36,7 +36,7 @@ def stored_layout(layout: LeafLayout) -> LeafLayout:
     schema = pa.schema([f.with_type(codec_of(f.type, f.name).stored) for f in layout.schema])
     if schema.equals(layout.schema):
         return layout
-    return LeafLayout(schema, layout.key, layout.block_bytes)
+    return layout.with_schema(schema)
 
 
 class _Leaves:
@@ -82,6 +82,7 @@ def write_generation(
     version: int,
     null_keys: int = 0,
     empty_intervals: int = 0,
+    unique: tuple[str, ...] = (),
     memory: int = 1 << 28,
     written: Callable[[int], None] = lambda rows: None,
 ) -> Current:
@@ -95,15 +96,18 @@ def write_generation(
         grouped = _grouped(chunks, piece)
         leaves = _write_blocks(folder / f"blocks-{generation}", layout, grouped, fill, written)
         facts = Facts(
-            key=tuple(layout.key),
+            key=layout.columns.names,
             block_bytes=layout.block_bytes,
             fill=fill,
             rows=leaves.rows,
             null_keys=null_keys,
             empty_intervals=empty_intervals,
             blocks=leaves.blocks,
+            unique=unique,
+            equal=len(layout.columns.equal),
+            open_ends=layout.columns.open_ends,
         )
-        index = write_index(layout.schema, facts, leaves.fences())
+        index = write_index(layout.schema, facts, leaves.fences(), layout.codings)
         current = Current(FORMAT, generation, 0, version, len(index), digest(index))
         folder.write(current.index, index)
         folder.sync()

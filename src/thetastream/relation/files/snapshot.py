@@ -19,7 +19,7 @@ from thetastream._jit.arrays import Array, Bytes
 from thetastream.errors import RelationError, StateError
 from thetastream.relation.disk.clock import SimulatedClock
 from thetastream.relation.disk.device import BlockFile, Device, Simulated, costs_of
-from thetastream.relation.files.fences import Facts, Fences, read_index
+from thetastream.relation.files.fences import Facts, Fences, read_codings, read_index
 from thetastream.relation.files.folder import AGAIN, Current, Folder
 from thetastream.relation.files.journal import Journal
 from thetastream.relation.files.overlay import Overlay
@@ -48,8 +48,8 @@ class State:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes in memory of fences and overlay."""
-        return self.fences.nbytes + self.overlay.nbytes
+        """Bytes in memory of fences, overlay and codings."""
+        return self.fences.nbytes + self.overlay.nbytes + self.layout.coding_bytes
 
 
 def read_state(folder: Folder, current: Current) -> State:
@@ -58,7 +58,7 @@ def read_state(folder: Folder, current: Current) -> State:
     data = path.read_bytes()
     schema, facts, fences = read_index(data, current.index_bytes, current.index_checksum, str(path))
     check_block_file(folder / current.blocks, facts)
-    layout = LeafLayout(schema, facts.key, facts.block_bytes)
+    layout = LeafLayout(schema, facts.columns, facts.block_bytes, read_codings(data, schema, facts))
     journal = Journal(folder / current.journal, current.generation)
     overlay = Overlay.empty(journal, facts.block_bytes)
     return State(current, layout, facts, fences, current.version, overlay)

@@ -38,6 +38,8 @@ class Source:
     batches: Iterator[pa.RecordBatch]
     rows: int | None
     """How many there are, if known."""
+    again: Callable[[], Iterator[pa.RecordBatch]] | None = None
+    """Reads the rows once more; None: they can be read only once."""
 
 
 def open_source(source: Any, staging: Callable[[], Path]) -> Source:
@@ -56,7 +58,7 @@ def open_source(source: Any, staging: Callable[[], Path]) -> Source:
 
 def _open(source: Any, staging: Callable[[], Path]) -> Source:
     if isinstance(source, pa.Table):
-        return Source(source.schema, iter(source.to_batches()), source.num_rows)
+        return _from_table(source)
     if isinstance(source, pa.RecordBatch):
         return Source(source.schema, iter([source]), source.num_rows)
     if isinstance(source, pa.RecordBatchReader):
@@ -67,7 +69,7 @@ def _open(source: Any, staging: Callable[[], Path]) -> Source:
         return Source(source.projected_schema, source.to_reader(), None)
     if isinstance(source, (str, os.PathLike)):
         return _from_paths([source])
-    if _is_spark(source):
+    if is_spark(source):
         return _from_spark(source, staging())
     if hasattr(source, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(source)
@@ -79,6 +81,13 @@ def _open(source: Any, staging: Callable[[], Path]) -> Source:
         "iterables of batches, from paths of Parquet, CSV or Arrow IPC files or folders of them, "
         f"or from a Spark DataFrame; got {type(source).__name__}"
     )
+
+
+def _from_table(table: pa.Table) -> Source:
+    def read() -> Iterator[pa.RecordBatch]:
+        return iter(table.to_batches())
+
+    return Source(table.schema, read(), table.num_rows, read)
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -236,8 +245,12 @@ def _from_dataset(dataset: ds.Dataset) -> Source:
     rows = None
     if isinstance(getattr(dataset, "format", None), (ds.ParquetFileFormat, ds.IpcFileFormat)):
         rows = dataset.count_rows()
-    batches = dataset.to_batches(batch_size=1 << 16, batch_readahead=2, fragment_readahead=1)
-    return Source(dataset.schema, _refined(iter(batches)), rows)
+
+    def read() -> Iterator[pa.RecordBatch]:
+        batches = dataset.to_batches(batch_size=1 << 16, batch_readahead=2, fragment_readahead=1)
+        return _refined(iter(batches))
+
+    return Source(dataset.schema, read(), rows, read)
 
 
 def _refined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -255,7 +268,7 @@ def _refined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 # --- Spark --------------------------------------------------------------------------------------
 
 
-def _is_spark(source: Any) -> bool:
+def is_spark(source: Any) -> bool:
     """Whether this is a Spark DataFrame, judged by its methods: pyspark is not imported."""
     methods = ("mapInArrow", "toDF", "isStreaming")
     return all(hasattr(type(source), name) for name in methods)

@@ -6,7 +6,7 @@
     last       nested columns together, as one serialised record batch, if there are any
 
 A key column that can be derived exactly from its int64 keys has no buffers, nor has a column of
-type null.
+type null. Columns of intervals with open ends are stored, since they have NULLs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.types as pat
 from thetastream.relation.image.codec import Codec, Form
 from thetastream.relation.image.columns import codec_of
 from thetastream.relation.image.kernels.blocks import HEADER
+from thetastream.relation.image.key import KeyColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,18 @@ class ColumnPlace:
 class Directory:
     """The buffers of a leaf; depends on schema and key alone."""
 
-    def __init__(self, schema: pa.Schema, key: Sequence[str]) -> None:
-        self.keys = len(key)
+    def __init__(self, schema: pa.Schema, key: KeyColumns, coded: Sequence[bool]) -> None:
+        """``coded``: which of the keys are codes, from which nothing can be derived."""
+        names = key.ordered
+        self.keys = len(names)
         entries = self.keys
         self.columns: dict[str, ColumnPlace] = {}
         for at, field in enumerate(schema):
             codec = codec_of(field.type, field.name)
             derived = -1
-            if field.name in key and follows(codec.stored):
-                derived = key.index(field.name)
+            if not key.open_ends and field.name in names and follows(codec.stored):
+                at_key = names.index(field.name)
+                derived = -1 if coded[at_key] else at_key
             column = ColumnPlace(field.name, at, codec, entries, derived)
             self.columns[field.name] = column
             entries += 2 * column.simple

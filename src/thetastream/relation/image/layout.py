@@ -15,18 +15,21 @@ Cost: packing copies each column once; a gather reads the directory of a leaf an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from thetastream._jit.arrays import Array, Bytes, Mask
+from thetastream._jit.arrays import LEAST, MOST, Array, Bytes, Mask
 from thetastream._jit.compiling import prepare
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import to_keys
-from thetastream.errors import SchemaError, suggest
+from thetastream.errors import DataError, SchemaError, suggest
+from thetastream.relation.image.coding import Coding
 from thetastream.relation.image.directory import Directory
 from thetastream.relation.image.gathering import Gather, writable
 from thetastream.relation.image.kernels import blocks as kernels
+from thetastream.relation.image.key import KeyColumns
 from thetastream.relation.image.packing import Packed, Packing
 from thetastream.schema import Domain, KeyKind, common_domain
 
@@ -46,24 +49,33 @@ class LeafLayout:
     True
     """
 
-    def __init__(self, schema: pa.Schema, key: str | Sequence[str], block_bytes: int) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        key: str | Sequence[Any] | KeyColumns,
+        block_bytes: int,
+        codings: tuple[Coding | None, Coding | None] = (None, None),
+    ) -> None:
+        """``codings`` are those of keys and of keys of ``hi``; None: the int64 keys of values."""
         prepare(data_kernels, kernels)
+        self.codings = codings
         self.schema = schema
-        self.key = (key,) if isinstance(key, str) else tuple(key)
+        self.columns = KeyColumns.of(key)
+        self.key = self.columns.ordered
+        """The key column, or ``lo`` and ``hi``."""
         self.block_bytes = block_bytes
         self._check()
         domains = [self._domain(name) for name in self.key]
         self.domain = domains[0]
         self.high_domain: Domain | None = domains[1] if len(domains) > 1 else None
-        self._directory = Directory(schema, self.key)
+        self._directory = Directory(schema, self.columns, [c is not None for c in codings])
         self.keys_at = self._directory.keys_at
 
     def _check(self) -> None:
         names = self.schema.names
         assert len(set(names)) == len(names), "a relation needs distinct column names"
-        assert 1 <= len(self.key) == len(set(self.key)) <= 2, "one key column, or lo and hi"
         assert self.block_bytes >= 2 * _GRAIN and self.block_bytes % _GRAIN == 0
-        for name in self.key:
+        for name in self.columns.names:
             if name not in names:
                 raise SchemaError(
                     f"there is no column {name!r} for the key; the schema has {', '.join(names)}."
@@ -74,12 +86,59 @@ class LeafLayout:
         kind = self.schema.field(name).type
         return common_domain(kind, kind, f"key column {name!r}")
 
+    @property
+    def sorted_by(self) -> tuple[str, ...]:
+        """The columns that decide the order of rows."""
+        return self.columns.sorted_by
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether equal int64 keys mean equal values of ``sorted_by``."""
+        return self.codings[0] is None and self.domain.kind is not KeyKind.BYTES
+
+    @property
+    def coding_bytes(self) -> int:
+        """Bytes of the codings in memory."""
+        return sum(coding.nbytes for coding in self.codings if coding is not None)
+
+    def with_schema(self, schema: pa.Schema) -> LeafLayout:
+        """The same layout for other types of the columns."""
+        return LeafLayout(schema, self.columns, self.block_bytes, self.codings)
+
+    def order_keys(self, batch: pa.RecordBatch) -> tuple[Array, Mask | None]:
+        """Keys of rows, of which only the columns ``sorted_by`` are needed."""
+        if self.codings[0] is not None:
+            return self.codings[0].keys(batch, bool(self.columns.open_ends))
+        keys, valid = _keys(batch, self.key[0], self.domain)
+        return self._opened(self.key[0], keys, valid, LEAST)
+
+    def _opened(
+        self, name: str, keys: Array, valid: Mask | None, end: int
+    ) -> tuple[Array, Mask | None]:
+        """Keys of one end of intervals: where it is open, that is NULL, the first or last key."""
+        if not self.columns.open_ends:
+            return keys, valid
+        taken = keys == end if valid is None else (keys == end) & valid
+        if taken.any():
+            raise DataError(
+                f"column {name!r}: {int(np.count_nonzero(taken)):,} rows have the "
+                f"{'least' if end == LEAST else 'greatest'} value of the type, which stands for an "
+                "open end; use NULL instead"
+            )
+        if valid is not None:
+            keys[~valid] = end
+        return keys, None
+
     def keys_of(self, batch: pa.RecordBatch) -> tuple[Array, Array | None, Mask | None]:
         """Keys, keys of ``hi`` if any, and which rows have no NULL key (None: all)."""
-        keys, valid = _keys(batch, self.key[0], self.domain)
+        keys, valid = self.order_keys(batch)
         if self.high_domain is None:
             return keys, None, valid
-        his, valid_his = _keys(batch, self.key[1], self.high_domain)
+        if self.codings[1] is not None:
+            his, valid_his = self.codings[1].keys(batch)
+        else:
+            his, valid_his = _keys(batch, self.key[1], self.high_domain)
+        his, valid_his = self._opened(self.key[1], his, valid_his, MOST)
         if valid is None or valid_his is None:
             return keys, his, valid_his if valid is None else valid
         return keys, his, valid & valid_his
@@ -105,7 +164,8 @@ class LeafLayout:
         assert len(keys) == batch.num_rows
         assert (his is None) == (self.high_domain is None)
         assert his is None or len(his) == len(keys)
-        assert not any(batch.column(name).null_count for name in self.key), "NULL keys stay out"
+        inside = self.columns.equal if self.columns.open_ends else self.columns.names
+        assert not any(batch.column(name).null_count for name in inside), "NULL keys stay out"
 
     def _facts(self, buffer: Bytes, bases: Array, place: int) -> Array:
         """One number of each image's header."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from thetastream.condition.predicate import Predicate
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.relation.disk.size import show_size
+from thetastream.relation.image.key import KeyColumns
 from thetastream.relation.join.engine import RelationEngine
 from thetastream.relation.join.matching import Matching
 from thetastream.relation.join.memory import Memory
@@ -21,7 +22,7 @@ def explained(
     facts: dict[str, Any] = {
         "join": f"{how.value} on {on}",
         "relation": {
-            "key": ", ".join(relation.key),
+            "key": str(KeyColumns.of(relation.key)),
             "rows": f"{relation.rows:,}",
             "blocks": f"{relation.blocks:,} of {show_size(relation.block_bytes)}",
             "version": relation.version,
@@ -29,7 +30,7 @@ def explained(
     }
     if engine is None:
         facts["stream"] = "not known yet: push rows, or pass schema="
-        return Explanation.of(facts)
+        return Explanation.of(facts, verbose=True)
     matching, thresholds, cache = engine.matching, engine.pace.thresholds, engine.cache
     costs = engine.costs
     facts["look-up"] = {
@@ -57,7 +58,7 @@ def explained(
         "blocks stay by": cache.policy.value,
         "most held": show_size(memory.peak),
     }
-    return Explanation.of(facts)
+    return Explanation.of(facts, verbose=True)
 
 
 def _question(matching: Matching) -> str:

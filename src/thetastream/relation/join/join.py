@@ -27,7 +27,7 @@ from thetastream.duration import Interval
 from thetastream.errors import OptionError, StateError
 from thetastream.interrupt import uninterrupted
 from thetastream.options.checks import read_columns, read_count, read_number, read_text, unknown
-from thetastream.plan.choice import Explanation
+from thetastream.plan.explanation import Explanation
 from thetastream.relation.disk import kernels as disk_kernels
 from thetastream.relation.disk.calibrate import at_start
 from thetastream.relation.disk.clock import Clock, Costs, RealClock
@@ -38,7 +38,7 @@ from thetastream.relation.join import kernels
 from thetastream.relation.join.cache import Policy
 from thetastream.relation.join.engine import RelationEngine, Settings
 from thetastream.relation.join.explanation import explained
-from thetastream.relation.join.matching import Matching, read_mode
+from thetastream.relation.join.matching import Matching, check_against, read_mode
 from thetastream.relation.join.memory import Memory
 from thetastream.relation.join.metrics import RelationCounters, RelationMetrics
 from thetastream.relation.join.pace import read_deadline
@@ -99,6 +99,7 @@ class RelationJoin:
         self._schema: pa.Schema | None = None
         self._first = relation.snapshot()
         try:
+            check_against(self._on, self._first.layout)
             costs = at_start(self._first.device, relation.blocks) if costs is None else costs
             limit = read_deadline(deadline, costs)
             measured = (costs, self._clock, self._counters)

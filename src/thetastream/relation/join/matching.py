@@ -11,7 +11,7 @@ a value might not be a key: a sum that overflows, a timestamp beyond the common 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product
@@ -21,16 +21,21 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from thetastream._jit.arrays import LEAST, MOST, Array, Mask
-from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.binding import Binding, bind, check_columns
 from thetastream.boxes.box import Pieces
 from thetastream.boxes.field import Field
-from thetastream.condition.expression import Column, Expression
+from thetastream.boxes.keys import Keys
+from thetastream.condition.expression import Call, Column, Expression, Function
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
-from thetastream.data.evaluate import evaluate, true_mask
-from thetastream.errors import OptionError, PredicateError
+from thetastream.data.evaluate import evaluate, true_mask, type_of
+from thetastream.errors import OptionError, PredicateError, SchemaError
+from thetastream.relation.image.asking import Asking
+from thetastream.relation.image.coding import is_wide
 from thetastream.relation.image.domains import stored_interval
+from thetastream.relation.image.key import KeyColumns
 from thetastream.relation.image.layout import LeafLayout
+from thetastream.relation.image.open_ends import admits, opened
 from thetastream.schema import Domain, KeyKind, common_domain, kind_of, tick, value_type
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
@@ -88,44 +93,73 @@ class Matching:
     ) -> None:
         self.how = read_mode(how)
         self.layout = layout
+        self.stream = stream
         self.predicate = Predicate.of(on)
-        self.binding: Binding = bind(
-            self.predicate, None, {Side.LEFT: stream, Side.RIGHT: layout.schema}
-        )
+        check_against(self.predicate, layout)
+        schemas = {Side.LEFT: stream, Side.RIGHT: layout.schema}
+        wide = {field.name for field in layout.schema if is_wide(value_type(field.type))}
+        self.binding: Binding = bind(self.predicate, None, schemas, by_value=wide)
+        self._refuse_lengths()
+        self._asking, self._asking_high = self._questions()
         self._key, self._high, self._others = self._fields()
         shape = OutputShape.of(stream, layout.schema, self.how, suffix, columns)
         self.schema, self.origin = shape.schema, shape.origin
-        self.stream = stream
+
+    def _refuse_lengths(self) -> None:
+        """SchemaError for binary of one length compared with a key of another one."""
+
+        def type_at(column: Column) -> pa.DataType:
+            schema = self.stream if column.side is Side.LEFT else self.layout.schema
+            return value_type(schema.field(column.name).type)
+
+        for term in self.predicate.terms:
+            if not isinstance(term.right, Column) or term.right.name not in self.layout.key:
+                continue
+            kinds = [type_of(term.expression(side), type_at) for side in Side]
+            widths = {kind.byte_width for kind in kinds if pat.is_fixed_size_binary(kind)}
+            if len(widths) > 1:
+                raise SchemaError(
+                    f"{term}: {kinds[0]} and {kinds[1]} have different lengths, such as IPv4 and "
+                    "IPv6 addresses; compare values of one length"
+                )
+
+    def _questions(self) -> tuple[Asking | None, Asking | None]:
+        """What the predicate asks of keys that are codes; None: of other keys, or nothing."""
+        fields, opens = self.binding.fields(Side.RIGHT), bool(self.layout.columns.open_ends)
+        found: list[Asking | None] = []
+        for upper, coding in enumerate(self.layout.codings):
+            asking = None
+            if coding is not None:
+                asking = Asking(coding, self.predicate, fields, opens=opens, upper=bool(upper))
+            found.append(asking if asking is not None and asking.is_bounded else None)
+        return found[0], found[1]
 
     def _fields(self) -> tuple[Field | None, Field | None, list[Field]]:
         keyed: list[Field | None] = [None, None]
         others: list[Field] = []
+        key, codings = self.layout.columns, self.layout.codings
         for field in self.binding.fields(Side.RIGHT):
             node = field.terms[0].term.right
             name = node.name if isinstance(node, Column) else None
-            at = self.layout.key.index(name) if name in self.layout.key else -1
-            if at >= 0 and keyed[at] is None:
+            at = key.ordered.index(name) if name in key.ordered else -1
+            if at >= 0 and keyed[at] is None and codings[at] is None:
                 keyed[at] = field
-            else:
+            elif field.domain.kind is not KeyKind.BYTES:  # residuals compare strings
                 others.append(field)
-        if keyed == [None, None]:
-            names = " or ".join(f"r.{name}" for name in self.layout.key)
-            raise PredicateError(
-                f"the relation is sorted by {', '.join(self.layout.key)}: the predicate must "
-                f"compare {names} itself with the stream (strings by equality only). Add such a "
-                "condition, or build the relation with another key",
-                self.predicate.text,
-            )
+        if keyed == [None, None] and self._asking is None and self._asking_high is None:
+            raise _without_key(self.predicate, self.layout.columns)
         return keyed[0], keyed[1], others
 
     @property
     def ranged(self) -> bool:
         """Whether the predicate bounds upper ends of intervals."""
-        return self._high is not None
+        return self._high is not None or self._asking_high is not None
 
     @cached_property
     def is_point(self) -> bool:
         """Whether a stream row asks for one key."""
+        if self._asking is not None:
+            return self._asking.is_point and not self.ranged
         return self._key is not None and self._key.is_point and not self.ranged
 
     @cached_property
@@ -163,13 +197,17 @@ class Matching:
     def boxes(self, batch: pa.RecordBatch) -> RelationBoxes:
         """The boxes of stream rows; DataError if a value is not a key. O(rows)."""
         fresh = self.binding.keys(Side.LEFT, batch)
-        if self._key is None:
+        if self._asking is not None:
+            lows = [self._asking.codes(fresh, batch)]
+        elif self._key is None:
             lows = [(np.full(batch.num_rows, LEAST), np.full(batch.num_rows, MOST))]
         else:
-            lows = _stored(self._key, self._key.pieces(fresh), self.layout.domain)
+            lows = self._ends(self._key, _stored(self._key, fresh, self.layout.domain), False)
         ends: Pieces = []
-        if self._high is not None and self.layout.high_domain is not None:
-            ends = _stored(self._high, self._high.pieces(fresh), self.layout.high_domain)
+        if self._asking_high is not None:
+            ends = [self._asking_high.codes(fresh, batch)]
+        elif self._high is not None and self.layout.high_domain is not None:
+            ends = self._ends(self._high, _stored(self._high, fresh, self.layout.high_domain), True)
         pairs = list(product(lows, ends)) if ends else [(piece, None) for piece in lows]
         pieces = len(pairs)
         low = _laid([piece[0] for piece, _ in pairs])
@@ -186,12 +224,20 @@ class Matching:
             low[gone], high[gone] = 1, 0
         return RelationBoxes(low, high, least, most, pieces, fresh.null_keys, fresh.nan_keys)
 
+    def _ends(self, field: Field, pieces: Pieces, upper: bool) -> Pieces:
+        """Intervals of keys of one end; an open end lies in those whose conditions admit it."""
+        if not self.layout.columns.open_ends:
+            return pieces
+        return opened(pieces, all(admits(b.term, upper) for b in field.terms), upper)
+
     # --- Candidates -----------------------------------------------------------------------------
 
     @cached_property
     def is_settled(self) -> bool:
         """Whether the boxes alone decide."""
         binding = self.binding
+        if any(coding is not None for coding in self.layout.codings):
+            return False
         return not (self._others or binding.residuals or self.predicate.filters(Side.RIGHT))
 
     @cached_property
@@ -218,21 +264,78 @@ class Matching:
         masks = [self._inside(field, lookup, count) for field in self._others]
         for node in [*self.binding.residuals, *self.predicate.filters(Side.RIGHT)]:
             masks.append(true_mask(node, lookup, count))
-        return reduce(np.logical_and, masks)
+        return reduce(np.logical_and, masks, np.ones(count, np.bool_))
 
     def _inside(self, field: Field, lookup: Callable[[Column], pa.Array], count: int) -> Mask:
         """The pairs that a field other than the key admits."""
         bound = field.terms[0]
         values = evaluate(bound.term.right, lookup, count)
         stored, valid = to_keys(values, bound.domain, bound.names[Side.RIGHT])
-        masks = [] if valid is None else [valid]
+        masks: list[Mask] = [np.ones(count, np.bool_) if valid is None else valid]
         for bound in field.terms:
             values = evaluate(bound.term.left, lookup, count)
             keys, _ = to_keys(values, bound.domain, bound.names[Side.LEFT])
             pieces = bound.intervals(Side.LEFT, keys)
-            inside = [(low <= stored) & (stored <= high) for low, high in pieces]
-            masks.append(reduce(np.logical_or, inside, np.zeros(count, np.bool_)))
-        return reduce(np.logical_and, masks)
+            held = [(low <= stored) & (stored <= high) for low, high in pieces]
+            masks.append(reduce(np.logical_or, held, np.zeros(count, np.bool_)))
+        inside: Mask = reduce(np.logical_and, masks)
+        node, key = field.terms[0].term.right, self.layout.columns
+        if valid is not None and key.open_ends and isinstance(node, Column):
+            if node.name == key.ordered[0]:
+                inside[~valid] = all(admits(bound.term, False) for bound in field.terms)
+            elif node.name == key.ordered[1]:
+                inside[~valid] = all(admits(bound.term, True) for bound in field.terms)
+        return inside
+
+
+def check_against(predicate: Predicate, layout: LeafLayout) -> None:
+    """Raise an error that needs no stream: for columns of the relation, and for its key."""
+    check_columns(predicate, None, Side.RIGHT, layout.schema)
+    key = layout.columns
+    for node in _asked_for_null(predicate.expression):
+        if node.side is not Side.RIGHT or node.name not in key.names:
+            continue
+        if key.open_ends and node.name in key.ordered:
+            continue
+        keep = "; build it with open_ends=True to keep them" if key.is_interval else ""
+        raise PredicateError(
+            f"r.{node.name} IS NULL holds for no row: rows without a key are left out of a "
+            f"relation{keep}",
+            predicate.text,
+        )
+    if key.open_ends:
+        for term in predicate.terms:
+            if isinstance(term.right, Column) and term.right.name in key.ordered:
+                admits(term, term.right.name == key.ordered[1])
+    first = key.equal[:1] or key.ordered
+    terms = [(t, t.right.name) for t in predicate.terms if isinstance(t.right, Column)]
+    coding = layout.codings[0]
+    if coding is None:
+        unordered = layout.domain.kind is KeyKind.BYTES
+    else:
+        unordered = coding.parts[0].hashed
+    if not any(name in first and (term.is_equality or not unordered) for term, name in terms):
+        raise _without_key(predicate, key)
+
+
+def _without_key(predicate: Predicate, key: KeyColumns) -> PredicateError:
+    names = " or ".join(f"r.{name}" for name in key.equal[:1] or key.ordered)
+    return PredicateError(
+        f"the relation is sorted by {key}: the predicate must compare {names} itself with the "
+        "stream (strings in front of others by equality). Add such a condition, or build the "
+        "relation with another key",
+        predicate.text,
+    )
+
+
+def _asked_for_null(node: Expression) -> Iterator[Column]:
+    """The columns that a condition asks to be NULL, except below NOT."""
+    if not isinstance(node, Call) or node.function is Function.NOT:
+        return
+    if node.function is Function.IS_NULL and isinstance(node.args[0], Column):
+        yield node.args[0]
+    for part in node.args:
+        yield from _asked_for_null(part)
 
 
 def read_mode(how: str | How) -> How:
@@ -261,10 +364,10 @@ def always_fits(kind: pa.DataType, domain: Domain) -> bool:
     return family is domain.kind and family in _ALL_FIT
 
 
-def _stored(field: Field, pieces: Pieces, domain: Domain) -> Pieces:
-    """Pieces of a field as intervals of stored keys of a domain."""
+def _stored(field: Field, fresh: Keys, domain: Domain) -> Pieces:
+    """What fresh rows ask of a field, as intervals of stored keys of a domain."""
     intervals = []
-    for low, high in pieces:
+    for low, high in field.pieces(fresh):
         moved = stored_interval(domain, field.domain, low, high)
         if field.is_point and len(moved[0]) and np.array_equal(*moved):
             moved = moved[0], moved[0]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array
 from thetastream.data.order import argsorted
-from thetastream.data.rows import BatchView
+from thetastream.data.rows import BatchView, gatherable
 from thetastream.relation.join.answer import Answers, StreamRows
 from thetastream.relation.join.arrivals import ArrivedRows
 from thetastream.relation.join.cache import BlockCache
@@ -97,7 +97,11 @@ def _wait(
 ) -> None:
     """Move rows to the stream buffer and their questions to the inverted index."""
     pieces = stream.boxes.pieces
-    taken = arrived.batch.select(waiting.names).take(pa.array(rows))
+    held = arrived.batch.select(waiting.names)
+    places = pa.array(rows)
+    # Arrow cannot gather from views of strings.
+    columns = [gatherable(column).take(places).cast(column.type) for column in held.columns]
+    taken = pa.RecordBatch.from_arrays(columns, schema=held.schema)
     boxes = stream.boxes.take(_boxes_of(rows, pieces))
     numbers = np.empty(stream.matched.size, np.int64)
     numbers[rows] = np.arange(waiting.rows, waiting.rows + rows.size)

@@ -24,13 +24,14 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import OptionError, PredicateError, RelationError, SchemaError, suggest
 from thetastream.options.checks import read_columns, read_count, read_text
-from thetastream.relation.disk.size import read_size
+from thetastream.relation.disk.size import read_size, show_size
 from thetastream.relation.store import Relation
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
 from thetastream.spark.relation.report import OBSERVED
 from thetastream.spark.relation.worker import REPORT, RelationSpec, RelationTask
+from thetastream.spark.theta.explanation import remember_facts
 from thetastream.spark.theta.operator import answer_columns, numbered, observed, selected
 from thetastream.spark.types import arrow_schema, check_names, spark_type
 
@@ -84,8 +85,13 @@ def relation_join(
             batch_rows=batch_rows,
             reports=stream.isStreaming,
         )
-        _try(spec, relation, text)
-    return _mapped(shown, spec, types)
+        facts = _tried(spec, relation, text)
+    facts["computed by Spark"] = dict(parts.computed[Side.LEFT]) or "nothing"
+    facts["memory of each worker"] = show_size(spec.memory)
+    facts["mode"] = "streaming" if stream.isStreaming else "batch"
+    joined = _mapped(shown, spec, types)
+    remember_facts(joined, facts)
+    return joined
 
 
 # --- Before anything runs -----------------------------------------------------------------------
@@ -156,12 +162,14 @@ def _gathered(
     return tuple(names[(side, column)] for _, side, column in answer)
 
 
-def _try(spec: RelationSpec, relation: Relation, text: str) -> None:
-    """Make the join once, so that errors show here and not in a task."""
+def _tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
+    """Make the join once, so that errors show here and not in a task; return what it explains."""
     try:
-        spec.engine(relation).close()
+        with spec.engine(relation) as join:
+            facts = dict(join.explain().as_dict())
     except PredicateError as error:
         raise PredicateError(error.message, text) from None
+    return {**facts, "join": f"{spec.how} on {text}"}
 
 
 # --- The pipeline -------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """What a partition keeps between micro-batches.
 
-``state`` (runs, flags, the record), ``folder`` (runs as files beside the checkpoint), ``cache``
-(run files of the host, partitions alive in the process).
+``record`` (what there is, and where), ``state`` (writing runs, flags, the record), ``opening``
+(finding the engine: catching up, attaching, rebuilding), ``manifests`` (records in files alone),
+``folder`` (files of a folder that all executors reach), ``cache`` (run files of the host,
+partitions alive in the process), ``digest`` (is a run what was written?).
 """

@@ -36,13 +36,42 @@ def read_location(path: str) -> tuple[pafs.FileSystem, str]:
     return system, base
 
 
-class RunFolder:
-    """The runs of one partition."""
+class FileTree:
+    """Files in one folder below a location; each is written whole, or not at all."""
 
-    def __init__(self, path: str, lineage: str) -> None:
+    def __init__(self, path: str, folder: str) -> None:
         self._system, base = read_location(path)
-        self._base = f"{base}/{lineage}"
+        self._base = f"{base}/{folder}"
         self._made = False
+
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        """Write a file, in the place of one of that name."""
+        if not self._made:
+            self._system.create_dir(self._base, recursive=True)
+            self._made = True
+        part = f"{self._base}/{name}.{uuid.uuid4().hex}.part"
+        with self._system.open_output_stream(part) as stream:
+            stream.write(data)
+        self._system.move(part, f"{self._base}/{name}")
+
+    def get(self, name: str) -> bytes | None:
+        """Read a file; None if it is missing."""
+        try:
+            with self._system.open_input_file(f"{self._base}/{name}") as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        """Remove a file. A missing one is no error: a task may be run again."""
+        try:
+            self._system.delete_file(f"{self._base}/{name}")
+        except (FileNotFoundError, OSError):
+            return
+
+
+class RunFolder(FileTree):
+    """The runs of one partition."""
 
     @property
     def local(self) -> Path | None:
@@ -50,30 +79,14 @@ class RunFolder:
         is_local = isinstance(self._system, pafs.LocalFileSystem)
         return Path(self._base).parent if is_local else None
 
-    def put(self, name: str, blob: bytes) -> None:
-        """Write a run: whole, or not at all."""
-        if not self._made:
-            self._system.create_dir(self._base, recursive=True)
-            self._made = True
-        part = f"{self._base}/{name}.{uuid.uuid4().hex}.part"
-        with self._system.open_output_stream(part) as stream:
-            stream.write(blob)
-        self._system.move(part, self._path(name))
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        """Write a run."""
+        super().put(f"{name}.arrow", data)
 
     def get(self, name: str) -> bytes | None:
         """Read a run; None if it is missing."""
-        try:
-            with self._system.open_input_file(self._path(name)) as stream:
-                return bytes(stream.read())
-        except FileNotFoundError:
-            return None
+        return super().get(f"{name}.arrow")
 
     def remove(self, name: str, size: int = 0) -> None:
-        """Remove a run. A missing one is no error: a task may be run again."""
-        try:
-            self._system.delete_file(self._path(name))
-        except (FileNotFoundError, OSError):
-            return
-
-    def _path(self, name: str) -> str:
-        return f"{self._base}/{name}.arrow"
+        """Remove a run."""
+        super().remove(f"{name}.arrow")

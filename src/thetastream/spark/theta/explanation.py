@@ -9,10 +9,13 @@ from pyspark.sql import DataFrame
 
 from thetastream.engine.report import explanation
 from thetastream.errors import StateError
-from thetastream.plan.choice import Explanation
-from thetastream.spark.state.state import FORMAT, RUN_BYTES, TIER
+from thetastream.plan.explanation import Explanation
+from thetastream.side import Side
+from thetastream.spark.state.record import FORMAT
+from thetastream.spark.state.state import RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
 
+_FACTS: WeakKeyDictionary[DataFrame, dict[str, Any]] = WeakKeyDictionary()
 _JOINS: WeakKeyDictionary[DataFrame, tuple[JoinSpec, dict[str, Any]]] = WeakKeyDictionary()
 
 
@@ -21,15 +24,24 @@ def remember(frame: DataFrame, spec: JoinSpec, facts: dict[str, Any]) -> None:
     _JOINS[frame] = (spec, facts)
 
 
-def explain(frame: DataFrame) -> Explanation:
-    """Explain how the join behind a DataFrame returned by ``theta_join`` runs.
+def remember_facts(frame: DataFrame, facts: dict[str, Any]) -> None:
+    """Keep what explains the join with a relation behind a DataFrame."""
+    _FACTS[frame] = facts
+
+
+def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
+    """Explain how the join behind a DataFrame returned by ``theta_join`` or ``relation_join`` runs.
 
     Shows the predicate, the partitioning and its replication, the state layout, and the plan of one
-    partition's engine.
+    partition's engine; for a join with a relation, what a row asks for and how a worker begins. At
+    most 25 lines; ``verbose`` adds the plans that were rejected.
     """
+    if frame in _FACTS:
+        return Explanation.of(_FACTS[frame], verbose=verbose)
     if frame not in _JOINS:
         raise StateError(
-            "explain takes the DataFrame that theta_join returned, before any further operation"
+            "explain takes the DataFrame that theta_join or relation_join returned, before any "
+            "further operation"
         )
     spec, more = _JOINS[frame]
     partition = spec.partition()
@@ -50,6 +62,7 @@ def explain(frame: DataFrame) -> Explanation:
     }
     facts["state"] = {
         "format": FORMAT,
+        "record": f"files in {spec.state_path}" if spec.in_files else "in Spark's state store",
         "runs": f"Arrow blobs of at most {RUN_BYTES >> 20} MB, "
         + ("in Spark's state store" if spec.state_path is None else f"files in {spec.state_path}"),
         "columns of a run": {side.value: spec.schemas[side].names for side in spec.streams},
@@ -57,4 +70,9 @@ def explain(frame: DataFrame) -> Explanation:
         "flags": "one bit per row and role" if any(partition.tracked.values()) else "none",
     }
     facts["mode"] = more["mode"]
-    return Explanation.of(facts)
+    names = {
+        f"{Side(side).alias}.{name}": sql
+        for side, computed in more["computed"].items()
+        for name, sql in computed.items()
+    }
+    return Explanation.of(facts, verbose=verbose, names=names)

@@ -38,12 +38,23 @@ from thetastream.side import How, Side
 from thetastream.spark.expressions import Split, split
 from thetastream.spark.frames import METRICS
 from thetastream.spark.functions import ShippedFunction
-from thetastream.spark.session import check_streaming, default_partitions, placed_keys
+from thetastream.spark.session import (
+    check_streaming,
+    default_partitions,
+    placed_keys,
+    task_keys,
+)
 from thetastream.spark.state.folder import read_location
 from thetastream.spark.theta.explanation import remember
 from thetastream.spark.theta.packing import PACKED
-from thetastream.spark.theta.spec import JoinSpec
-from thetastream.spark.theta.worker import JoinProcessor, PackTask, join_task, pickled
+from thetastream.spark.theta.spec import JoinSpec, returns_later
+from thetastream.spark.theta.worker import (
+    JoinInFiles,
+    JoinProcessor,
+    PackTask,
+    join_task,
+    pickled,
+)
 from thetastream.spark.types import arrow_schema, check_names, known_types
 from thetastream.window import EventTime, Window
 
@@ -95,8 +106,6 @@ def theta_join(
     mode = How.of(how)
     streaming = _is_streaming(frames)
     _check_window(window)
-    if streaming:
-        check_streaming(spark)
     columns = read_columns(columns)
     read_text("suffix", suffix)
     if event_time is not None:
@@ -114,6 +123,15 @@ def theta_join(
     shown = _shown(frames, parts, window, answer, asked, self_join, str(on), custom)
     if event_time is not None:
         _check_event_time(event_time, answer, window, mode, frames, streaming)
+    in_files = (
+        streaming
+        and state_path is not None
+        and event_time is None
+        and not returns_later(mode, asked)
+        and not _has_watermarks(frames, window)
+    )
+    if streaming and not in_files:
+        check_streaming(spark)
     spec = JoinSpec(
         on=parts.on,
         window=window,
@@ -124,7 +142,7 @@ def theta_join(
         suffix=suffix,
         schemas={side: arrow_schema(frame.schema, side.value) for side, frame in shown.items()},
         answer=answer,
-        keys=_keys(spark, partitions),
+        keys=_keys(spark, partitions, in_files),
         scheme=partitioning,
         cell_width=cell_width,
         batch_rows=batch_rows,
@@ -132,6 +150,7 @@ def theta_join(
         original=str(on),
         state_path=state_path if streaming else None,
         aggregates=asked,
+        in_files=in_files,
         residual=custom,
     )
     if spec.state_path is not None:
@@ -338,9 +357,18 @@ def _check_event_time(
             )
 
 
-def _keys(spark: SparkSession, partitions: int | None) -> tuple[int, ...]:
+def _keys(spark: SparkSession, partitions: int | None, in_files: bool) -> tuple[int, ...]:
     number = default_partitions(spark) if partitions is None else partitions
-    return placed_keys(spark, read_count("partitions", number))
+    number = read_count("partitions", number)
+    return task_keys(spark, number) if in_files else placed_keys(spark, number)
+
+
+def _has_watermarks(frames: dict[Side, DataFrame], window: Window) -> bool:
+    """Whether Spark's own watermark of a time column decides what is late."""
+    clock = cast("EventTime", window)
+    return window.timed and any(
+        _DELAY in frame.schema[clock.time[side.position]].metadata for side, frame in frames.items()
+    )
 
 
 def _output_types(spec: JoinSpec, shown: dict[Side, DataFrame]) -> list[tuple[str, T.DataType]]:
@@ -389,14 +417,17 @@ def _packed(payload: bytes, side: Side, frame: DataFrame) -> DataFrame:
     return numbered(frame).mapInArrow(PackTask(payload, side.value), from_arrow_schema(PACKED))
 
 
+def _united(packed: Sequence[DataFrame]) -> DataFrame:
+    return packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
+
+
 def _static(
     spec: JoinSpec, shown: dict[Side, DataFrame], types: list[tuple[str, T.DataType]]
 ) -> DataFrame:
     payload = pickled(spec)
     packed = [_packed(payload, side, shown[side]) for side in spec.streams]
-    united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
     schema = T.StructType([T.StructField(name, kind) for name, kind in types])
-    return united.groupBy("partition").applyInArrow(join_task(payload), schema)
+    return _united(packed).groupBy("partition").applyInArrow(join_task(payload), schema)
 
 
 def _streaming(
@@ -406,6 +437,15 @@ def _streaming(
     types: list[tuple[str, T.DataType]],
 ) -> DataFrame:
     payload = pickled(spec)
+    fields = [T.StructField(name, kind) for name, kind in [*types, (METRICS, T.StringType())]]
+    if spec.in_files:
+        packed = [_packed(payload, side, shown[side]).drop("time") for side in spec.streams]
+        joined = (
+            _united(packed)
+            .repartition(spec.partitions, "partition")
+            .mapInArrow(JoinInFiles(payload), T.StructType(fields))
+        )
+        return observed(joined, OBSERVED, "partitions")
     clock = cast("EventTime", spec.window) if spec.window.timed else None
     packed = []
     for side in spec.streams:
@@ -414,14 +454,16 @@ def _streaming(
             frame = frame.withWatermark("time", _delay(clock))
         # Without a time, a blob is never late for Spark: the join drops late rows itself.
         packed.append(frame.drop("time"))
-    united = packed[0] if len(packed) == 1 else packed[0].unionByName(packed[1])
-    fields = [T.StructField(name, kind) for name, kind in [*types, (METRICS, T.StringType())]]
-    joined = united.groupBy("partition").transformWithStateInPandas(
-        JoinProcessor(payload, timed=clock is not None),
-        T.StructType(fields),
-        "Append",
-        "None" if clock is None else "EventTime",
-        eventTimeColumnName=spec.event_time or "",
+    joined = (
+        _united(packed)
+        .groupBy("partition")
+        .transformWithStateInPandas(
+            JoinProcessor(payload, timed=clock is not None),
+            T.StructType(fields),
+            "Append",
+            "None" if clock is None else "EventTime",
+            eventTimeColumnName=spec.event_time or "",
+        )
     )
     return observed(joined, OBSERVED, "partitions")
 

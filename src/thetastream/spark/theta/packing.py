@@ -35,7 +35,7 @@ from thetastream.spark.blobs import conformed, parcels, pieces, write_blob
 from thetastream.spark.theta.spec import JoinSpec
 
 AT = "__at"
-ROWS, RANKS, NOTHING = 0, 1, 2
+ROWS, RANKS, NOTHING, TIMES = 0, 1, 2, 3
 CHUNK_ROWS = 1 << 20
 CHUNK_BYTES = 256 << 20
 BLOB_BYTES = 768 << 10
@@ -73,7 +73,8 @@ class Packer:
 
     def _packed(self, chunk: pa.RecordBatch, sender: int) -> Iterator[pa.RecordBatch]:
         spec = self._spec
-        sent, time = self._sent(chunk)
+        sent, top = self._sent(chunk)
+        time = self._spark_time(top)
         ranks = self._ranks(chunk)
         rows, edges = sent.rows, sent.edges
         in_order = rows.size == chunk.num_rows and bool(np.all(rows[1:] == rows[:-1] + 1))
@@ -89,6 +90,8 @@ class Packer:
         for target, key in enumerate(spec.keys):
             if ranks is not None:
                 yield self._row(key, RANKS, sender, ranks.tobytes(), None)
+            if spec.in_files and top is not None:
+                yield self._row(key, TIMES, sender, top.to_bytes(8, "little", signed=True), None)
             part = moved.slice(edges[target], edges[target + 1] - edges[target])
             if not part.num_rows and target == 0:
                 # The first partition runs in every micro-batch. If the checkpoint is that of a join
@@ -98,16 +101,16 @@ class Packer:
                 yield self._row(key, ROWS, sender, write_blob(piece), time)
 
     def _sent(self, chunk: pa.RecordBatch) -> tuple[Deliveries, int | None]:
-        """The targets of rows, and their largest event time.
+        """The targets of rows, and their largest event time; None if no row has one.
 
         Skipping keys packs a single partition at least 2.5 times as fast.
         """
         binding, first = self._spec.binding, self._roles[0]
         if self._spec.partitions == 1:
-            time = self._largest_time(*binding.times(first, chunk))
+            time = _largest(*binding.times(first, chunk))
             return Deliveries.undivided(chunk.num_rows), time
         keys = {role: binding.keys(role, chunk) for role in self._roles}
-        time = self._largest_time(keys[first].times, keys[first].timed)
+        time = _largest(keys[first].times, keys[first].timed)
         return self._spec.routing.route(keys), time
 
     def _row(
@@ -130,14 +133,15 @@ class Packer:
         name = order[self._side.position]
         return read_ranks(chunk, name, domain, self._side, None, rising=False)
 
-    def _largest_time(self, times: Array | None, timed: NDArray[np.bool_] | None) -> int | None:
-        """The largest time in microseconds, rounded to the milliseconds of Spark's watermark."""
-        if times is None:
+    def _spark_time(self, top: int | None) -> int | None:
+        """The largest event time in microseconds, rounded to the milliseconds of a watermark.
+
+        None if the window has no event time.
+        """
+        if not self._spec.window.timed:
             return None
-        known = times if timed is None else times[timed]
-        if not known.size:
+        if top is None:
             return NO_TIME * 1000
-        top = int(known.max())
         milliseconds = in_milliseconds(self._spec, top)
         if abs(milliseconds) > MOST_MILLISECONDS:
             raise DataError(
@@ -145,6 +149,14 @@ class Packer:
                 f"({MOST_MILLISECONDS} milliseconds, or units of an integer column)"
             )
         return milliseconds * 1000
+
+
+def _largest(times: Array | None, timed: NDArray[np.bool_] | None) -> int | None:
+    """The largest of the times that are known; None if there is none."""
+    if times is None:
+        return None
+    known = times if timed is None else times[timed]
+    return int(known.max()) if known.size else None
 
 
 def in_milliseconds(spec: JoinSpec, time: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +31,9 @@ class JoinSpec:
     ``keys`` are the group keys of the partitions, chosen so that Spark places them apart.
     ``original`` is the predicate as the user wrote it. ``state_path`` is a folder for runs, if they
     are not in the state store. ``workers`` is the number of threads of each partition that share
-    the parts of its window. ``residual`` is the user's own function, as bytes.
+    the parts of its window. ``in_files``: the whole state is files below ``state_path``, so that
+    Spark's state store and its watermark are not used. ``residual`` is the user's own function, as
+    bytes.
     """
 
     on: str
@@ -50,6 +53,7 @@ class JoinSpec:
     state_path: str | None = None
     aggregates: tuple[Aggregate, ...] = ()
     workers: int = 1
+    in_files: bool = False
     residual: Custom | None = None
 
     @property
@@ -66,6 +70,11 @@ class JoinSpec:
     def ranked(self) -> bool:
         """Whether a count window decides arrival by ranks."""
         return self.window.order is not None
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a partition has rows to return when only the watermark has moved."""
+        return returns_later(self.how, self.aggregates)
 
     @cached_property
     def output(self) -> pa.Schema:
@@ -165,6 +174,7 @@ class JoinSpec:
             "partitioning": self.routing.describe(),
             "output columns": ", ".join(self.output.names),
             "runs": "in the state store" if self.state_path is None else "in files",
+            **({"state": "all in files"} if self.in_files else {}),
         }
         if self.aggregates:
             facts["aggregates"] = ", ".join(f"{one.name} = {one}" for one in self.aggregates)
@@ -174,6 +184,11 @@ class JoinSpec:
                 f"{field.name} {_zoneless(field.type)}" for field in schema
             )
         return facts
+
+
+def returns_later(how: How, aggregates: Sequence[Aggregate]) -> bool:
+    """Whether rows of the answer may be due later than the micro-batch of their last pair."""
+    return how not in (How.INNER, How.SEMI) or bool(aggregates)
 
 
 def _zoneless(kind: pa.DataType) -> str:

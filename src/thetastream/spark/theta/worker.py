@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from thetastream.errors import StateError
 from thetastream.spark.payload import read_payload
 
 if TYPE_CHECKING:
     from thetastream.spark.theta.spec import JoinSpec
+    from thetastream.spark.theta.step import Packet
 
 
 def pickled(spec: JoinSpec) -> bytes:
@@ -63,12 +66,76 @@ def join_task(payload: bytes) -> Callable[..., Iterator[pa.RecordBatch]]:
         key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         spec = _spec(payload)
-        from thetastream.spark.theta.step import join_whole, packets_of
+        from thetastream.spark.theta.step import join_whole, packets_in
 
-        packets = [packet for batch in batches for packet in packets_of(batch.to_pydict())]
+        packets = [packet for batch in batches for packet in packets_in(batch)]
         yield from join_whole(spec, packets)
 
     return join
+
+
+class JoinInFiles:
+    """Joins a partition, micro-batch by micro-batch, in ``mapInArrow``; the state is in files.
+
+    Spark tells a task the query, the micro-batch and the partition.
+    """
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spec = _spec(self._payload)
+        from thetastream.spark.frames import as_batch, report_batch
+        from thetastream.spark.state.manifests import Manifests
+        from thetastream.spark.theta.step import Step, packets_in
+
+        assert spec.state_path is not None
+        task = _TaskFacts.of(spec)
+        packets: list[Packet] = []
+        for batch in batches:
+            task.check(spec, batch.column("partition").to_pylist())
+            packets += packets_in(batch)
+        store = Manifests(spec.state_path, task.query, task.partition, task.batch)
+        step = Step(spec, spec.keys[task.partition], store, None)
+        for answer in step.run(packets):
+            yield as_batch(answer)
+        yield report_batch(spec.output, json.dumps(step.report))
+
+
+class _TaskFacts(NamedTuple):
+    """Which part of which micro-batch a task works on."""
+
+    query: str
+    batch: int
+    partition: int
+
+    @classmethod
+    def of(cls, spec: JoinSpec) -> _TaskFacts:
+        """What Spark says of the task that runs here."""
+        context = TaskContext.get()
+        named = ("sql.streaming.queryId", "streaming.sql.batchId")
+        query, batch = (None if context is None else context.getLocalProperty(n) for n in named)
+        if context is None or query is None or batch is None:
+            raise StateError(
+                "a join with its state in files has to run in a streaming query, and Spark names "
+                "none here; leave out state_path"
+            )
+        return cls(query, int(batch), context.partitionId())
+
+    def check(self, spec: JoinSpec, keys: Sequence[int]) -> None:
+        """StateError if rows of another partition are here, because Spark regrouped them."""
+        if self.partition >= spec.partitions or set(keys) - {spec.keys[self.partition]}:
+            raise StateError(
+                f"task {self.partition} received rows of the partitions {sorted(set(keys))}, and "
+                f"there are {spec.partitions} partitions; something regrouped the rows on their "
+                "way. Set spark.sql.adaptive.streaming.stateless.enabled to false"
+            )
+
+
+# Types, not their text: Spark's state server would parse that twice, with a round trip each.
+_RECORD = T.StructType([T.StructField("record", T.StringType())])
+_NAME = T.StructType([T.StructField("name", T.StringType())])
+_BLOB = T.StructType([T.StructField("blob", T.BinaryType())])
 
 
 class JoinProcessor(StatefulProcessor):
@@ -80,8 +147,8 @@ class JoinProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._meta = handle.getValueState("meta", "record string")
-        self._blobs = handle.getMapState("blobs", "name string", "blob binary")
+        self._meta = handle.getValueState("meta", _RECORD)
+        self._blobs = handle.getMapState("blobs", _NAME, _BLOB)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         spec = _spec(self._payload)
@@ -114,12 +181,13 @@ class JoinProcessor(StatefulProcessor):
 
         watermark = timer_values.getCurrentWatermarkInMs() if self._timed else 0
         step = Step(spec, key, _SparkStore(self._meta, self._blobs), watermark)
-        for batch in step.run(packets, wake=watermark + 1 if self._timed else None):
+        wake = watermark + 1 if self._timed and spec.wakes else None
+        for batch in step.run(packets, wake=wake):
             yield as_frame(batch)
-        if self._timed:
-            if step.slept_until is not None and not timer:
-                self._handle.deleteTimer(step.slept_until)
-            self._handle.registerTimer(watermark + 1)
+        if step.slept_until is not None and not timer:
+            self._handle.deleteTimer(step.slept_until)
+        if wake is not None:
+            self._handle.registerTimer(wake)
         known = {}
         if spec.event_time is not None:
             known[spec.event_time] = _moment(watermark + 1)
@@ -164,9 +232,9 @@ class _SparkStore:
             parts.append(b"" if part is None else bytes(part[0]))
         return b"".join(parts)
 
-    def put(self, name: str, blob: bytes) -> None:
-        count = self._count(len(blob))
-        whole = count.to_bytes(4, "little") + blob
+    def put(self, name: str, data: bytes | pa.Buffer) -> None:
+        count = self._count(len(data))
+        whole = b"".join((count.to_bytes(4, "little"), data))
         for number in range(count):
             part = whole[number * PART : (number + 1) * PART]
             self._blobs.updateValue((f"{name}.{number}",), (part,))

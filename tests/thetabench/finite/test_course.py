@@ -1,0 +1,73 @@
+"""The benchmark of finite joins: contestants find the same pairs, or say why they did not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thetabench.finite import course, report
+from thetabench.finite.course import FiniteLine
+from thetabench.finite.peers import CONTESTANTS, numbers
+from thetabench.finite.worker import digest
+from thetabench.finite.workloads import WORKLOADS
+from thetabench.tables import insert
+
+ROOT = Path(__file__).resolve().parents[3]
+ALWAYS = ("thetastream", "duckdb", "polars", "polars-streaming")
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_contestants_that_are_always_there_agree(workload: str) -> None:
+    work = WORKLOADS[workload]
+    left, right = work.make(0.001)
+    found = {name: numbers(CONTESTANTS[name][1](work, left, right, 1)()) for name in ALWAYS}
+    digests = {name: (len(a), digest(a, b)) for name, (a, b) in found.items()}
+    assert len(set(digests.values())) == 1, digests
+    assert digests["duckdb"][0] > 0
+
+
+def test_digests_know_pairs_and_no_order() -> None:
+    a, b = np.array([1, 2, 3]), np.array([4, 5, 6])
+    assert digest(a, b) == digest(a[::-1], b[::-1])
+    assert digest(a, b) != digest(b, a)
+    assert digest(a, b) != digest(a, b[::-1])
+
+
+def test_a_cell_is_measured_in_a_process() -> None:
+    lines = list(course.measurements(["band"], ["thetastream", "duckdb"], [1], 0.001, 1, str))
+    assert [(line.contestant, line.status) for line in lines] == [
+        *(("thetastream", "ok"), ("duckdb", "ok")),
+    ]
+    assert lines[0].pairs == lines[1].pairs > 0
+
+
+def line(contestant: str, seconds: float, **facts: object) -> FiniteLine:
+    return FiniteLine("band", 1, contestant, **{"status": "ok", "seconds": seconds, **facts})
+
+
+def test_the_table_compares_with_the_best_peer(tmp_path: Path) -> None:
+    lines = [
+        line("thetastream", 0.5, peak_mb=10.0, pairs=7),
+        line("duckdb", 2.0),
+        line("polars", 1.0, peak_mb=20.0),
+        line("ncls", 0.0, status="skipped", reason="only overlaps of intervals"),
+        line("datafusion", 0.1, status="wrong"),
+    ]
+    assert report.table(lines)[2:] == [
+        "| band, 1 M × 1 M | 1 | 7 | 0.50 s | 10 MB | `polars` | 1.00 s | 20 MB | **2.0 ×** |",
+    ]
+    assert "| skipped | wrong |" in report.details(lines)[2]
+    course.write(tmp_path / "finite.csv", lines)
+    assert course.read(tmp_path / "finite.csv") == lines
+    assert report.table(lines)[2] in report.markdown(tmp_path / "finite.csv")
+    assert "`ncls`: only overlaps of intervals" in report.markdown(tmp_path / "finite.csv")
+    report.plot(lines, tmp_path / "finite.png")
+    assert (tmp_path / "finite.png").stat().st_size > 0
+
+
+def test_the_tables_of_the_page_are_made_and_not_typed() -> None:
+    page = (ROOT / "docs/finite-benchmarks.md").read_text(encoding="utf-8")
+    table = report.markdown(ROOT / "benchmarks/results/finite.csv")
+    assert insert(page, table, report.BEGIN, report.END) == page
