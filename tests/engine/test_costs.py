@@ -14,8 +14,14 @@ NUMBERS = pa.schema([("x", pa.float64()), ("w", pa.float64()), ("s", pa.string()
 @pytest.mark.parametrize(
     ("on", "advice"),
     [
-        ("abs(l.x - r.x) <= l.w", r"write r.x BETWEEN l.x - (l.w) AND l.x + (l.w), which is indexed"),
-        ("r.w > abs(r.x - l.x)", r"write l.x BETWEEN r.x - (r.w) AND r.x + (r.w), which is indexed"),
+        (
+            "abs(l.x - r.x) <= l.w",
+            "write r.x BETWEEN l.x - (l.w) AND l.x + (l.w), ",
+        ),
+        (
+            "r.w > abs(r.x - l.x)",
+            "write l.x BETWEEN r.x - (r.w) AND r.x + (r.w), ",
+        ),
         ("abs(l.x - r.x) / l.x <= 0.01", "compare with a product"),
         ("l.x = r.x OR l.w = r.w", "join once per part"),
         ("l.x * r.x > 5", "add a comparison"),

@@ -24,7 +24,8 @@ def explain(
 ) -> Explanation:
     """Say which parts of a condition are indexed, and which are checked on candidates.
 
-    Says how to write the latter so that an index serves them. Nothing is joined. Schemas are Arrow's, or tables that have one; with them, columns and types are checked too.
+    Says how to write the latter so that an index serves them. Nothing is joined. Schemas are Arrow's
+    or tables that have one; with them, columns and types are checked too.
 
     >>> print(explain("abs(l.x - r.x) <= 1 AND abs(l.y - r.y) <= l.w"))
     candidates: an index finds them
@@ -63,5 +64,7 @@ def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
 def _schema(given: Any) -> pa.Schema | None:
     schema = getattr(given, "schema", given)
     if schema is not None and not isinstance(schema, pa.Schema):
-        raise OptionError(f"a schema must be an Arrow schema or a table; got {type(given).__name__}")
+        raise OptionError(
+            f"a schema must be an Arrow schema or a table; got {type(given).__name__}"
+        )
     return schema
