@@ -24,8 +24,8 @@ def explain(
 ) -> Explanation:
     """Say which parts of a condition are indexed, and which are checked on candidates.
 
-    Says how to write the latter so that an index serves them. Nothing is joined. Schemas are Arrow's
-    or tables that have one; with them, columns and types are checked too.
+    Says how to write the latter so that an index serves them. Nothing is joined. Schemas are those
+    of Arrow, or tables that have one; with them, columns and types are checked too.
 
     >>> print(explain("abs(l.x - r.x) <= 1 AND abs(l.y - r.y) <= l.w"))
     candidates: an index finds them
