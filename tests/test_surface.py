@@ -41,6 +41,7 @@ def test_names() -> None:
             "Unbounded",
             "WindowIndex",
             "errors",
+            "explain",
         ),
         *("index", "join", "join_iter", "left", "right", "tactics"),
     ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from thetastream.condition.expression import right as right
     from thetastream.condition.predicate import Predicate as Predicate
     from thetastream.duration import Interval as Interval
+    from thetastream.engine.costs import explain as explain
     from thetastream.errors import ThetastreamError as ThetastreamError
     from thetastream.lookup.window_index import WindowIndex as WindowIndex
     from thetastream.metrics import Metrics as Metrics
@@ -71,6 +72,7 @@ _MODULES = {
     "TimeWindow": "window",
     "Unbounded": "window",
     "WindowIndex": "lookup.window_index",
+    "explain": "engine.costs",
     "join": "tables.join",
     "join_iter": "tables.join",
     "left": "condition.expression",

@@ -59,7 +59,7 @@ def test_schemas_are_checked(command, tmp_path: Path) -> None:
     [
         ["l.x <"],
         ["l.x < q.x"],
-        ["l.x < r.x", "--how", "outer"],
+        ["l.x < r.x", "--how", "cross"],
         ["l.x < r.x", "--window", "1 fortnight", "--time", "t"],
         ["l.x < r.x", "--right-schema", "gone.parquet"],
         ["l.x < r.x", "--left-schema", "gone.parquet"],

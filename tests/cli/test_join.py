@@ -180,7 +180,7 @@ def test_the_answer_does_not_depend_on_how(command, tmp_path: Path, options: lis
         (["--on", "l.x = r.x", "--collect", "5"], "--collect belongs to joins of streams"),
         (["--on", "l.x = r.x", "l.x = r.x"], "once"),
         ([], "the condition is missing"),
-        (["--on", "l.x = r.x", "--count", "5", "--how", "outer"], "inner"),
+        (["--on", "l.x = r.x", "--count", "5", "--how", "cross"], "inner"),
         (["--on", "l.x = r.x", "--window", "5", "--time", "gone"], "gone"),
         (["--on", "l.x = r.x", "--count", "5", "--tactic", "gone"], "gone"),
         (["--on", "l.x = r.x", "--count", "5", "--tactic", "pim-tree(dept=3)"], "depth: int = -1"),

@@ -215,7 +215,7 @@ def test_wrong_options_say_what_to_do() -> None:
     with pytest.raises(OptionError, match="threads must be a whole number"):
         ts.join(one, one, BAND, threads=0)
     with pytest.raises(OptionError, match="how must be one of"):
-        ts.join(one, one, BAND, "outer")
+        ts.join(one, one, BAND, "cross")
     with pytest.raises(PredicateError, match="no column 'z'"):
         ts.join(one, one, "l.z = r.x")
     with pytest.raises(SchemaError, match="cannot be compared"):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from thetastream.boxes.binding import Binding
 from thetastream.condition.predicate import Predicate
+from thetastream.engine.costs import parts
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
 from thetastream.errors import NestedLoopWarning
@@ -112,6 +113,7 @@ def explanation(
         "predicate": str(predicate),
         "window": str(query.window),
         "how": query.how.value + (" self-join" if query.self_join else ""),
+        "parts": parts(predicate, binding),
         "terms": [str(term) for term in predicate.terms],
         "residuals, evaluated on candidate pairs": [str(node) for node in residuals],
         "filters": [str(node) for side in Side for node in predicate.filters(side)],

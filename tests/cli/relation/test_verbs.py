@@ -225,7 +225,7 @@ def test_a_value_that_does_not_fit_changes_nothing(command, tmp_path: Path, part
         (["--on", "l.part ="], "error"),
         (["--on", "l.part = r.name"], "error"),
         (["--on", "l.part = r.price"], "key"),
-        (["--on", "l.part = r.part", "--how", "outer"], "inner"),
+        (["--on", "l.part = r.part", "--how", "cross"], "inner"),
         (["--on", "l.part = r.part", "--how", "full"], "inner"),
         (["--on", "l.part = r.part", "--memory", "much"], "64 MB"),
         (["--on", "l.part = r.part", "--memory", "1 kB"], "kB"),

@@ -1,0 +1,70 @@
+"""What a condition costs, before anything runs: which parts an index serves, which are checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from thetastream.boxes.binding import Binding, bind
+from thetastream.condition.advice import advise
+from thetastream.condition.expression import Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.errors import OptionError
+from thetastream.plan.explanation import Explanation
+from thetastream.side import Side
+
+NESTED = "a nested loop: every row is compared with all rows of the window"
+
+
+def explain(
+    on: str | Predicate | Expression,
+    left_schema: pa.Schema | None = None,
+    right_schema: pa.Schema | None = None,
+) -> Explanation:
+    """Say which parts of a condition are indexed, and which are checked on candidates.
+
+    Says how to write the latter so that an index serves them. Nothing is joined. Schemas are those
+    of Arrow, or tables that have one; with them, columns and types are checked too.
+
+    >>> print(explain("abs(l.x - r.x) <= 1 AND abs(l.y - r.y) <= l.w"))
+    candidates: an index finds them
+    indexed: l.x - r.x >= -1 AND l.x - r.x <= 1
+    checked on candidates:
+      ABS(l.y - r.y) <= l.w: write r.y BETWEEN l.y - (l.w) AND l.y + (l.w), which is indexed
+    checked on single rows: none
+    """
+    predicate = Predicate.of(on)
+    left, right = _schema(left_schema), _schema(right_schema)
+    if left is None and right is None:
+        return Explanation.of(parts(predicate, None))
+    if left is None or right is None:
+        raise OptionError("explain takes the schemas of both sides, or none")
+    binding = bind(predicate, None, {Side.LEFT: left, Side.RIGHT: right})
+    return Explanation.of(parts(predicate, binding))
+
+
+def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
+    """The parts of a condition by how they are answered, and advice for those that cost most."""
+    terms = [bound.term for bound in binding.terms] if binding is not None else predicate.terms
+    residuals = predicate.residuals if binding is None else binding.residuals
+    checked: dict[str, Any] = {}
+    for node in residuals:
+        exact = any(str(term) == str(node) for term in terms)
+        note = "strings are found by hash or prefix, and compared here" if exact else advise(node)
+        checked[str(node)] = note
+    return {
+        "candidates": "an index finds them" if terms else NESTED,
+        "indexed": [str(term) for term in terms],
+        "checked on candidates": checked or "none",
+        "checked on single rows": [str(f) for side in Side for f in predicate.filters(side)],
+    }
+
+
+def _schema(given: Any) -> pa.Schema | None:
+    schema = getattr(given, "schema", given)
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise OptionError(
+            f"a schema must be an Arrow schema or a table; got {type(given).__name__}"
+        )
+    return schema
