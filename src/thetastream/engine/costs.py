@@ -37,11 +37,11 @@ def explain(
     predicate = Predicate.of(on)
     left, right = _schema(left_schema), _schema(right_schema)
     if left is None and right is None:
-        return Explanation.of(parts(predicate, None))
+        return Explanation.of(parts(predicate, None), verbose=True)
     if left is None or right is None:
         raise OptionError("explain takes the schemas of both sides, or none")
     binding = bind(predicate, None, {Side.LEFT: left, Side.RIGHT: right})
-    return Explanation.of(parts(predicate, binding))
+    return Explanation.of(parts(predicate, binding), verbose=True)
 
 
 def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
