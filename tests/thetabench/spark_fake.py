@@ -146,12 +146,13 @@ class FakeSession:
         return checksum(pairs)
 
     def _join(self, number: int) -> dict[str, Any]:
-        names = ("keys", "sort", "probe", "insert", "merge", "expire", "gather")
+        names = ("open", "keys", "sort", "probe", "insert", "merge", "expire", "gather")
         attaches = number % 2
         return {
             "numRowsTotal": 99,
             "writtenBytes": 800,
             "hits": 2 - attaches,
+            "catchUps": 0,
             "attaches": attaches,
             "rebuilds": 0,
             "seconds": {**dict.fromkeys(names, 0.01), "save": 0.03},

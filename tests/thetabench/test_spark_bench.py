@@ -259,7 +259,7 @@ def test_an_honest_run_is_verified_and_complete() -> None:
     assert (home.first_s, home.p50_s, home.max_s) == (1.0, 0.1, 0.1)
     assert (home.map_s, home.join_s, home.task_s, home.bookkeeping_s) == (0.02, 0.03, 0.08, 0.005)
     assert home.written_bytes == 20.0
-    assert home.save_share == pytest.approx(0.3)
+    assert home.save_share == pytest.approx(3 / 11)
     assert home.ns_save == pytest.approx(0.03 * 1e9 / 40)
     assert (home.hits, home.attaches) == (4 + 2, 2)
     assert {line.place for line in lines if line.figure == "windows"} == {30, 60}

@@ -38,7 +38,7 @@ class Job:
 def session(job: Job, partitions: int, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session of a job; its files are below the job's ``scratch``."""
     builder = SparkSession.builder.master(f"local[{job.cores}]").appName("thetastream bench")
-    builder = configure(builder, partitions=partitions)
+    builder = configure(builder, partitions=partitions, local_checkpoints=True)
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.memory": job.memory,

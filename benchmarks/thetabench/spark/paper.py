@@ -58,8 +58,9 @@ map_s              float  of add_batch_s, from Spark's event log: all stages but
 join_s             float  the last stage
 task_s             float  run time of all tasks of a micro-batch, added up
 gc_s               float  of which the JVM's collector
-ns_keys            float  ns_…: of theta_join, nanoseconds per row,
-ns_sort            float  all partitions added up; so these overlap in time
+ns_open            float  ns_…: of theta_join, nanoseconds per row,
+ns_keys            float  all partitions added up; so these overlap in time
+ns_sort            float
 ns_probe           float
 ns_insert          float
 ns_merge           float
@@ -72,6 +73,7 @@ packed_bytes       float  bytes of a row in Arrow's format
 written_bytes      float  bytes given to the state store, per row of the timed micro-batches
 store_bytes        float  bytes of the store's files in the checkpoint, per row of all micro-batches
 hits               int    how often a partition was found alive,
+catch_ups          int    alive and some micro-batches behind,
 attaches           int    mapped,
 rebuilds           int    or read from the state store
 hit_s              float  seconds per timed micro-batch without an attach,
@@ -147,7 +149,8 @@ def _jitter(lines: Lines) -> str:
 
 def _attaching(home: str) -> Callable[[Lines], str]:
     return lambda lines: "; ".join(
-        f"{line.hits} hits, {line.attaches} attaches, {line.rebuilds} rebuilds; median "
+        f"{line.hits} hits, {line.catch_ups} catch-ups, {line.attaches} attaches, {line.rebuilds} "
+        "rebuilds; median "
         f"{line.hit_s:.2f} s without an attach, {line.attach_s:.2f} s with some, r = "
         f"{line.attach_r:.2f}"
         for line in lines

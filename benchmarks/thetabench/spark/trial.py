@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from thetabench.spark.session import Session
 
 _PACKAGES = ("thetastream", "pyspark", "pyarrow", "pandas", "numba", "numpy")
-_PHASES = ("keys", "sort", "probe", "insert", "merge", "expire", "gather", "save")
-_COUNTS = ("hits", "attaches", "rebuilds")
+_PHASES = ("open", "keys", "sort", "probe", "insert", "merge", "expire", "gather", "save")
+_COUNTS = {"hits": "hits", "catch_ups": "catchUps", "attaches": "attaches", "rebuilds": "rebuilds"}
 _LOGS = ("walCommit", "commitOffsets", "latestOffset", "getBatch")
 Answers = list[tuple[int, int]]
 
@@ -148,7 +148,7 @@ class SparkTrial(Trial[Entrant]):
         phases = {name: sum(join["seconds"][name] for join in steady) for name in _PHASES}
         return {
             **{f"ns_{name}": seconds * 1e9 / tuples for name, seconds in phases.items()},
-            **{name: sum(join[name] for join in joins) for name in _COUNTS},
+            **{name: sum(join[own] for join in joins) for name, own in _COUNTS.items()},
             "save_share": phases["save"] / max(sum(phases.values()), 1e-9),
             "stored_rows": steady[-1]["numRowsTotal"],
             "written_bytes": sum(join["writtenBytes"] for join in steady) / tuples,

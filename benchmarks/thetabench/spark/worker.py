@@ -66,7 +66,10 @@ STREAMS: dict[str, tuple[Callable[[DataFrame, DataFrame, Seat], DataFrame], dict
 }
 REJOINS = {REJOIN: False, BLOCKS: True}
 """Whether they find pairs by blocks."""
-_METRICS = ("numRowsTotal", "writtenBytes", "hits", "attaches", "rebuilds", "seconds")
+_METRICS = (
+    *("numRowsTotal", "writtenBytes", "seconds"),
+    *("hits", "catchUps", "attaches", "rebuilds"),
+)
 _TICK = 0.1
 """Seconds between two looks into a source; see ``_between_ticks``."""
 _LOAD = 0.8
