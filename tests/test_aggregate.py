@@ -50,7 +50,7 @@ def test_aggregates_are_read() -> None:
         ({}, "given by name.*got {}"),
         (["count"], "given by name.*got .'count'."),
         ({"n": "median"}, "one of count, sum, min, max, mean; got 'median'. Did you mean 'mean'"),
-        ({"n": ("x", "avg")}, "one of count, sum, min, max, mean; got 'avg'"),
+        ({"n": ("x", "middle")}, "one of count, sum, min, max, mean; got 'middle'"),
         ({"n": "sum"}, r"sum needs a column; write \('column', 'sum'\)"),
         ({"n": ("x",)}, r"'count' or a pair \(column, function\).*got \('x',\)"),
         ({"n": ("x", "sum", "min")}, "a pair"),

@@ -191,9 +191,9 @@ CASES: dict[str, Case] = {
     ),
     # Columns and types
     "not arrow": (
-        lambda: join().push(left={"x": [1]}),
+        lambda: join().push(left=7),
         SchemaError,
-        "pyarrow record batches or tables;.*for example with pyarrow.RecordBatch.from_pylist",
+        "the left side got int, which holds no rows.*convert it, for example with pyarrow.table",
     ),
     "null type": (
         lambda: push("l.x = r.x", {"x": pa.nulls(1)}),

@@ -97,7 +97,7 @@ def test_explain_shows_the_steps_and_reports_a_broken_calibration(command, folde
     (folder / "rows.csv").write_text("x\n1\n")
     on = ("explain", "l.x < r.x", "--tactic", "ibwj/pim-tree")
     schema = ("--left-schema", str(folder / "rows.csv"))
-    shown = command(*on, *schema)
+    shown = command(*on, *schema, "--verbose")
     assert "constants of the cost model: defaults" in shown.stdout
     calibration_file().write_text("{")
     broken = command(*on, *schema, code=2)

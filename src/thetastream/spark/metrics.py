@@ -111,7 +111,8 @@ def read_reports(join: str, texts: list[str], progress: Mapping[str, Any]) -> Jo
     for side in Side:
         tops = [r[f"{side.value}_max_ms"] for r in reports if f"{side.value}_max_ms" in r]
         if tops and watermark is not None:
-            lag[side.value] = max(tops) - watermark
+            # the partition of the largest time may have had no rows; it is above the watermark
+            lag[side.value] = max(max(tops) - watermark, 1)
     return JoinMetrics(
         join=join,
         batchId=int(progress.get("batchId", -1)),

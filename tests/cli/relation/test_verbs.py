@@ -170,9 +170,9 @@ def test_what_exists_is_kept(command, tmp_path: Path, parts: str) -> None:
     sales = save(tmp_path / "sales.csv", SALES)
     join = ("relation", "join", sales, parts, "--on", "l.part = r.part", "-o", str(output))
     build = ("relation", "build", sales, parts, "--key", "part")
-    for verb in (join, build):
+    for verb, flag in ((join, "--force"), (build, "--replace")):
         result = command(*verb, code=2)
-        assert "exists; pass --force to replace it" in result.stderr
+        assert f"exists; pass {flag} to replace it" in result.stderr
     assert output.read_text() == "precious"
     assert json.loads(command("relation", "info", parts, "--json").stdout)["rows"] == 800
     command(*join, "--force")
@@ -418,8 +418,9 @@ def test_the_examples_of_help_work(
     command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("parts.parquet", "prices.csv", "new-parts.csv"):
-        save(tmp_path / name, PARTS)
+    for name in ("parts.parquet", "prices.csv"):
+        save(tmp_path / name, PARTS[:500])  # one row per key
+    save(tmp_path / "new-parts.csv", [row | {"part": row["part"] + 1000} for row in PARTS[:500]])
     save(tmp_path / "gone.csv", [{"part": 7}])
     save(tmp_path / "sales.parquet", SALES)
     save(tmp_path / "calls.csv", [{"number": n} for n in range(50)])

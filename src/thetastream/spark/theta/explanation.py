@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -65,7 +66,10 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
         "record": f"files in {spec.state_path}" if spec.in_files else "in Spark's state store",
         "runs": f"Arrow blobs of at most {RUN_BYTES >> 20} MB, "
         + ("in Spark's state store" if spec.state_path is None else f"files in {spec.state_path}"),
-        "columns of a run": {side.value: spec.schemas[side].names for side in spec.streams},
+        "columns of a run": {
+            side.value: _written(spec.schemas[side].names, more["computed"].get(side.value, {}))
+            for side in spec.streams
+        },
         "compaction": f"{TIER} neighbours of like size become one; a run expires whole",
         "flags": "one bit per row and role" if any(partition.tracked.values()) else "none",
     }
@@ -76,3 +80,8 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
         for name, sql in computed.items()
     }
     return Explanation.of(facts, verbose=verbose, names=names)
+
+
+def _written(names: Sequence[str], computed: Mapping[str, str]) -> list[str]:
+    """Columns by name, and those that Spark computes by their expressions."""
+    return [computed.get(name, name) for name in names]
