@@ -86,6 +86,11 @@ def test_rows_in_key_order(kind: pa.DataType, values: list[Any], data: st.DataOb
         assert shown(relation.to_table().to_pylist()) == shown(expected)
 
 
+def _code(key: str | bytes) -> bytes:
+    """What short values have in common that lie at one place: zeros at the end do not count."""
+    return (key.encode() if isinstance(key, str) else key).rstrip(b"\0")
+
+
 @pytest.mark.parametrize(("kind", "values"), HASHED, ids=lambda x: str(x)[:20])
 @settings(max_examples=scaled(10))
 @given(data=st.data())
@@ -100,9 +105,10 @@ def test_strings_lie_together(kind: pa.DataType, values: list[Any], data: st.Dat
         found = relation.to_table().to_pylist()
     rows = [row for row in table.to_pylist() if row["k"] is not None]
     assert sorted(found, key=lambda row: row["n"]) == rows
-    groups = [row["k"] for at, row in enumerate(found) if not at or row["k"] != found[at - 1]["k"]]
+    codes = [_code(row["k"]) for row in found]
+    groups = [code for at, code in enumerate(codes) if not at or code != codes[at - 1]]
     assert len(groups) == len(set(groups))
-    for key in groups:
+    for key in {row["k"] for row in found}:
         numbers = [row["n"] for row in found if row["k"] == key]
         assert numbers == sorted(numbers)
 

@@ -55,7 +55,8 @@ def given(rows: pa.Table) -> Counter[Any]:
 
 
 def built(folder: Path, rows: pa.Table, key: Any = "x") -> Path:
+    ends = {"open_ends": False} if isinstance(key, tuple) else {}
     ts.Relation.build(
-        folder / "table.rel", rows, key=key, block_bytes=4096, fill=0.2, replace=True
+        folder / "table.rel", rows, key=key, block_bytes=4096, fill=0.2, replace=True, **ends
     ).close()
     return folder / "table.rel"
