@@ -139,9 +139,13 @@ def test_a_sink_may_read_an_answer_twice(spark: Any, tmp_path: Path) -> None:
     assert_same_pairs(pairs, run_oracle(scenario()).pairs, note=scenario())
 
 
-def test_a_sink_that_reads_only_a_part_stops_the_query(spark: Any, tmp_path: Path) -> None:
+def test_a_sink_that_passes_over_an_answer_stops_the_query(spark: Any, tmp_path: Path) -> None:
+    def all_but_the_first(batch: Any, number: int) -> None:
+        if number:
+            batch.collect()
+
     with pytest.raises(StreamingQueryException, match="a sink did not read the whole answer"):
-        each(spark, tmp_path, lambda batch, number: None)
+        each(spark, tmp_path, all_but_the_first)
 
 
 def test_a_micro_batch_leaves_one_record(spark: Any, tmp_path: Path) -> None:
