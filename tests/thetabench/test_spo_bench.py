@@ -332,12 +332,12 @@ def test_a_wrong_join_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(self: Joining) -> bool:
         done = honest(self)
         last = self.digests[-1]
-        if len(self.digests) == 3:
+        if len(self.digests) == 1:  # a slow machine makes one push in its time
             self.digests[-1] = Digest(last.matches, last.checksum ^ 1)
         return done
 
     monkeypatch.setattr(Joining, "step", wrong)
-    with pytest.raises(VerificationError, match="auto .* gave a wrong answer in batch 2"):
+    with pytest.raises(VerificationError, match="auto .* gave a wrong answer in batch 0"):
         measured(who, figure="17")
 
 
