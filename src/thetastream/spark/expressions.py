@@ -11,6 +11,7 @@ exactly, and recognises bands in them. The engine also computes whatever mixes b
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
@@ -35,12 +36,16 @@ _SUMS = (exp.Add, exp.Sub)
 
 @dataclass
 class Split:
-    """A predicate for the engine, and the Spark SQL of the columns it needs beyond the user's."""
+    """A predicate for the engine, and the Spark SQL of the columns it needs beyond the user's.
+
+    ``multiples`` names the computed columns that are a constant times another expression.
+    """
 
     on: str
     computed: dict[Side, dict[str, str]] = field(
         default_factory=lambda: {side: {} for side in Side}
     )
+    multiples: dict[tuple[Side, str], tuple[str, Fraction]] = field(default_factory=dict)
 
     def predicate(self, text: str) -> Predicate:
         """Parse it; an error shows ``text``, which the user wrote."""
@@ -131,6 +136,10 @@ class Splitter:
             name = f"__e{len(self._names)}"
             self._names[(side, sql)] = name
             self._parts.computed[side][name] = sql
+            base, factor = _factored(node)
+            if factor != 1:
+                base_sql = _unqualified(base).sql(dialect="spark")
+                self._parts.multiples[(side, name)] = (base_sql, factor)
         return exp.column(name, table=side.alias, quoted=True)
 
 
@@ -189,6 +198,19 @@ def _is_constant(node: Any) -> bool:
     return isinstance(node, exp.Literal | exp.Interval) or (
         isinstance(node, exp.Neg | exp.Paren) and _is_constant(node.this)
     )
+
+
+def _factored(node: Any) -> tuple[Any, Fraction]:
+    """A product with constants as an expression and its factor; otherwise itself and 1."""
+    if isinstance(node, exp.Paren):
+        return _factored(node.this)
+    if isinstance(node, exp.Mul):
+        for number, rest in ((node.this, node.expression), (node.expression, node.this)):
+            number = number.unnest()
+            if isinstance(number, exp.Literal) and not number.is_string:
+                base, factor = _factored(rest)
+                return base, factor * Fraction(number.this)
+    return node, Fraction(1)
 
 
 def _unqualified(node: Any) -> Any:

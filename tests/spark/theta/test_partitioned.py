@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,37 @@ def test_rows_that_play_one_role_only(tmp_path: Path, term: str, side: str, how:
         scenario = Scenario(((table, None),), on, CountWindow(4), how, self_join=True)
         scenario = with_ranks(scenario, seed)
         spec = spec_of(scenario, 2 + seed % 3)
+        simulation = simulate(scenario, spec, seed, tmp_path / str(seed))
+        compare(scenario, simulation, run_oracle(scenario))
+
+
+BANDS = ["abs(l.a - r.a) <= 0.2 * l.a", "abs(l.a - r.a) <= 0.2 * abs(r.a)", "abs(l.a - r.a) <= 1"]
+VALUES = [None, 0.0, -0.0, 1.0, 1.2, 0.8, -1.0, 50.0, 60.0, 1e308, math.inf, -math.inf, math.nan]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("self_join", [False, True])
+@pytest.mark.parametrize("equality", ["", "l.b = r.b AND "])
+@pytest.mark.parametrize("band", BANDS)
+def test_relative_bands_and_equalities_beside_bands(
+    tmp_path: Path, band: str, equality: str, self_join: bool, how: str
+) -> None:
+    for seed in range(4):
+        chance = random.Random(seed)
+        first, second = (
+            pa.table(
+                {
+                    "a": pa.array([chance.choice(VALUES) for _ in range(12)], pa.float64()),
+                    "b": pa.array([chance.choice([None, "", "x"]) for _ in range(12)], pa.string()),
+                }
+            )
+            for _ in range(2)
+        )
+        pushes = ((first, None if self_join else second),)
+        scenario = Scenario(pushes, equality + band, CountWindow(9), how, self_join=self_join)
+        scenario = with_ranks(scenario, seed)
+        spec = spec_of(scenario, 2 + seed % 3)
+        assert spec.routing.name == "cells"
         simulation = simulate(scenario, spec, seed, tmp_path / str(seed))
         compare(scenario, simulation, run_oracle(scenario))
 

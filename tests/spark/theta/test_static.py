@@ -24,7 +24,29 @@ ON = [
     "l.x - r.x BETWEEN -1 AND 3 OR l.s = r.s",
     "l.t - r.t BETWEEN INTERVAL '-3 seconds' AND INTERVAL '5 seconds' AND l.s = r.s",
     "l.x + 1 = r.x AND coalesce(l.s, 'none') = coalesce(r.s, 'none')",
+    "r.v BETWEEN l.v * 0.8 AND 1.25 * l.v",
+    "abs(l.v - r.v) <= 0.2 * l.v AND l.s = r.s",
 ]
+
+
+@pytest.mark.parametrize("on", ON[-2:])
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_relative_bands_are_partitioned_by_cells(spark: Any, on: str, how: str) -> None:
+    tables = [rows(seed, 60, 0) for seed in (1, 2)]
+    scenario = Scenario((tuple(tables),), on, TimeWindow("30 s", time="t"), how)
+    frames = [spark.createDataFrame(table.to_pandas()) for table in tables]
+    joined = theta_join(*frames, on, scenario.window, how, partitions=4)
+    shown = explain(joined).as_dict()["partitioning"]
+    assert shown["scheme"] == "cells"
+    assert "of the values wide" in shown["by"]
+    places = shown["places of a row, expected"]
+    assert min(places.values()) == 1.0
+    if how == "inner" or "BETWEEN" in on:
+        assert max(places.values()) <= 1.2
+    got = join_tables(spark, scenario, partitions=4)
+    truth = run_oracle(scenario).pairs
+    assert truth
+    assert_same_pairs(got, truth, left=tables[0], right=tables[1], note=scenario)
 
 
 def scenario_of(seed: int) -> tuple[Scenario, dict[str, Any]]:

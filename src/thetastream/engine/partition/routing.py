@@ -1,9 +1,10 @@
 """Which partitions a row is sent to, so that every pair meets, and every row has one home.
 
     hash         equality: the hash of the compared keys names the one partition of a row
-    cells        a band: the number line is cut into cells wider than the band, and cell ``c``
-                 belongs to partition ``c mod n``. A row of an *anchored* side has its home in the
-                 cell of its key; a row of the other side goes to every cell its band reaches:
+    cells        a band: the number line is cut into cells wider than the band (module ``cells``),
+                 and cell ``c`` belongs to partition ``c mod n``. A row of an *anchored* side has
+                 its home in the cell of its key; a row of the other side goes to every cell its
+                 band reaches:
 
                      cells      │   17    │   18    │   19    │      home of l: cell 18
                                        r1 ├──┤      ├──┤ r2         r1 goes to 17 and 18, r2 to 19
@@ -28,7 +29,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pyarrow.types as pat
 
 from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
@@ -37,31 +37,29 @@ from thetastream.boxes.keys import Keys
 from thetastream.condition.term import swap
 from thetastream.data.kernels.hashing import mix_into
 from thetastream.engine.partition.deliveries import Deliveries, Marks
-from thetastream.errors import OptionError, SchemaError
-from thetastream.options.checks import read_count, read_number, unknown
-from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.plan.layout import hashed
-from thetastream.schema import KeyKind
 from thetastream.side import How, Side
-
-SCHEMES = ("auto", "hash", "cells", "matrix")
-_BANDS_PER_CELL = 8
 
 
 @dataclass(frozen=True)
 class RoutingPlan:
-    """What every scheme needs to know about the join."""
+    """What every scheme needs to know about the join.
+
+    ``preferred`` is the side that is anchored if the mode leaves the choice.
+    """
 
     binding: Binding
     how: How
     self_join: bool
     partitions: int
 
+    preferred: Side = Side.LEFT
+
     @property
     def anchored(self) -> tuple[Side, ...]:
         """The sides that need a home where they meet all their partners."""
         kept = tuple(side for side in Side if self.how.keeps(side))
-        return kept or (Side.LEFT,)
+        return kept or (self.preferred,)
 
     @property
     def lead(self) -> Side:
@@ -80,7 +78,7 @@ class Routing(ABC):
     def route(self, fresh: dict[Side, Keys]) -> Deliveries:
         """Where rows go. ``fresh`` holds one batch under the roles its rows can play."""
         if self.plan.partitions == 1:
-            return Deliveries.undivided(_count(fresh))
+            return Deliveries.undivided(count_rows(fresh))
         return self._route(fresh)
 
     @abstractmethod
@@ -106,7 +104,7 @@ class Routing(ABC):
     def replication(self) -> dict[Side, float]:
         """How many partitions a row of a side is expected to be sent to."""
 
-    def _if_met_in(self, places: float) -> dict[Side, float]:
+    def if_met_in(self, places: float) -> dict[Side, float]:
         """``replication``, if the partners of anchored rows are sent to that many places."""
         sides = self.plan.anchored
         alone = not self.plan.self_join and len(sides) == 1
@@ -116,33 +114,33 @@ class Routing(ABC):
     def describe(self) -> str:
         """The scheme in words."""
 
-    def _places(self, rows: Keys) -> Array:
+    def places(self, rows: Keys) -> Array:
         """The partitions of rows by their keys; arbitrary for rows without a key."""
         raise NotImplementedError
 
-    def _roles(self, fresh: dict[Side, Keys]) -> tuple[Keys, Keys | None]:
+    def roles(self, fresh: dict[Side, Keys]) -> tuple[Keys, Keys | None]:
         """Rows in the role that has a home; for a self-join, also in the other role."""
         if len(fresh) == 1:
             (rows,) = fresh.values()
             return rows, None
         return fresh[self.plan.lead], fresh[self.plan.lead.other]
 
-    def _homes(self, rows: Keys, met: Keys | None) -> Array:
+    def homes(self, rows: Keys, met: Keys | None) -> Array:
         """The homes of rows: where they lead, else where they are met, else anywhere.
 
         A row of a self-join may be able to match in one role only. Its home must be where it does;
         elsewhere it would count as unmatched.
         """
-        homes = self._places(rows)
+        homes = self.places(rows)
         if rows.valid is None:
             return homes
-        others = self._spread(rows)
+        others = self.spread(rows)
         if met is not None:
-            places = self._places(met)
+            places = self.places(met)
             others = places if met.valid is None else np.where(met.valid, places, others)
         return np.where(rows.valid, homes, others)
 
-    def _spread(self, rows: Keys) -> Array:
+    def spread(self, rows: Keys) -> Array:
         """A partition from all values a row compares; rows that cannot match spread by time."""
         count = self.plan.partitions
         columns = [*rows.keys, *([] if rows.times is None else [rows.times])]
@@ -154,8 +152,15 @@ class Routing(ABC):
         return _modulo(hashes, count)
 
 
-def _count(fresh: dict[Side, Keys]) -> int:
+def count_rows(fresh: dict[Side, Keys]) -> int:
+    """The number of rows of a batch under its roles."""
     return len(next(iter(fresh.values())))
+
+
+def same_on_both(plan: RoutingPlan, term: int) -> bool:
+    """Whether a term compares one expression with itself."""
+    compared = plan.binding.terms[term].term
+    return bool(compared.left.same(swap(compared.right)))
 
 
 def _modulo(hashes: Array, count: int) -> Array:
@@ -176,17 +181,17 @@ class Hashed(Routing):
     def _copied(self) -> tuple[Side, ...]:
         """Rows of a self-join, unless they are hashed by the same values in both roles."""
         terms = self.plan.binding.terms
-        alike = (_same(self.plan, i) and terms[i].term.is_equality for i in self._terms)
+        alike = (same_on_both(self.plan, i) and terms[i].term.is_equality for i in self._terms)
         return tuple(Side) if self.plan.self_join and not all(alike) else ()
 
     def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
-        leads, met = self._roles(fresh)
-        marks = Marks(_count(fresh), self.plan.partitions, self._homes(leads, met))
+        leads, met = self.roles(fresh)
+        marks = Marks(count_rows(fresh), self.plan.partitions, self.homes(leads, met))
         if met is not None and self.copied:
-            marks.send(self._places(met), met.valid)
+            marks.send(self.places(met), met.valid)
         return marks.deliveries()
 
-    def _places(self, rows: Keys) -> Array:
+    def places(self, rows: Keys) -> Array:
         """Right rows go where the left key they match goes."""
         keys: list[Array] = []
         for term, field in zip(self._terms, self._fields, strict=True):
@@ -200,61 +205,6 @@ class Hashed(Routing):
     def describe(self) -> str:
         terms = ", ".join(str(self.plan.binding.terms[i].term) for i in self._terms)
         return f"hash of {terms}"
-
-
-class Cells(Routing):
-    """A band: cells of the number line, copies only across their borders."""
-
-    name = "cells"
-
-    def __init__(self, plan: RoutingPlan, term: int, width: float) -> None:
-        super().__init__(plan)
-        self._term = term
-        self.width = width
-        self._fields = {side: Field(plan.binding, side, (term,)) for side in Side}
-        self._float = plan.binding.terms[term].domain.kind is KeyKind.FLOAT
-
-    def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
-        leads, met = self._roles(fresh)
-        home = self._homes(leads, met) if leads.side in self.plan.anchored else None
-        marks = Marks(_count(fresh), self.plan.partitions, home)
-        for role, rows in fresh.items():
-            if role.other in self.plan.anchored:
-                self._send_to_partners(marks, rows)
-        if not self.plan.self_join and not set(fresh) & set(self.plan.anchored):
-            (rows,) = fresh.values()
-            unsent = marks.unsent()
-            if unsent.any():
-                marks.send(self._spread(rows), unsent)
-        return marks.deliveries()
-
-    def _places(self, rows: Keys) -> Array:
-        return self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
-
-    def _send_to_partners(self, marks: Marks, rows: Keys) -> None:
-        """Send rows to every partition with a cell in which their partners can lie."""
-        for low, high in self._fields[rows.side.other].pieces(rows):
-            wanted = low <= high
-            if rows.valid is not None:
-                wanted &= rows.valid
-            marks.send_to_cells(self._cells(low), self._cells(high), wanted)
-
-    def _cells(self, keys: Array) -> Array:
-        cells = np.empty(keys.size, np.int64)
-        if self._float:
-            cells_of_floats(np.ascontiguousarray(keys), self.width, cells)
-        else:
-            cells_of_integers(np.ascontiguousarray(keys), int(self.width), cells)
-        return cells
-
-    def replication(self) -> dict[Side, float]:
-        band = self._fields[Side.LEFT].width or 0.0
-        reach = min(float(self.plan.partitions), 1.0 + band / self.width)
-        return self._if_met_in(reach)
-
-    def describe(self) -> str:
-        term = self.plan.binding.terms[self._term].term
-        return f"cells of width {self.width:g} of {term}"
 
 
 class Grid(Routing):
@@ -279,7 +229,7 @@ class Grid(Routing):
     def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         ((role, rows),) = fresh.items()
         down, across = self.shape
-        spread = self._spread(rows)
+        spread = self.spread(rows)
         first = spread % down * across if role is Side.LEFT else spread % across
         step, places = (1, across) if role is Side.LEFT else (across, down)
         marks = Marks(len(rows), self.plan.partitions, first)
@@ -301,133 +251,15 @@ class Everywhere(Routing):
 
     def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         rows = next(iter(fresh.values()))
-        marks = Marks(len(rows), self.plan.partitions, self._spread(rows))
+        marks = Marks(len(rows), self.plan.partitions, self.spread(rows))
         for role, played in fresh.items():
             if role.other in self.plan.anchored:
                 marks.send_everywhere(played.valid)
         return marks.deliveries()
 
     def replication(self) -> dict[Side, float]:
-        return self._if_met_in(float(self.plan.partitions))
+        return self.if_met_in(float(self.plan.partitions))
 
     def describe(self) -> str:
         sides = " and ".join(side.value for side in self.plan.anchored)
         return f"matrix: {sides} rows at home, their partners everywhere"
-
-
-# --- The choice ---------------------------------------------------------------------------------
-
-
-def choose(
-    binding: Binding,
-    how: How,
-    self_join: bool,
-    partitions: int,
-    scheme: str = "auto",
-    cell_width: float | None = None,
-    *,
-    rooted: bool = False,
-) -> Routing:
-    """Choose the scheme for a join: hash for equality, cells for a band, else a matrix.
-
-    ``rooted``: an anchored row must meet all its partners at its home, as aggregates require.
-    """
-    if scheme not in SCHEMES:
-        raise unknown("partitioning", scheme, SCHEMES)
-    read_count("partitions", partitions)
-    if cell_width is not None:
-        read_number("cell_width", cell_width)
-    plan = RoutingPlan(binding, how, self_join, partitions)
-    points, bands = _points(plan), _bands(plan)
-    if cell_width is not None and (scheme not in ("auto", "cells") or not bands):
-        raise OptionError(
-            "cell_width is for joins on a band, partitioned by cells; got "
-            f"cell_width={cell_width!r} with partitioning={scheme!r} on {binding.predicate}. "
-            "Leave it out"
-        )
-    if scheme == "hash" and not points:
-        raise OptionError(f"partitioning='hash' needs an equality; {binding.predicate} has none")
-    if scheme == "cells" and not bands:
-        raise OptionError(f"partitioning='cells' needs a band; {binding.predicate} has none")
-    if points and scheme in ("auto", "hash") and cell_width is None:
-        return Hashed(plan, points)
-    if bands and scheme in ("auto", "cells"):
-        return _cells(plan, bands[0], cell_width)
-    if how is How.INNER and not self_join and not rooted:
-        return Grid(plan)
-    return Everywhere(plan)
-
-
-def _points(plan: RoutingPlan) -> tuple[int, ...]:
-    """Equality terms by which rows of both sides can be hashed."""
-    return tuple(
-        i
-        for i, bound in enumerate(plan.binding.terms)
-        if all(Field(plan.binding, side, (i,)).is_point for side in Side)
-        and (not _needs_both(plan) or (_same(plan, i) and bound.term.is_equality))
-    )
-
-
-def _bands(plan: RoutingPlan) -> list[int]:
-    """Band terms, the one whose cells are cut first."""
-    return [
-        i
-        for i in range(len(plan.binding.terms))
-        if Field(plan.binding, Side.LEFT, (i,)).width is not None
-        and (_same(plan, i) or not _needs_both(plan))
-    ]
-
-
-def _needs_both(plan: RoutingPlan) -> bool:
-    """Whether rows of a self-join must meet their partners in either role at one home."""
-    return plan.self_join and plan.how.keeps(Side.RIGHT)
-
-
-def _same(plan: RoutingPlan, term: int) -> bool:
-    """Whether a term compares one expression with itself."""
-    compared = plan.binding.terms[term].term
-    return bool(compared.left.same(swap(compared.right)))
-
-
-def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
-    field = Field(plan.binding, Side.LEFT, (term,))
-    assert field.width is not None
-    integral = field.domain.kind is not KeyKind.FLOAT
-    if wanted is not None:
-        width = float(field.domain.constant(_decimal(wanted))) if integral else float(wanted)
-        if not width > 0 or not math.isfinite(width) or (integral and width < 1):
-            raise OptionError(f"cell_width must be a positive number; got {wanted!r}")
-    else:
-        width = field.width * _BANDS_PER_CELL or 1.0
-    if integral:
-        width = float(min(max(1, int(width)), 2**62))
-    cells = _cell_count(plan, field, width)
-    if cells is not None and cells < plan.partitions:
-        raise SchemaError(
-            f"{plan.partitions} partitions, but the values of {field} lie in {cells} cells of "
-            f"width {width:g}: use at most {cells} partitions, a smaller cell_width, or "
-            "partitioning='matrix'"
-        )
-    return Cells(plan, term, width)
-
-
-def _decimal(value: float) -> int:
-    if value != int(value):
-        raise OptionError(
-            f"cell_width must be a whole number for keys that are not floats; got {value}"
-        )
-    return int(value)
-
-
-def _cell_count(plan: RoutingPlan, field: Field, width: float) -> int | None:
-    """The number of cells that the values of a narrow key type span; None for wide types."""
-    binding = plan.binding
-    narrow = [
-        schema.field(name).type.bit_width
-        for side, schema in binding.schemas.items()
-        for name in field.terms[0].term.expression(side).columns(side)
-        if pat.is_integer(schema.field(name).type)
-    ]
-    if len(narrow) < 2 or max(narrow) > 16:
-        return None
-    return math.ceil(2.0 ** int(max(narrow)) / width)

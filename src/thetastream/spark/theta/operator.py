@@ -152,6 +152,7 @@ def theta_join(
         aggregates=asked,
         in_files=in_files,
         residual=custom,
+        multiples=parts.multiples,
     )
     if spec.state_path is not None:
         read_location(spec.state_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ from thetastream.aggregate import Aggregate, result_type
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.custom import Custom
 from thetastream.condition.predicate import Predicate
+from thetastream.engine.partition.choice import Multiples, choose
 from thetastream.engine.partition.partition import COPY, POSITION, RANK, Partition
-from thetastream.engine.partition.routing import Routing, choose
+from thetastream.engine.partition.routing import Routing
 from thetastream.engine.query import Query
 from thetastream.plan.tactic import Tactic
 from thetastream.shape import OutputShape
@@ -33,7 +34,7 @@ class JoinSpec:
     are not in the state store. ``workers`` is the number of threads of each partition that share
     the parts of its window. ``in_files``: the whole state is files below ``state_path``, so that
     Spark's state store and its watermark are not used. ``residual`` is the user's own function, as
-    bytes.
+    bytes. ``multiples`` are the computed columns that are a constant times another expression.
     """
 
     on: str
@@ -55,6 +56,7 @@ class JoinSpec:
     workers: int = 1
     in_files: bool = False
     residual: Custom | None = None
+    multiples: Multiples = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
@@ -129,6 +131,7 @@ class JoinSpec:
             self.scheme,
             self.cell_width,
             rooted=bool(self.aggregates),
+            multiples=self.multiples,
         )
 
     @cached_property
