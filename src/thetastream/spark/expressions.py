@@ -10,6 +10,7 @@ exactly, and recognises bands in them. The engine also computes whatever mixes b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,12 +36,16 @@ _SUMS = (exp.Add, exp.Sub)
 
 @dataclass
 class Split:
-    """A predicate for the engine, and the Spark SQL of the columns it needs beyond the user's."""
+    """A predicate for the engine, and the Spark SQL of the columns it needs beyond the user's.
+
+    ``multiples`` are those that hold a column times a number, by name.
+    """
 
     on: str
     computed: dict[Side, dict[str, str]] = field(
         default_factory=lambda: {side: {} for side in Side}
     )
+    multiples: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def predicate(self, text: str) -> Predicate:
         """Parse it; an error shows ``text``, which the user wrote."""
@@ -54,26 +59,42 @@ class Split:
             raise PredicateError(message, text, start, end) from None
 
 
-def split(on: str | Predicate | Expression) -> Split:
-    """Extract the expressions that Spark is to compute."""
+def split(on: str | Predicate | Expression, frames: Mapping[Side, Any] | None = None) -> Split:
+    """Extract the expressions that Spark is to compute.
+
+    ``frames`` are the DataFrames whose columns may be written in other letters, as in Spark.
+    """
     text = on if isinstance(on, str) else str(Predicate.of(on))
-    return Splitter(text).split()
+    return Splitter(text, frames).split()
 
 
 class Splitter:
     """Walks over a condition and extracts what Spark is to compute."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, frames: Mapping[Side, Any] | None = None) -> None:
         self._text = text
+        self._frames = frames
         self._parts = Split(text)
         self._names: dict[tuple[Side, str], str] = {}
 
     def split(self) -> Split:
         tree = parse_tree(self._text)
         self._refuse_random(tree)
+        self._spell_columns(tree)
         replaced = self._visit(tree, condition=True)
         self._parts.on = replaced.sql(dialect="spark")
         return self._parts
+
+    def _spell_columns(self, tree: Any) -> None:
+        """Write columns as the DataFrames do, where only upper and lower case differ."""
+        if self._frames is None:
+            return
+        known = {side: spellings(frame) for side, frame in self._frames.items()}
+        for column in tree.find_all(exp.Column):
+            side = _side_of(column)
+            if side is not None:
+                name = _parts(column)[1]
+                name.set("this", known[side].get(name.name.lower(), name.name))
 
     def _refuse_random(self, tree: Any) -> None:
         for node in tree.find_all(exp.Func):
@@ -131,7 +152,47 @@ class Splitter:
             name = f"__e{len(self._names)}"
             self._names[(side, sql)] = name
             self._parts.computed[side][name] = sql
+            if (multiple := _multiple(node)) is not None:
+                self._parts.multiples[name] = multiple
         return exp.column(name, table=side.alias, quoted=True)
+
+
+def spellings(frame: Any) -> dict[str, str]:
+    """The columns of a DataFrame by their names in small letters; none if Spark tells them apart.
+
+    A name that is written in small letters already is not there, nor one that is not unique.
+    """
+    if str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
+        return {}
+    found: dict[str, str] = {}
+    for name in frame.columns:
+        found[name.lower()] = name
+    return found
+
+
+def _multiple(node: Any) -> tuple[str, float] | None:
+    """The column and the number of ``l.a * 0.99``; None for anything else."""
+    node = node.unnest()
+    if not isinstance(node, exp.Mul):
+        return None
+    for column, factor in ((node.this, node.expression), (node.expression, node.this)):
+        number = _number(factor)
+        if is_plain(column) and number is not None and number > 0:
+            return _parts(column)[1].name, number
+    return None
+
+
+def _number(node: Any) -> float | None:
+    """The value of a number, or of a sum or difference of numbers."""
+    node = node.unnest()
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return float(node.this)
+    if isinstance(node, _SUMS):
+        first, second = _number(node.this), _number(node.expression)
+        if first is None or second is None:
+            return None
+        return first + second if isinstance(node, exp.Add) else first - second
+    return None
 
 
 def sides_of(node: Any) -> set[Side]:

@@ -11,7 +11,8 @@ import pytest
 
 from thetastream.boxes.binding import Binding, bind
 from thetastream.condition.predicate import Predicate
-from thetastream.engine.partition.routing import Routing, choose
+from thetastream.engine.partition.routing import Routing
+from thetastream.engine.partition.scheme import choose
 from thetastream.errors import OptionError, SchemaError
 from thetastream.side import How, Side
 from thetastream.window import TimeWindow
@@ -216,3 +217,132 @@ def test_rows_hashed_alike_in_both_roles_are_sent_once(side: str) -> None:
     assert len(places) == deliveries.rows.size == 6
     assert places[1] == places[4]
     assert places[2] == places[5]
+
+
+# --- Relative bands, and an equality with a band beside it ---------------------------------------
+
+SHARE = "abs(l.y - r.y) <= 0.01 * l.y"
+
+
+def met_once(routing: Routing, left: pa.RecordBatch, right: pa.RecordBatch) -> set[Any]:
+    """The pairs that meet, each in the home of an anchored row, and in no other one."""
+    sides = {
+        Side.LEFT: sent(routing, Side.LEFT, left),
+        Side.RIGHT: sent(routing, Side.RIGHT, right),
+    }
+    anchored = routing.plan.lead
+    pairs = set()
+    for row, (home,) in sides[anchored].items():
+        for other, places in sides[anchored.other].items():
+            if home in places:
+                pairs.add((row, other) if anchored is Side.LEFT else (other, row))
+    return pairs
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "semi"])
+@pytest.mark.parametrize("on", [SHARE, "abs(l.x - r.x) < 0.05 * abs(r.x)"])
+def test_rows_in_a_relative_band_meet(on: str, how: str) -> None:
+    routing = plan(on, how)
+    assert routing.name == "cells"
+    assert "cells that span" in routing.describe()
+    rng = np.random.default_rng(7)
+    special = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-300, -3.0, None]
+    values = [*(10 ** rng.uniform(-3, 6, 150)).tolist(), *special]
+    column = on[6]
+    if column == "x":
+        values = [None if v is None or not np.isfinite(v) else int(v) for v in values]
+    batch = rows(**{column: values})
+    pairs = met_once(routing, batch, batch)
+    share, base = (0.01, Side.LEFT) if column == "y" else (0.05, Side.RIGHT)
+    matches = 0
+    for i, a in enumerate(values):
+        for j, b in enumerate(values):
+            if a is None or b is None or not np.isfinite([a, b]).all():
+                continue
+            width = share * (a if base is Side.LEFT else abs(b))
+            if abs(a - b) <= width if column == "y" else abs(a - b) < width:
+                matches += 1
+                assert (i, j) in pairs, (a, b)
+    assert matches > 100
+
+
+@pytest.mark.parametrize(
+    "on", [SHARE, "abs(l.x - r.x) <= 0.01 * r.x", "abs(l.y - r.y) < 0.02 * r.y"]
+)
+def test_places_of_a_relative_band(on: str) -> None:
+    """The table of the plan: one place on the side at home, little more on the other."""
+    routing = plan(on, partitions=4)
+    expected = routing.replication()
+    assert sorted(expected.values()) == [1.0, 1.125]
+    rng = np.random.default_rng(3)
+    column = on[6]
+    values = 10 ** rng.uniform(2, 8, 20_000)
+    batch = rows(**{column: values.astype(np.int64).tolist() if column == "x" else values.tolist()})
+    for side in Side:
+        places = sent(routing, side, batch)
+        mean = sum(map(len, places.values())) / len(places)
+        assert mean == pytest.approx(expected[side], abs=0.02)
+        load = Counter(place for each in places.values() for place in each)
+        assert max(load.values()) < 1.3 * sum(load.values()) / 4
+
+
+def test_an_infinite_base_at_home_is_counted() -> None:
+    """``abs(u - v) <= c * u`` holds for an infinite ``u`` and every finite ``v``."""
+    routing = plan(SHARE, "left", partitions=4)
+    assert routing.replication() == {Side.LEFT: 1.0, Side.RIGHT: 1.875}
+    batch = rows(y=[float("inf"), 5.0, 700.0])
+    pairs = met_once(routing, batch, batch)
+    assert {(0, 1), (0, 2)} <= pairs
+
+
+MULTIPLES = {"low": ("y", 0.99), "high": ("y", 1.01)}
+
+
+def between(how: str = "inner", **options: Any) -> Routing:
+    schemas = {
+        Side.LEFT: pa.schema([("low", pa.float64()), ("high", pa.float64()), ("t", pa.int64())]),
+        Side.RIGHT: SCHEMA,
+    }
+    predicate = Predicate.parse("r.y BETWEEN l.low AND l.high")
+    binding = bind(predicate, WINDOW, schemas)
+    return choose(binding, How.of(how), False, 4, multiples=MULTIPLES, **options)
+
+
+def test_two_multiples_of_a_column_are_a_relative_band() -> None:
+    routing = between()
+    assert routing.name == "cells"
+    assert routing.replication() == {Side.LEFT: 1.125, Side.RIGHT: 1.0}
+    values = 10 ** np.random.default_rng(5).uniform(0, 4, 400)
+    left = pa.RecordBatch.from_arrays(
+        [pa.array(values * 0.99), pa.array(values * 1.01), pa.array([1] * 400)],
+        names=["low", "high", "t"],
+    )
+    pairs = met_once(routing, left, rows(y=values.tolist()))
+    low, high = values[:, None] * 0.99, values[:, None] * 1.01
+    wanted = {(int(i), int(j)) for i, j in np.argwhere((low <= values) & (values <= high))}
+    assert len(wanted) > 400
+    assert wanted <= pairs
+    assert between("left").name == "matrix", "left rows have no one cell"
+    assert between("right").name == "cells"
+
+
+def test_an_equality_of_few_values_is_spread_by_the_band() -> None:
+    on = "l.s = r.s AND abs(l.x - r.x) <= 5"
+    rng = np.random.default_rng(1)
+    names, values = rng.choice(["EUR", "USD", "CHF"], 3000), rng.integers(0, 5000, 3000)
+    batch = rows(s=names.tolist(), x=values.tolist())
+    loads = {}
+    for scheme in ("hash", "spread"):
+        routing = plan(on, partitions=4, scheme=scheme)
+        assert routing.name == scheme
+        home = Counter(place for (place,) in sent(routing, Side.LEFT, batch).values())
+        loads[scheme] = max(home.values()) / (3000 / 4)
+        pairs = met_once(routing, batch, batch)
+        for i in range(0, 3000, 37):
+            near = np.flatnonzero((names == names[i]) & (abs(values - values[i]) <= 5))
+            assert {(i, int(j)) for j in near} <= pairs
+    assert loads["spread"] < 1.15 < 1.3 < loads["hash"]
+    with pytest.raises(OptionError, match="'spread' needs an equality"):
+        plan("abs(l.x - r.x) <= 5", scheme="spread")
+    with pytest.raises(OptionError, match="'spread' needs a band"):
+        plan("l.x = r.x", scheme="spread")

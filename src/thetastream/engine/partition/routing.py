@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pyarrow.types as pat
 
 from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
@@ -37,15 +36,10 @@ from thetastream.boxes.keys import Keys
 from thetastream.condition.term import swap
 from thetastream.data.kernels.hashing import mix_into
 from thetastream.engine.partition.deliveries import Deliveries, Marks
-from thetastream.errors import OptionError, SchemaError
-from thetastream.options.checks import read_count, read_number, unknown
 from thetastream.plan.kernels.cells import cells_of_floats, cells_of_integers
 from thetastream.plan.layout import hashed
 from thetastream.schema import KeyKind
 from thetastream.side import How, Side
-
-SCHEMES = ("auto", "hash", "cells", "matrix")
-_BANDS_PER_CELL = 8
 
 
 @dataclass(frozen=True)
@@ -56,12 +50,13 @@ class RoutingPlan:
     how: How
     self_join: bool
     partitions: int
+    preferred: Side = Side.LEFT
 
     @property
     def anchored(self) -> tuple[Side, ...]:
         """The sides that need a home where they meet all their partners."""
         kept = tuple(side for side in Side if self.how.keeps(side))
-        return kept or (Side.LEFT,)
+        return kept or (self.preferred,)
 
     @property
     def lead(self) -> Side:
@@ -116,7 +111,7 @@ class Routing(ABC):
     def describe(self) -> str:
         """The scheme in words."""
 
-    def _places(self, rows: Keys) -> Array:
+    def places(self, rows: Keys) -> Array:
         """The partitions of rows by their keys; arbitrary for rows without a key."""
         raise NotImplementedError
 
@@ -133,12 +128,12 @@ class Routing(ABC):
         A row of a self-join may be able to match in one role only. Its home must be where it does;
         elsewhere it would count as unmatched.
         """
-        homes = self._places(rows)
+        homes = self.places(rows)
         if rows.valid is None:
             return homes
         others = self._spread(rows)
         if met is not None:
-            places = self._places(met)
+            places = self.places(met)
             others = places if met.valid is None else np.where(met.valid, places, others)
         return np.where(rows.valid, homes, others)
 
@@ -176,17 +171,17 @@ class Hashed(Routing):
     def _copied(self) -> tuple[Side, ...]:
         """Rows of a self-join, unless they are hashed by the same values in both roles."""
         terms = self.plan.binding.terms
-        alike = (_same(self.plan, i) and terms[i].term.is_equality for i in self._terms)
+        alike = (same_in_both(self.plan, i) and terms[i].term.is_equality for i in self._terms)
         return tuple(Side) if self.plan.self_join and not all(alike) else ()
 
     def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         leads, met = self._roles(fresh)
         marks = Marks(_count(fresh), self.plan.partitions, self._homes(leads, met))
         if met is not None and self.copied:
-            marks.send(self._places(met), met.valid)
+            marks.send(self.places(met), met.valid)
         return marks.deliveries()
 
-    def _places(self, rows: Keys) -> Array:
+    def places(self, rows: Keys) -> Array:
         """Right rows go where the left key they match goes."""
         keys: list[Array] = []
         for term, field in zip(self._terms, self._fields, strict=True):
@@ -202,17 +197,37 @@ class Hashed(Routing):
         return f"hash of {terms}"
 
 
+def same_in_both(plan: RoutingPlan, term: int) -> bool:
+    """Whether a term compares one expression with itself."""
+    compared = plan.binding.terms[term].term
+    return bool(compared.left.same(swap(compared.right)))
+
+
+def _shifted(cells: Array, shift: Array) -> Array:
+    """Cells with a shift added, clamped first so that the sum stays within 64 bits."""
+    return np.clip(cells, -(1 << 62), 1 << 62) + shift
+
+
 class Cells(Routing):
-    """A band: cells of the number line, copies only across their borders."""
+    """A band: cells of the number line, copies only across their borders.
+
+    ``beside`` are equality terms whose hash is added to the number of a cell: rows of one cell that
+    have other keys are elsewhere.
+    """
 
     name = "cells"
 
-    def __init__(self, plan: RoutingPlan, term: int, width: float) -> None:
+    def __init__(
+        self, plan: RoutingPlan, term: int, width: float, beside: tuple[int, ...] = ()
+    ) -> None:
         super().__init__(plan)
         self._term = term
         self.width = width
         self._fields = {side: Field(plan.binding, side, (term,)) for side in Side}
         self._float = plan.binding.terms[term].domain.kind is KeyKind.FLOAT
+        self._beside = Hashed(plan, beside) if beside else None
+        if beside:
+            self.name = "spread"
 
     def _route(self, fresh: dict[Side, Keys]) -> Deliveries:
         leads, met = self._roles(fresh)
@@ -228,8 +243,11 @@ class Cells(Routing):
                 marks.send(self._spread(rows), unsent)
         return marks.deliveries()
 
-    def _places(self, rows: Keys) -> Array:
-        return self._cells(rows.keys[self._term]) % np.int64(self.plan.partitions)
+    def places(self, rows: Keys) -> Array:
+        cells = self._cells(rows.keys[self._term])
+        if self._beside is not None:
+            cells = _shifted(cells, self._beside.places(rows))
+        return cells % np.int64(self.plan.partitions)
 
     def _send_to_partners(self, marks: Marks, rows: Keys) -> None:
         """Send rows to every partition with a cell in which their partners can lie."""
@@ -237,7 +255,11 @@ class Cells(Routing):
             wanted = low <= high
             if rows.valid is not None:
                 wanted &= rows.valid
-            marks.send_to_cells(self._cells(low), self._cells(high), wanted)
+            first, last = self._cells(low), self._cells(high)
+            if self._beside is not None:
+                shift = self._beside.places(rows)
+                first, last = _shifted(first, shift), _shifted(last, shift)
+            marks.send_to_cells(first, last, wanted)
 
     def _cells(self, keys: Array) -> Array:
         cells = np.empty(keys.size, np.int64)
@@ -254,7 +276,10 @@ class Cells(Routing):
 
     def describe(self) -> str:
         term = self.plan.binding.terms[self._term].term
-        return f"cells of width {self.width:g} of {term}"
+        return f"cells of width {self.width:g} of {term}{self._besides()}"
+
+    def _besides(self) -> str:
+        return "" if self._beside is None else f", shifted by {self._beside.describe()}"
 
 
 class Grid(Routing):
@@ -313,121 +338,3 @@ class Everywhere(Routing):
     def describe(self) -> str:
         sides = " and ".join(side.value for side in self.plan.anchored)
         return f"matrix: {sides} rows at home, their partners everywhere"
-
-
-# --- The choice ---------------------------------------------------------------------------------
-
-
-def choose(
-    binding: Binding,
-    how: How,
-    self_join: bool,
-    partitions: int,
-    scheme: str = "auto",
-    cell_width: float | None = None,
-    *,
-    rooted: bool = False,
-) -> Routing:
-    """Choose the scheme for a join: hash for equality, cells for a band, else a matrix.
-
-    ``rooted``: an anchored row must meet all its partners at its home, as aggregates require.
-    """
-    if scheme not in SCHEMES:
-        raise unknown("partitioning", scheme, SCHEMES)
-    read_count("partitions", partitions)
-    if cell_width is not None:
-        read_number("cell_width", cell_width)
-    plan = RoutingPlan(binding, how, self_join, partitions)
-    points, bands = _points(plan), _bands(plan)
-    if cell_width is not None and (scheme not in ("auto", "cells") or not bands):
-        raise OptionError(
-            "cell_width is for joins on a band, partitioned by cells; got "
-            f"cell_width={cell_width!r} with partitioning={scheme!r} on {binding.predicate}. "
-            "Leave it out"
-        )
-    if scheme == "hash" and not points:
-        raise OptionError(f"partitioning='hash' needs an equality; {binding.predicate} has none")
-    if scheme == "cells" and not bands:
-        raise OptionError(f"partitioning='cells' needs a band; {binding.predicate} has none")
-    if points and scheme in ("auto", "hash") and cell_width is None:
-        return Hashed(plan, points)
-    if bands and scheme in ("auto", "cells"):
-        return _cells(plan, bands[0], cell_width)
-    if how is How.INNER and not self_join and not rooted:
-        return Grid(plan)
-    return Everywhere(plan)
-
-
-def _points(plan: RoutingPlan) -> tuple[int, ...]:
-    """Equality terms by which rows of both sides can be hashed."""
-    return tuple(
-        i
-        for i, bound in enumerate(plan.binding.terms)
-        if all(Field(plan.binding, side, (i,)).is_point for side in Side)
-        and (not _needs_both(plan) or (_same(plan, i) and bound.term.is_equality))
-    )
-
-
-def _bands(plan: RoutingPlan) -> list[int]:
-    """Band terms, the one whose cells are cut first."""
-    return [
-        i
-        for i in range(len(plan.binding.terms))
-        if Field(plan.binding, Side.LEFT, (i,)).width is not None
-        and (_same(plan, i) or not _needs_both(plan))
-    ]
-
-
-def _needs_both(plan: RoutingPlan) -> bool:
-    """Whether rows of a self-join must meet their partners in either role at one home."""
-    return plan.self_join and plan.how.keeps(Side.RIGHT)
-
-
-def _same(plan: RoutingPlan, term: int) -> bool:
-    """Whether a term compares one expression with itself."""
-    compared = plan.binding.terms[term].term
-    return bool(compared.left.same(swap(compared.right)))
-
-
-def _cells(plan: RoutingPlan, term: int, wanted: float | None) -> Cells:
-    field = Field(plan.binding, Side.LEFT, (term,))
-    assert field.width is not None
-    integral = field.domain.kind is not KeyKind.FLOAT
-    if wanted is not None:
-        width = float(field.domain.constant(_decimal(wanted))) if integral else float(wanted)
-        if not width > 0 or not math.isfinite(width) or (integral and width < 1):
-            raise OptionError(f"cell_width must be a positive number; got {wanted!r}")
-    else:
-        width = field.width * _BANDS_PER_CELL or 1.0
-    if integral:
-        width = float(min(max(1, int(width)), 2**62))
-    cells = _cell_count(plan, field, width)
-    if cells is not None and cells < plan.partitions:
-        raise SchemaError(
-            f"{plan.partitions} partitions, but the values of {field} lie in {cells} cells of "
-            f"width {width:g}: use at most {cells} partitions, a smaller cell_width, or "
-            "partitioning='matrix'"
-        )
-    return Cells(plan, term, width)
-
-
-def _decimal(value: float) -> int:
-    if value != int(value):
-        raise OptionError(
-            f"cell_width must be a whole number for keys that are not floats; got {value}"
-        )
-    return int(value)
-
-
-def _cell_count(plan: RoutingPlan, field: Field, width: float) -> int | None:
-    """The number of cells that the values of a narrow key type span; None for wide types."""
-    binding = plan.binding
-    narrow = [
-        schema.field(name).type.bit_width
-        for side, schema in binding.schemas.items()
-        for name in field.terms[0].term.expression(side).columns(side)
-        if pat.is_integer(schema.field(name).type)
-    ]
-    if len(narrow) < 2 or max(narrow) > 16:
-        return None
-    return math.ceil(2.0 ** int(max(narrow)) / width)
