@@ -77,23 +77,29 @@ def unspelled(text: str) -> str:
         tree = parse_tree(text)
     except PredicateError:
         return text
-    return str(tree.transform(_unspell).sql(dialect="spark", identify=True))
+    tree, before = tree.transform(_unspell), None
+    while tree != before:  # what was in brackets is not visited again
+        before, tree = tree, tree.transform(_unbracket)
+    return str(tree.sql(dialect="spark"))
 
 
 def _unspell(node: Any) -> Any:
+    if isinstance(node, exp.Column) and node.table.lower() in SIDES:
+        node.set("table", exp.to_identifier(SIDES[node.table.lower()].alias))
     if isinstance(node, exp.Identifier):
-        name = node.name.lower()
-        return exp.to_identifier(name, quoted=True)
+        return exp.to_identifier(node.name.lower(), quoted=True)
     if isinstance(node, exp.Anonymous):
         node.set("this", node.name.upper())
-    if isinstance(node, exp.Paren) and isinstance(node.this, exp.Paren | exp.Column | exp.Literal):
-        return node.this
-    if isinstance(node, exp.Paren) and _is_free(node.parent) and not isinstance(node.this, exp.Or):
-        return node.this
-    if isinstance(node, exp.Column) and node.table.lower() in SIDES:
-        alias = SIDES[node.table.lower()].alias
-        node.set("table", exp.to_identifier(alias, quoted=True))
     return node
+
+
+def _unbracket(node: Any) -> Any:
+    if not isinstance(node, exp.Paren):
+        return node
+    inner = node.this
+    if isinstance(inner, exp.Paren | exp.Column | exp.Literal):
+        return inner
+    return inner if _is_free(node.parent) and not isinstance(inner, exp.Or) else node
 
 
 def _is_free(parent: Any) -> bool:
