@@ -27,6 +27,7 @@ LOCAL_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 _COMMON = (8, 16, 32, 64, 200)  # numbers of shuffle tasks that people set
+_MOST = 24  # numbers of tasks that are tried, about
 Builder = TypeVar("Builder")
 
 
@@ -101,13 +102,13 @@ def placed_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
     """
     tries = 64 * (partitions + 4)
     hashes = np.array(_hashes(spark, tries), np.int64)
-    counts = [partitions, *range(partitions + 1, 2 * partitions), *_COMMON]
-    places = [hashes % tasks for tasks in counts if tasks >= partitions]
+    others = [*range(2, min(2 * partitions, _MOST)), *_COMMON]
+    places = [hashes % tasks for tasks in (partitions, *others)]
     taken = [np.zeros(int(at.max()) + 1, np.int64) for at in places]
     keys: list[int] = []
     for _ in range(partitions):
         # A key that shares a task when there are as many tasks as partitions is never right.
-        cost = taken[0][places[0]] * len(counts) * partitions
+        cost = taken[0][places[0]] * len(places) * partitions
         for at, held in zip(places[1:], taken[1:], strict=True):
             cost = cost + held[at]
         cost[keys] = np.iinfo(np.int64).max

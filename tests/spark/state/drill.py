@@ -155,6 +155,9 @@ def joined(spark: SparkSession, orders: dict[str, Any]) -> Any:
         source = spark.readStream.schema(orders["schema"]).option("maxFilesPerTrigger", 1)
         sides.append(source.parquet(folder))
     shape = dict(orders["window"])
+    if shape["kind"] == "none":
+        table = spark.read.schema(orders["schema"]).parquet(str(Path(orders["source"]) / "right"))
+        return theta_join(sides[0], table, orders["on"], how=orders["how"], **orders["options"])
     kind = {"time": TimeWindow, "count": CountWindow}[shape.pop("kind")]
     trip = orders.get("trip")
     if trip is not None and trip["stage"] == "pack":
