@@ -106,8 +106,9 @@ def shuffle(spark: SparkSession, place: Path, count: int) -> list[dict[str, Any]
         spark.conf.set(SHUFFLE, str(tasks))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # that there are 200 is the point
-            sides = (read(spark, place / side) for side in ("left", "right"))
-            joined = theta_join(*sides, ON, window, partitions=2, columns=["id", "id_right"])
+            left, right = (read(spark, place / side) for side in ("left", "right"))
+            names = ["id", "id_right"]
+            joined = theta_join(left, right, ON, window, partitions=2, columns=names)
         found[f"{tasks} shuffle partitions"] = run(joined, place / f"tasks-{tasks}")
     return lines("shuffle", found, count, count)
 
