@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -122,6 +123,51 @@ def test_partitions_are_placed_apart(spark: Any, shuffles: int, partitions: int)
     counts = Counter(row["p"] for row in places)
     assert len(counts) == min(shuffles, partitions)
     assert max(counts.values()) == -(-partitions // shuffles)
+
+
+def test_partitions_do_not_depend_on_the_session(spark: Any) -> None:
+    """A checkpoint can be used with other shuffle partitions: group keys stay the same."""
+    keys = placed_keys(spark, 4)
+    for shuffles in (1, 5, 200):
+        with set_to(spark, SHUFFLE, str(shuffles)):
+            assert placed_keys(spark, 4) == keys
+
+
+def test_many_tasks_without_rows_are_warned_of(spark: Any) -> None:
+    with (
+        set_to(spark, SHUFFLE, "200"),
+        pytest.warns(
+            RuntimeWarning, match="runs 200 tasks, most of them without rows; set it to 2"
+        ),
+    ):
+        joined = theta_join(rate(spark), rate(spark), "l.value = r.value", WINDOW, partitions=2)
+    assert "200 tasks" in explain(joined)
+    assert len(explain(joined).splitlines()) <= 25
+    with set_to(spark, SHUFFLE, "200"):
+        table = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS timestamp")
+        assert not theta_join(table, None, "l.id < r.id", WINDOW).isStreaming, (
+            "no state, no warning"
+        )
+
+
+def test_names_of_joins(spark: Any) -> None:
+    """In explain and in Spark's plans; without a name, what does not change when code moves."""
+
+    def named(on: str, **options: Any) -> str:
+        joined = theta_join(rate(spark), rate(spark), on, WINDOW, **options)
+        return str(explain(joined).as_dict()["name"])
+
+    first, second = named("l.value + 41 = r.value"), named("l.value + 42 = r.value")
+    assert len({first, second}) == 2
+    assert re.fullmatch("[0-9a-f]{8}", first)
+    assert named("l.value + 41 = r.value") == f"{first}-2", "Spark refuses one name twice"
+    assert named("l.value + 41 = r.value", name="trades") == "trades"
+    joined = theta_join(rate(spark), rate(spark), "l.value = r.value", WINDOW, name="trades")
+    plan = joined._jdf.queryExecution().toString()
+    for work in ("thetastream: pack left trades", "thetastream: pack right trades"):
+        assert work in plan
+    with pytest.raises(OptionError, match="name must be"):
+        named("l.value = r.value", name=5)
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 1.5, True, "2"])

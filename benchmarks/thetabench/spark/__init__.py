@@ -10,5 +10,6 @@ The answer of every micro-batch is compared with a reference.
 - :mod:`session` starts a process with a Spark session, in which :mod:`worker` runs the queries of
   :mod:`peers`; :mod:`eventlog` reads what Spark wrote about them;
 - :mod:`attach` measures steps of the join without Spark;
+- :mod:`first_steps` measures a stream with a table, and many shuffle partitions, on its own;
 - :mod:`relation` is for the SSIJ paper; it shares :mod:`job` and :mod:`session`.
 """

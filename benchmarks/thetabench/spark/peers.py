@@ -50,10 +50,11 @@ from thetastream.engine.partition.partition import COPY
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
 from thetastream.spark.blobs import read_blob
+from thetastream.spark.columns import answer_columns
+from thetastream.spark.columns import observed as observed_reports
 from thetastream.spark.frames import METRICS, as_frame, report_frame
 from thetastream.spark.session import placed_keys
-from thetastream.spark.theta.operator import answer_columns, theta_join
-from thetastream.spark.theta.operator import observed as observed_reports
+from thetastream.spark.theta.operator import theta_join
 from thetastream.spark.theta.packing import PACKED
 from thetastream.spark.theta.spec import JoinSpec
 from thetastream.spark.theta.worker import PackTask, pickled
@@ -171,7 +172,7 @@ def empty(
         joined = united.groupBy("partition").transformWithStateInPandas(
             Empty(nothing), schema, "Append", "EventTime"
         )
-    return observed_reports(joined, "empty", "partitions")
+    return observed_reports(joined, "empty", "0", "partitions")
 
 
 def spec_of(seat: Seat, schemas: dict[Side, pa.Schema], keys: tuple[int, ...]) -> JoinSpec:

@@ -42,7 +42,7 @@ from thetabench.spark.peers import Rejoin, Seat, bucketed, empty, equi, theta
 from thetastream.side import Side
 from thetastream.spark.metrics import observed_reports, read_reports
 from thetastream.spark.session import PROVIDER
-from thetastream.spark.theta.operator import OBSERVED
+from thetastream.spark.theta.pipeline import OBSERVED
 
 _STORES = "org.apache.spark.sql.execution.streaming.state."
 IN_MEMORY = {PROVIDER: f"{_STORES}HDFSBackedStateStoreProvider"}

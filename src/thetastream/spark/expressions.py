@@ -10,6 +10,7 @@ exactly, and recognises bands in them. The engine also computes whatever mixes b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -59,26 +60,42 @@ class Split:
             raise PredicateError(message, text, start, end) from None
 
 
-def split(on: str | Predicate | Expression) -> Split:
-    """Extract the expressions that Spark is to compute."""
+def split(on: str | Predicate | Expression, frames: Mapping[Side, Any] | None = None) -> Split:
+    """Extract the expressions that Spark is to compute.
+
+    ``frames`` are the DataFrames whose columns may be written in other letters, as in Spark.
+    """
     text = on if isinstance(on, str) else str(Predicate.of(on))
-    return Splitter(text).split()
+    return Splitter(text, frames).split()
 
 
 class Splitter:
     """Walks over a condition and extracts what Spark is to compute."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, frames: Mapping[Side, Any] | None = None) -> None:
         self._text = text
+        self._frames = frames
         self._parts = Split(text)
         self._names: dict[tuple[Side, str], str] = {}
 
     def split(self) -> Split:
         tree = parse_tree(self._text)
         self._refuse_random(tree)
+        self._spell_columns(tree)
         replaced = self._visit(tree, condition=True)
         self._parts.on = replaced.sql(dialect="spark")
         return self._parts
+
+    def _spell_columns(self, tree: Any) -> None:
+        """Write columns as the DataFrames do, where only upper and lower case differ."""
+        if self._frames is None:
+            return
+        known = {side: spellings(frame) for side, frame in self._frames.items()}
+        for column in tree.find_all(exp.Column):
+            side = _side_of(column)
+            if side is not None:
+                name = _parts(column)[1]
+                name.set("this", known[side].get(name.name.lower(), name.name))
 
     def _refuse_random(self, tree: Any) -> None:
         for node in tree.find_all(exp.Func):
@@ -141,6 +158,32 @@ class Splitter:
                 base_sql = _unqualified(base).sql(dialect="spark")
                 self._parts.multiples[(side, name)] = (base_sql, factor)
         return exp.column(name, table=side.alias, quoted=True)
+
+
+def spellings(frame: Any) -> dict[str, str]:
+    """The columns of a DataFrame by their names in small letters; none if Spark tells them apart.
+
+    A name that is written in small letters already is not there, nor one that is not unique.
+    """
+    if str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
+        return {}
+    found: dict[str, str] = {}
+    for name in frame.columns:
+        found[name.lower()] = name
+    return found
+
+
+def _number(node: Any) -> float | None:
+    """The value of a number, or of a sum or difference of numbers."""
+    node = node.unnest()
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return float(node.this)
+    if isinstance(node, _SUMS):
+        first, second = _number(node.this), _number(node.expression)
+        if first is None or second is None:
+            return None
+        return first + second if isinstance(node, exp.Add) else first - second
+    return None
 
 
 def sides_of(node: Any) -> set[Side]:

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from thetastream.spark.metrics import JoinMetrics, Progress, observed_reports, read_reports
-from thetastream.spark.theta.operator import OBSERVED
+from thetastream.spark.theta.pipeline import OBSERVED
 
 
 def query_metrics(query: StreamingQuery) -> list[JoinMetrics]:

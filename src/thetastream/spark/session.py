@@ -10,6 +10,7 @@ import os
 import sys
 from typing import TypeVar
 
+import numpy as np
 from pyspark.sql import SparkSession
 
 from thetastream.errors import StateError
@@ -25,6 +26,8 @@ MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_COMMON = (8, 16, 32, 64, 200)  # numbers of shuffle tasks that people set
+_MOST = 24  # numbers of tasks that are tried, about
 Builder = TypeVar("Builder")
 
 
@@ -91,31 +94,62 @@ def default_partitions(spark: SparkSession) -> int:
 
 
 def placed_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
-    """Group keys that Spark's hash spreads over the shuffle partitions as evenly as possible."""
-    by_place = _keys_by_task(spark, shuffle_tasks(spark), partitions)
-    places = sorted(by_place, key=lambda place: by_place[place][0])
-    return tuple(by_place[places[i % len(places)]][i // len(places)] for i in range(partitions))
+    """Group keys that Spark's hash spreads over tasks, however many there are.
+
+    They depend on the number of partitions alone, so that a checkpoint does not depend on
+    ``spark.sql.shuffle.partitions``. They are on different tasks if those are a multiple of the
+    partitions, and mostly otherwise.
+    """
+    tries = 64 * (partitions + 4)
+    hashes = np.array(_hashes(spark, tries), np.int64)
+    others = [*range(2, min(2 * partitions, _MOST)), *_COMMON]
+    places = [hashes % tasks for tasks in (partitions, *others)]
+    taken = [np.zeros(int(at.max()) + 1, np.int64) for at in places]
+    keys: list[int] = []
+    for _ in range(partitions):
+        # A key that shares a task when there are as many tasks as partitions is never right.
+        cost = taken[0][places[0]] * len(places) * partitions
+        for at, held in zip(places[1:], taken[1:], strict=True):
+            cost = cost + held[at]
+        cost[keys] = np.iinfo(np.int64).max
+        best = int(np.argmin(cost))
+        keys.append(best)
+        for at, held in zip(places, taken, strict=True):
+            held[at[best]] += 1
+    return tuple(keys)
 
 
 def task_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
     """Group keys of which Spark's hash sends the one of partition ``p`` to task ``p``."""
-    by_place = _keys_by_task(spark, partitions, partitions)
-    return tuple(by_place[place][0] for place in range(partitions))
+    places = [value % partitions for value in _hashes(spark, 64 * (partitions + 4))]
+    return tuple(places.index(place) for place in range(partitions))
 
 
-def _keys_by_task(spark: SparkSession, tasks: int, partitions: int) -> dict[int, list[int]]:
-    """Small group keys, ascending, by the task to which Spark's hash sends them."""
-    tries = 64 * (max(partitions, tasks) + 4)
+def _hashes(spark: SparkSession, tries: int) -> list[int]:
+    """Spark's hashes of the small group keys 0, 1, 2 …"""
     rows = spark.sql(
-        f"SELECT CAST(id AS INT) AS id, pmod(hash(CAST(id AS INT)), {tasks}) AS place "
-        f"FROM range(0, {tries}, 1, 1)"
+        f"SELECT id, hash(CAST(id AS INT)) AS hash FROM range(0, {tries}, 1, 1) ORDER BY id"
     ).collect()
-    by_place: dict[int, list[int]] = {}
-    for row in rows:
-        by_place.setdefault(row["place"], []).append(row["id"])
-    return by_place
+    return [int(row["hash"]) for row in rows]
 
 
 def shuffle_tasks(spark: SparkSession) -> int:
     """How many tasks follow a shuffle."""
     return int(str(spark.conf.get(SHUFFLE, "200")))
+
+
+def idle_tasks(spark: SparkSession, partitions: int) -> str:
+    """A warning if most tasks of a micro-batch would find no rows; empty if not.
+
+    Spark runs the stateful step on as many tasks as the session says, and each opens a state store
+    and calls a Python worker, also without rows.
+    """
+    tasks = shuffle_tasks(spark)
+    if tasks <= max(16, 4 * partitions):
+        return ""
+    return (
+        f"{SHUFFLE} is {tasks} and the join has {partitions} partitions, so every micro-batch runs "
+        f"{tasks} tasks, most of them without rows; set it to {partitions} before the query is "
+        f"started for the first time (configure(builder, partitions={partitions}) does), or raise "
+        "partitions="
+    )

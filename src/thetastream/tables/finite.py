@@ -159,10 +159,10 @@ class FiniteJoin(Result):
             if self._query.aggregates:
                 yield from self._aggregated(chunks, bar)
                 return
-            table = _Stored(self._binding, self._way, self._read(stored), self._query)
+            table = StoredSide(self._binding, self._way, self._read(stored), self._query)
             self._streams = {stored: table.stream}
             self._count_keys(stored, table.fresh)
-            work = _Streaming(self._query, self._binding, self._shape, table, self._parts)
+            work = PastStored(self._query, self._binding, self._shape, table, self._parts)
             yield from in_order(work.chunk, self._followed(chunks, bar), self._query.threads)
             yield from work.rest()
         finally:
@@ -212,7 +212,7 @@ class FiniteJoin(Result):
             engine.finish()
 
 
-class _Stored:
+class StoredSide:
     """The stored side: its rows, their index, and which of them have matched."""
 
     def __init__(
@@ -233,7 +233,7 @@ class _Stored:
             self.matched = np.zeros(batch.num_rows, np.bool_)
 
 
-class _Streaming:
+class PastStored:
     """Joins chunks of the streamed side with the stored one. Chunks are independent."""
 
     def __init__(
@@ -241,13 +241,14 @@ class _Streaming:
         query: Query,
         binding: Binding,
         shape: Any,
-        stored: _Stored,
+        stored: StoredSide,
         parts: list[Counters],
     ) -> None:
         self._query, self._binding, self._stored, self._parts = query, binding, stored, parts
         self._schema, self._origin = shape.schema, shape.origin
         self._side = stored.side.other
         self._size, self._how = query.batch_rows, query.how
+        self.null_keys = 0
 
     def chunk(self, numbered: tuple[int, pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the output that follow from one chunk."""
@@ -257,6 +258,7 @@ class _Streaming:
         side, how = self._side, self._how
         with counters.timed("keys"):
             fresh = Fresh(side, batch, {side: self._binding.keys(side, batch)})
+        self.null_keys += fresh.keys.null_keys
         probe = self._probe(fresh, counters)
         view = NumberView(first) if self._query.output.numbered else probe.views[side]
         if self._query.output is Output.COUNT:

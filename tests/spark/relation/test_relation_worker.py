@@ -38,7 +38,7 @@ def task(path: Path, right: pa.Table, *, on: str = "l.x = r.x", reports: bool = 
         batch_rows=1000,
         reports=reports,
     )
-    return RelationTask(spec)
+    return RelationTask(spec.as_bytes())
 
 
 def answered(work: Any, rows: pa.Table, size: int = 7) -> Counter[Any]:

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-import thetastream.spark.theta.operator
+import thetastream.spark.theta.pipeline
 from thetastream.spark import configure, query_metrics, theta_join
 from thetastream.spark.theta.worker import JoinInFiles, JoinProcessor
 from thetastream.window import CountWindow, TimeWindow
@@ -155,6 +155,9 @@ def joined(spark: SparkSession, orders: dict[str, Any]) -> Any:
         source = spark.readStream.schema(orders["schema"]).option("maxFilesPerTrigger", 1)
         sides.append(source.parquet(folder))
     shape = dict(orders["window"])
+    if shape["kind"] == "none":
+        table = spark.read.schema(orders["schema"]).parquet(str(Path(orders["source"]) / "right"))
+        return theta_join(sides[0], table, orders["on"], how=orders["how"], **orders["options"])
     kind = {"time": TimeWindow, "count": CountWindow}[shape.pop("kind")]
     trip = orders.get("trip")
     if trip is not None and trip["stage"] == "pack":
@@ -171,14 +174,23 @@ def joined(spark: SparkSession, orders: dict[str, Any]) -> Any:
 def choose_processor(orders: dict[str, Any]) -> None:
     """Put the processor that goes wrong in the place of the real one, in this process."""
     trip = orders.get("trip")
-    chosen: Any = JoinProcessor
+    pipeline: Any = thetastream.spark.theta.pipeline
+    launched = pipeline.launched
+
+    def launched_in_files(title: str, target: str, *arguments: Any) -> Any:
+        if target.endswith(":JoinInFiles"):
+            return TrippedInFiles(*arguments)
+        return launched(title, target, *arguments)
+
+    chosen: Any = None
     if orders.get("corrupt"):
         chosen = CorruptProcessor
     elif trip is not None and trip["stage"] == "join":
         TrippedProcessor.trip = TrippedInFiles.trip = trip
         chosen = TrippedProcessor
-        thetastream.spark.theta.operator.JoinInFiles = TrippedInFiles  # type: ignore[misc]
-    thetastream.spark.theta.operator.JoinProcessor = chosen  # type: ignore[misc]
+        pipeline.launched = launched_in_files
+    if chosen is not None:
+        pipeline.LaunchedProcessor = lambda _target, *arguments: chosen(*arguments)
 
 
 def start(spark: SparkSession, orders: dict[str, Any]) -> Any:

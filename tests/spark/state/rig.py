@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 import thetastream
 from thetastream.truth import oracle
-from thetastream.window import CountWindow, TimeWindow
+from thetastream.window import CountWindow, TimeWindow, Unbounded, Window
 
 SCRIPT = Path(__file__).with_name("drill.py")
 MARK = "THETASTREAM_DRILL"
@@ -61,7 +61,9 @@ class Case:
     def kind(self) -> str:
         return self.window["kind"]
 
-    def bound(self) -> CountWindow | TimeWindow:
+    def bound(self) -> Window:
+        if self.kind == "none":
+            return Unbounded()
         shape = {name: value for name, value in self.window.items() if name != "kind"}
         return TimeWindow(**shape) if self.kind == "time" else CountWindow(**shape)
 
@@ -72,6 +74,7 @@ CASES = {
     "cells": Case("abs(l.x - r.x) <= 1.5", "left", _SECONDS, "cells", options={"cell_width": 2}),
     "hash": Case("l.k = r.k AND l.x <= r.x", "full", _UNITS, "hash", "bigint"),
     "matrix": Case("l.x < r.x - 4 AND l.y > r.y + 4", "left", _SECONDS, "matrix"),
+    "table": Case("abs(l.x - r.x) <= 1.5 AND l.y < r.y", "left", {"kind": "none"}, ""),
     "files": Case("l.k = r.k AND l.y > r.x", "full", _SECONDS, "hash", files=True),
     "all in files": Case(
         "abs(l.x - r.x) <= 1.5", "inner", _SECONDS, "cells", options={"cell_width": 2}, files=True
@@ -152,8 +155,12 @@ def _write(folder: Path, number: int, table: pa.Table) -> None:
 
 
 def pushes_of(checkpoint: Path, source: Path) -> list[tuple[pa.Table | None, pa.Table | None]]:
-    """What every micro-batch read, from the logs of the checkpoint."""
-    logs = [_source_log(checkpoint / "sources" / str(place)) for place in range(len(SIDES))]
+    """What every micro-batch read, from the logs of the checkpoint.
+
+    A side that is a table is no source: all of it counts as read in the first micro-batch.
+    """
+    folders = [checkpoint / "sources" / str(place) for place in range(len(SIDES))]
+    logs = [_source_log(folder) for folder in folders if folder.exists()]
     ends = [-1] * len(SIDES)
     pushes = []
     for number in sorted(
@@ -167,6 +174,9 @@ def pushes_of(checkpoint: Path, source: Path) -> list[tuple[pa.Table | None, pa.
             ends[place] = end
             tables = [pq.read_table(source / SIDES[place] / name) for name in files]
             push.append(pa.concat_tables(tables) if tables else None)
+        if len(logs) < len(SIDES):
+            table = [pq.read_table(path) for path in sorted((source / SIDES[1]).iterdir())]
+            push.append(None if pushes else pa.concat_tables(table))
         pushes.append((push[0], push[1]))
     return pushes
 
@@ -191,7 +201,7 @@ def truth(case: Case, pushes: list[Any]) -> Counter[tuple[Any, ...]]:
     expected: Counter[tuple[Any, ...]] = Counter()
     for pair in answer.pairs:
         parts = [empty if at is None else rows[place][at] for place, at in enumerate(pair)]
-        if not any(part[-1] == "the end" for part in parts):
+        if case.kind == "none" or not any(part[-1] == "the end" for part in parts):
             expected[parts[0] + parts[1]] += 1
     return expected
 
@@ -292,9 +302,12 @@ class Drill:
             "how": self.case.how,
             "window": self.case.window,
             "options": {
-                "partitions": 2,
-                "partitioning": self.case.scheme,
                 "batch_rows": 64,
+                **(
+                    {}
+                    if self.case.kind == "none"
+                    else {"partitions": 2, "partitioning": self.case.scheme}
+                ),
                 **({"state_path": str(self.state)} if self.case.files else {}),
                 **self.case.options,
             },

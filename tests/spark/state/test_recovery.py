@@ -103,6 +103,22 @@ def test_a_local_checkpoint_continues_with_another_file_manager(tmp_path: Path) 
     assert sum(rebuilds.values()) == 2, "each partition is rebuilt once, after its files were lost"
 
 
+def test_a_stream_with_a_table_is_killed(tmp_path: Path) -> None:
+    """No state, but micro-batches that are begun again, and workers that index the table again."""
+    drill = prepared(tmp_path, "table", 7)
+    with drill.process() as running:
+        assert drill.await_that(running, lambda: drill.begun() >= 1), drill.log()
+        found = [process for process in processes(drill.mark) if is_worker(process)]
+        daemons = {process.id for process in found}
+        for process in found:
+            if process.parent in daemons:
+                kill(process.id)
+        assert drill.await_that(running, lambda: drill.begun() >= 3), drill.log()
+        running.kill()
+    run_to_end(drill)
+    drill.check()
+
+
 # --- The driver ---------------------------------------------------------------------------------
 
 

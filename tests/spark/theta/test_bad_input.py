@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from thetastream.errors import OptionError, PredicateError, SchemaError, StateError, WindowError
 from thetastream.spark import explain, theta_join
+from thetastream.spark.launch import LaunchedProcessor, launched, launched_join
 from thetastream.spark.theta.worker import pickled
 from thetastream.testing.streams import Scenario
 from thetastream.window import CountWindow, SessionWindow, TimeWindow, Unbounded
@@ -42,9 +44,9 @@ def stream(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_join_without_a_window(stream: Any, table: Any) -> None:
-    for frame in (stream, table):
-        with pytest.raises(WindowError, match="without a window would keep every row for ever"):
-            theta_join(frame, frame, "l.x = r.x", None)  # type: ignore[arg-type]
+    with pytest.raises(WindowError, match="without a window would keep every row for ever"):
+        theta_join(stream, stream, "l.x = r.x")
+    assert not theta_join(table, table, "l.x = r.x").isStreaming, "tables end"
     with pytest.raises(WindowError, match="must be a TimeWindow or a CountWindow; got '10 min'"):
         theta_join(stream, None, "l.x = r.x", "10 min")  # type: ignore[arg-type]
 
@@ -111,11 +113,25 @@ def test_a_lateness_said_twice(stream: Any) -> None:
 # --- Frames and columns -------------------------------------------------------------------------
 
 
-def test_a_stream_and_a_table(stream: Any, table: Any) -> None:
-    with pytest.raises(StateError, match="the right side is a static DataFrame.*as a stream too"):
+def test_a_stream_and_a_table_in_a_window(stream: Any, table: Any) -> None:
+    """Without one they are joined; see ``tests/spark/table``."""
+    with pytest.raises(StateError, match="the right side is a static DataFrame.*leave out window="):
         theta_join(stream, table, "l.x = r.x", WINDOW)
-    with pytest.raises(StateError, match="the left side is a static DataFrame"):
+    with pytest.raises(StateError, match="the left side is a static DataFrame.*as a stream too"):
         theta_join(table, stream, "l.x = r.x", WINDOW)
+
+
+def test_a_column_in_other_letters(stream: Any, table: Any) -> None:
+    """As in Spark; where Spark tells letters apart, it is another column."""
+    for on in ("l.X = r.x", "l.X * 2 = r.`X` + 0"):
+        assert theta_join(stream, stream.select("*"), on, WINDOW).isStreaming
+    spark = table.sparkSession
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(PredicateError, match="the left side has no column 'X'"):
+            theta_join(stream, stream.select("*"), "l.X = r.x", WINDOW)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
 
 
 def test_two_columns_of_one_name(table: Any) -> None:
@@ -221,6 +237,56 @@ def test_a_worker_without_numba(tmp_path: Path) -> None:
     assert "StateError: this Python worker (" in last
     assert "numba" in last
     assert "thetastream[spark]" in last
+    assert "PYSPARK_PYTHON" in last
+
+
+HIDDEN = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "thetastream":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+
+sys.meta_path.insert(0, Absent())
+"""
+OTHER = "import thetastream; thetastream.__version__ = '0.0.1'"
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (HIDDEN, "No module named 'thetastream'. Install thetastream[spark]=="),
+        (OTHER, "has thetastream 0.0.1, but the driver planned the join with"),
+    ],
+    ids=["absent", "another version"],
+)
+@pytest.mark.parametrize("kind", ["pack", "join", "processor"])
+def test_a_worker_without_the_library(tmp_path: Path, kind: str, before: str, told: str) -> None:
+    """What Spark unpickles in a worker says what to install, before anything of ours is loaded."""
+    worker = "thetastream.spark.theta.worker"
+    shipped: dict[str, Any] = {
+        "pack": launched("thetastream: pack left", f"{worker}:PackTask", b"", "left"),
+        "join": launched_join("thetastream: join", f"{worker}:join_task", b""),
+        "processor": LaunchedProcessor(f"{worker}:JoinProcessor", b"", True),
+    }
+    calls = {
+        "pack": "list(it(iter([])))",
+        "join": "list(it((), iter([])))",
+        "processor": "it.init(0)",
+    }
+    (tmp_path / "it").write_bytes(cloudpickle.dumps(shipped[kind]))
+    code = (
+        f"{before}\nfrom pyspark import cloudpickle\n"
+        f"it = cloudpickle.loads(open({str(tmp_path / 'it')!r}, 'rb').read())\n{calls[kind]}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert last.startswith(f"ImportError: this Python worker ({sys.executable}, Python 3.")
+    assert told in last
     assert "PYSPARK_PYTHON" in last
 
 

@@ -28,11 +28,12 @@ from thetastream.relation.disk.size import read_size, show_size
 from thetastream.relation.store import Relation
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
+from thetastream.spark.columns import answer_columns, label_of, numbered, observed, selected
 from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
+from thetastream.spark.launch import launched
 from thetastream.spark.relation.report import OBSERVED
-from thetastream.spark.relation.worker import REPORT, RelationSpec, RelationTask
+from thetastream.spark.relation.worker import REPORT, RelationSpec
 from thetastream.spark.theta.explanation import remember_facts
-from thetastream.spark.theta.operator import answer_columns, numbered, observed, selected
 from thetastream.spark.types import arrow_schema, check_names, spark_type
 
 _MODES = (How.INNER, How.LEFT, How.SEMI, How.ANTI)
@@ -49,13 +50,15 @@ def relation_join(
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     batch_rows: int = 65_536,
+    name: str | None = None,
 ) -> DataFrame:
     """Join a DataFrame with the relation at ``path``, which the driver and all executors can read.
 
     ``on`` is SQL over ``l``, the DataFrame, and ``r``, the relation, with a term on the relation's
     key; an expression over ``l`` alone may be any Spark SQL. ``how`` is inner, left, semi or anti.
     ``memory`` is what the join may hold *in each Python worker process*: Spark runs one per core.
-    ``suffix``, ``columns`` and ``batch_rows`` are those of ``RelationJoin``.
+    ``suffix``, ``columns`` and ``batch_rows`` are those of ``RelationJoin``; ``name`` is what
+    metrics and Spark's plans call the join.
 
     An update of the relation is seen by tasks that begin after it. Each task sees one version.
     """
@@ -63,6 +66,8 @@ def relation_join(
     place = _place(path)
     columns = read_columns(columns)
     read_text("suffix", suffix)
+    if name is not None:
+        read_text("name", name)
     read_count("batch_rows", batch_rows)
     check_names(stream.schema, "left")
     text = on if isinstance(on, str) else str(Predicate.of(on))
@@ -89,7 +94,7 @@ def relation_join(
     facts["computed by Spark"] = dict(parts.computed[Side.LEFT]) or "nothing"
     facts["memory of each worker"] = show_size(spec.memory)
     facts["mode"] = "streaming" if stream.isStreaming else "batch"
-    joined = _mapped(shown, spec, types)
+    joined = _mapped(shown, spec, types, name)
     remember_facts(joined, facts)
     return joined
 
@@ -175,9 +180,15 @@ def _tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
 # --- The pipeline -------------------------------------------------------------------------------
 
 
-def _mapped(shown: DataFrame, spec: RelationSpec, types: list[tuple[str, DataType]]) -> DataFrame:
+def _mapped(
+    shown: DataFrame, spec: RelationSpec, types: list[tuple[str, DataType]], name: str | None
+) -> DataFrame:
     fields = [StructField(name, kind) for name, kind in types]
     if spec.reports:
         fields.append(StructField(REPORT, StringType()))
-    joined = numbered(shown).mapInArrow(RelationTask(spec), StructType(fields))
-    return observed(joined, OBSERVED, "tasks") if spec.reports else joined
+    title = "thetastream: join relation" + ("" if name is None else f" {name}")
+    task = launched(title, "thetastream.spark.relation.worker:RelationTask", spec.as_bytes())
+    joined = numbered(shown).mapInArrow(task, StructType(fields))
+    if not spec.reports:
+        return joined
+    return observed(joined, OBSERVED, label_of(name, spec.path, spec.on, spec.how), "tasks")

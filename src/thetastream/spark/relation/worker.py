@@ -71,6 +71,10 @@ class RelationSpec:
     batch_rows: int
     reports: bool
 
+    def as_bytes(self) -> bytes:
+        """How the join travels."""
+        return pickle.dumps(self)
+
     def engine(self, relation: Relation) -> RelationJoin:
         """Make the join; the driver makes it too, so that errors show there."""
         from thetastream.relation.join.join import RelationJoin
@@ -90,8 +94,8 @@ class RelationSpec:
 class RelationTask:
     """Joins the rows of one task, in ``mapInArrow``."""
 
-    def __init__(self, spec: RelationSpec) -> None:
-        self._payload = pickle.dumps(spec)
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spec: RelationSpec = read_payload(

@@ -22,6 +22,7 @@ import pyarrow as pa
 from thetastream.errors import StateError
 from thetastream.side import Side
 from thetastream.spark.state.digest import old_digest
+from thetastream.spark.state.fingerprint import refuse_another
 
 FORMAT = 3
 READABLE = (1, 2, FORMAT)
@@ -139,15 +140,4 @@ def new_meta(fingerprint: Mapping[str, str]) -> Meta:
 
 def check_fingerprint(meta: Meta, now: Mapping[str, str], where: str) -> None:
     """Refuse state of another join, and say what differs."""
-    was = meta.fingerprint
-    changed = [
-        f"  {name}\n    was  {was.get(name, 'nothing')}\n    is   {now.get(name, 'nothing')}"
-        for name in dict.fromkeys([*was, *now])
-        if was.get(name) != now.get(name)
-    ]
-    if changed:
-        raise StateError(
-            f"{where}: the checkpoint holds the state of another join; it differs in\n"
-            + "\n".join(changed)
-            + "\nRestore what it was, or start with a new checkpoint location."
-        )
+    refuse_another(meta.fingerprint, now, where)

@@ -1,6 +1,6 @@
 """``theta_join``.
 
-``operator`` checks and builds the plan, ``spec`` is what travels to workers, ``worker`` is what
-Spark calls, ``packing`` makes packets per partition, ``step`` runs one micro-batch of one
-partition, ``explanation`` tells.
+``operator`` checks and plans, ``pipeline`` builds the plan in Spark's operators, ``spec`` is what
+travels to workers, ``worker`` is what Spark calls, ``packing`` makes packets per partition,
+``step`` runs one micro-batch of one partition, ``explanation`` tells.
 """

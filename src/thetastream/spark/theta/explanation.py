@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +17,7 @@ from thetastream.spark.state.record import FORMAT
 from thetastream.spark.state.state import RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
 
-_FACTS: WeakKeyDictionary[DataFrame, dict[str, Any]] = WeakKeyDictionary()
+_FACTS: WeakKeyDictionary[DataFrame, tuple[dict[str, Any], Mapping[str, str]]] = WeakKeyDictionary()
 _JOINS: WeakKeyDictionary[DataFrame, tuple[JoinSpec, dict[str, Any]]] = WeakKeyDictionary()
 
 
@@ -25,9 +26,14 @@ def remember(frame: DataFrame, spec: JoinSpec, facts: dict[str, Any]) -> None:
     _JOINS[frame] = (spec, facts)
 
 
-def remember_facts(frame: DataFrame, facts: dict[str, Any]) -> None:
-    """Keep what explains the join with a relation behind a DataFrame."""
-    _FACTS[frame] = facts
+def remember_facts(
+    frame: DataFrame, facts: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Keep what explains the join with a relation or a table behind a DataFrame.
+
+    ``names`` are internal names and what the user wrote instead.
+    """
+    _FACTS[frame] = (facts, names)
 
 
 def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
@@ -38,7 +44,8 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
     most 25 lines; ``verbose`` adds the plans that were rejected.
     """
     if frame in _FACTS:
-        return Explanation.of(_FACTS[frame], verbose=verbose)
+        told, written = _FACTS[frame]
+        return Explanation.of(told, verbose=verbose, names=written)
     if frame not in _JOINS:
         raise StateError(
             "explain takes the DataFrame that theta_join or relation_join returned, before any "
@@ -46,11 +53,29 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
         )
     spec, more = _JOINS[frame]
     partition = spec.partition()
-    facts = dict(explanation(spec.query, spec.binding, partition.choices()).as_dict())
-    replication = spec.routing.replication()
-    facts["predicate"] = spec.original
+    known = dict(explanation(spec.query, spec.binding, partition.choices()).as_dict())
+    facts: dict[str, Any] = {"predicate": spec.original, "name": spec.label or spec.name}
+    for name in ("window", "how"):
+        facts[name] = known.pop(name)
+    facts["mode"] = more["mode"]
+    facts["partitioning"] = _partitioning(spec)
+    memory = f"{known.pop('memory')}; divided among {spec.partitions} partitions, copies beside it"
+    facts["memory"] = memory
+    facts["slow"] = _slow(spec, [*known.pop("slow", []), *filter(None, [more.get("slow")])])
     facts["computed by Spark"] = more["computed"]
-    facts["partitioning"] = {
+    facts |= {name: fact for name, fact in known.items() if name != "predicate"}
+    facts["state"] = _state(spec, more, flags=any(partition.tracked.values()))
+    names = {
+        f"{Side(side).alias}.{name}": sql
+        for side, computed in more["computed"].items()
+        for name, sql in computed.items()
+    }
+    return Explanation.of(facts, verbose=verbose, names=names)
+
+
+def _partitioning(spec: JoinSpec) -> dict[str, Any]:
+    replication = spec.routing.replication()
+    return {
         "scheme": spec.routing.name,
         "by": spec.routing.describe(),
         "partitions": spec.partitions,
@@ -61,7 +86,19 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
         if spec.routing.led is not None
         else "where it meets, which is once",
     }
-    facts["state"] = {
+
+
+def _slow(spec: JoinSpec, slow: list[str]) -> list[str]:
+    """What will be slow, and why."""
+    if spec.partitions > 1 and spec.routing.name == "hash":
+        slow.append("rows of one key share a partition: few keys make partitions uneven")
+    if spec.partitions > 1 and spec.routing.name == "matrix":
+        slow.append("without an equality or a band, rows are sent to several partitions")
+    return slow
+
+
+def _state(spec: JoinSpec, more: Mapping[str, Any], *, flags: bool) -> dict[str, Any]:
+    return {
         "format": FORMAT,
         "record": f"files in {spec.state_path}" if spec.in_files else "in Spark's state store",
         "runs": f"Arrow blobs of at most {RUN_BYTES >> 20} MB, "
@@ -71,15 +108,8 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
             for side in spec.streams
         },
         "compaction": f"{TIER} neighbours of like size become one; a run expires whole",
-        "flags": "one bit per row and role" if any(partition.tracked.values()) else "none",
+        "flags": "one bit per row and role" if flags else "none",
     }
-    facts["mode"] = more["mode"]
-    names = {
-        f"{Side(side).alias}.{name}": sql
-        for side, computed in more["computed"].items()
-        for name, sql in computed.items()
-    }
-    return Explanation.of(facts, verbose=verbose, names=names)
 
 
 def _written(names: Sequence[str], computed: Mapping[str, str]) -> list[str]:

@@ -19,6 +19,7 @@ from thetastream.engine.query import Query
 from thetastream.plan.tactic import Tactic
 from thetastream.shape import OutputShape
 from thetastream.side import How, Side
+from thetastream.spark.state.fingerprint import PARTITIONS, PREDICATE, written_keys
 from thetastream.window import Window
 
 
@@ -34,7 +35,8 @@ class JoinSpec:
     are not in the state store. ``workers`` is the number of threads of each partition that share
     the parts of its window. ``in_files``: the whole state is files below ``state_path``, so that
     Spark's state store and its watermark are not used. ``residual`` is the user's own function, as
-    bytes. ``multiples`` are the computed columns that are a constant times another expression.
+    bytes. ``name`` is the user's, ``label`` what the metrics are called by. ``multiples`` are the
+    computed columns that are a constant times another expression.
     """
 
     on: str
@@ -56,7 +58,13 @@ class JoinSpec:
     workers: int = 1
     in_files: bool = False
     residual: Custom | None = None
+    name: str | None = None
+    label: str = ""
     multiples: Multiples = field(default_factory=dict)
+
+    def title(self, work: str) -> str:
+        """What Spark's plans call a piece of work."""
+        return f"thetastream: {work}" + ("" if self.name is None else f" {self.name}")
 
     @property
     def partitions(self) -> int:
@@ -168,12 +176,11 @@ class JoinSpec:
         Tactic and workers may: runs hold rows, and every start lays out its own indexes.
         """
         facts = {
-            "predicate": self.original
+            PREDICATE: self.original
             + ("" if self.residual is None else f" AND {self.residual.name}(l, r)"),
             "window": str(self.window),
             "how": self.how.value + (" self-join" if self.self_join else ""),
-            "partitions": f"{self.partitions}, with the group keys {', '.join(map(str, self.keys))}"
-            " that suit spark.sql.shuffle.partitions",
+            PARTITIONS: written_keys(self.keys),
             "partitioning": self.routing.describe(),
             "output columns": ", ".join(self.output.names),
             "runs": "in the state store" if self.state_path is None else "in files",

@@ -141,7 +141,7 @@ _BLOB = T.StructType([T.StructField("blob", T.BinaryType())])
 class JoinProcessor(StatefulProcessor):
     """Joins a partition, micro-batch by micro-batch, in ``transformWithState``."""
 
-    def __init__(self, payload: bytes, *, timed: bool) -> None:
+    def __init__(self, payload: bytes, timed: bool) -> None:
         self._payload = payload
         self._timed = timed
 

@@ -1,0 +1,213 @@
+"""A stream joined to a static DataFrame: no window, no state, no shuffle.
+
+    table  ─ select + side expressions ─ collect ─ one Arrow file ─ copied to every host by Spark
+                                                                            │
+    stream ─ select + side expressions ─ mapInArrow(join) ─ observe(metrics) ─ rows of the answer
+
+The table is read when ``theta_join`` is called, and indexed once per worker process. Every row of
+the stream is answered when its task ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from thetastream.boxes.binding import bind
+from thetastream.condition.custom import PairFunction
+from thetastream.condition.expression import Expression
+from thetastream.condition.predicate import Predicate
+from thetastream.data.batch import one_batch
+from thetastream.engine.report import explanation, warn_of_nested_loop
+from thetastream.errors import OptionError
+from thetastream.plan.tactic import Tactic
+from thetastream.relation.disk.size import read_size, show_size
+from thetastream.shape import OutputShape
+from thetastream.side import How, Side
+from thetastream.spark.blobs import conformed
+from thetastream.spark.columns import (
+    answer_columns,
+    label_of,
+    numbered,
+    observed,
+    shipped,
+    travelling,
+)
+from thetastream.spark.expressions import Split, split
+from thetastream.spark.frames import METRICS
+from thetastream.spark.launch import launched
+from thetastream.spark.state.digest import digest_of
+from thetastream.spark.table.worker import TableSpec
+from thetastream.spark.theta.explanation import remember_facts
+from thetastream.spark.theta.pipeline import OBSERVED
+from thetastream.spark.types import arrow_schema
+from thetastream.tables.prepared import PreparedTable
+from thetastream.window import Unbounded
+
+_MODES = {
+    Side.RIGHT: (How.INNER, How.LEFT, How.SEMI, How.ANTI),
+    Side.LEFT: (How.INNER, How.RIGHT),
+}
+_folders: list[str] = []
+
+
+def join_table(
+    frames: dict[Side, DataFrame],
+    on: str | Predicate | Expression,
+    how: How,
+    *,
+    tactic: str | Tactic,
+    suffix: str,
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    residual: PairFunction | None,
+    memory: str | int,
+    name: str | None,
+) -> DataFrame:
+    """Join a streaming DataFrame with a static one, on either side."""
+    stored = next(side for side in Side if not frames[side].isStreaming)
+    limit = read_size(memory)
+    _check_mode(how, stored)
+    parts = split(on, frames)
+    text, window = str(on), Unbounded()
+    custom = shipped(on, residual, frames)
+    left, right = (frames[side].columns for side in Side)
+    answer = answer_columns(left, right, how, suffix, columns)
+    shown = travelling(frames, parts, window, answer, (), False, text, custom)
+    schemas = {side: arrow_schema(frame.schema, side.value) for side, frame in shown.items()}
+    kinds = [shown[side].schema[column].dataType for _, side, column in answer]
+    types = [schemas[side].field(column).type for _, side, column in answer]
+    spec = TableSpec(
+        on=parts.on,
+        how=how,
+        stored=stored,
+        tactic=Tactic.of(tactic),
+        suffix=suffix,
+        schemas=schemas,
+        gathered=_gathered(answer, schemas, how, suffix),
+        output=pa.schema([(n, kind) for (n, _, _), kind in zip(answer, types, strict=True)]),
+        batch_rows=batch_rows,
+        reports=True,
+        residual=custom,
+    )
+    binding = bind(spec.query.predicate, window, schemas)  # errors show here, not in a task
+    warn_of_nested_loop(spec.query.predicate, spec.tactic, binding, 3)
+    rows = _collected(shown[stored], spec, limit)
+    title = "thetastream: join" + ("" if name is None else f" {name}")
+    spec = replace(spec, **_sent(frames[stored].sparkSession, rows))
+    task = launched(title, "thetastream.spark.table.worker:TableTask", pickle.dumps(spec))
+    fields = [StructField(n, kind) for (n, _, _), kind in zip(answer, kinds, strict=True)]
+    fields.append(StructField(METRICS, StringType()))
+    joined = numbered(shown[stored.other]).mapInArrow(task, StructType(fields))
+    label = label_of(name, text, how, stored, spec.output)
+    result = observed(joined, OBSERVED, label, "partitions")
+    remember_facts(result, _facts(spec, parts, rows, text, label), _written(parts))
+    return result
+
+
+# --- Before anything runs -----------------------------------------------------------------------
+
+
+def _check_mode(how: How, stored: Side) -> None:
+    modes = _MODES[stored]
+    if how not in modes:
+        raise OptionError(
+            f"the {stored.value} side is a static DataFrame and the other a stream, so how must be "
+            f"one of {', '.join(mode.value for mode in modes)}; got {how.value!r}, which returns "
+            "rows of the table by whether a stream row matches them: a stream has no end after "
+            "which that is known. Exchange the sides, or read the table as a stream and give a "
+            "window"
+        )
+
+
+def _gathered(
+    answer: Sequence[tuple[str, Side, str]],
+    schemas: dict[Side, pa.Schema],
+    how: How,
+    suffix: str,
+) -> tuple[str, ...]:
+    """The engine's names for the columns of the answer: it sees only those that travel."""
+    shape = OutputShape.of(schemas[Side.LEFT], schemas[Side.RIGHT], how, suffix)
+    names = dict(zip(shape.origin, shape.schema.names, strict=True))
+    return tuple(names[(side, column)] for _, side, column in answer)
+
+
+def _collected(table: DataFrame, spec: TableSpec, limit: int) -> pa.RecordBatch:
+    """The rows of the table; OptionError if they are larger than ``memory``."""
+    schema = spec.schemas[spec.stored]
+    whole = numbered(table).toArrow()
+    if whole.nbytes > limit:
+        raise OptionError(
+            f"the static {spec.stored.value} side has {whole.num_rows:,} rows of "
+            f"{show_size(whole.nbytes)}, more than memory={show_size(limit)} for every host. Raise "
+            "memory=, leave out columns with columns=, or build a table on disk "
+            "(ts.Relation.build) and use relation_join"
+        )
+    return conformed(one_batch(whole), schema)
+
+
+def _sent(spark: SparkSession, rows: pa.RecordBatch) -> dict[str, Any]:
+    """Have Spark copy the rows to every host, as a file named by its content."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    data = sink.getvalue()
+    digest = digest_of(data)
+    if not _folders:
+        _folders.append(tempfile.mkdtemp(prefix="thetastream-tables-"))
+        atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
+    name = f"thetastream-{digest.partition(':')[2][:32]}.arrow"
+    path = os.path.join(_folders[0], name)
+    if not os.path.exists(path):
+        with open(path, "wb") as file:
+            file.write(data)
+    try:
+        context = spark.sparkContext
+    except Exception:  # a Connect session has no context
+        spark.addArtifact(path, file=True)
+    else:
+        context.addFile(path)
+    return {"file": name, "digest": digest}
+
+
+def _written(parts: Split) -> dict[str, str]:
+    """Names of computed columns, and what the user wrote."""
+    return {
+        f"{side.alias}.{name}": sql for side in Side for name, sql in parts.computed[side].items()
+    }
+
+
+def _facts(
+    spec: TableSpec, parts: Split, rows: pa.RecordBatch, text: str, label: str
+) -> dict[str, Any]:
+    """What explains the join."""
+    binding = bind(spec.query.predicate, spec.query.window, spec.schemas)
+    nothing = spec.schemas[spec.stored.other].empty_table().to_batches()
+    other = nothing[0] if nothing else pa.RecordBatch.from_pylist([], _other(spec))
+    way = PreparedTable(spec.query, spec.schemas, spec.stored, rows).plan(other)
+    facts = dict(explanation(spec.query, binding, [way.choice]).as_dict())
+    facts["predicate"] = text
+    facts["name"] = label
+    facts["computed by Spark"] = {s.value: parts.computed[s] for s in Side if parts.computed[s]}
+    facts["window"] = f"none: the {spec.stored.value} side is a table, read when the join was made"
+    facts["memory"] = (
+        f"{rows.num_rows:,} rows of {show_size(rows.nbytes)} per host, and an index per worker"
+    )
+    facts["state"] = "none: every row is answered when its task ends"
+    facts["partitioning"] = "none: rows stay where they are, and every host has the whole table"
+    facts["mode"] = "streaming"
+    return facts
+
+
+def _other(spec: TableSpec) -> pa.Schema:
+    return spec.schemas[spec.stored.other]

@@ -1,0 +1,97 @@
+"""One side of a join, stored and indexed once; batches of the other side stream past it.
+
+The same as a join of two finite tables, for a streamed side that has no end: its rows are joined
+and forgotten, batch by batch. The layout of the index is planned when the first batch is seen.
+
+Cost: O(s log s) to prepare s rows, one probe per streamed row, and the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from thetastream._jit.compiling import prepare
+from thetastream.boxes import kernels as box_kernels
+from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.keys import Keys
+from thetastream.data import kernels as data_kernels
+from thetastream.engine.engine import shape_of
+from thetastream.engine.query import Query
+from thetastream.metrics import Counters
+from thetastream.plan import kernels as plan_kernels
+from thetastream.plan.choice import Choice, sample
+from thetastream.side import Side
+from thetastream.tables.finite import PastStored, StoredSide
+from thetastream.tables.ways import FiniteWay, ways
+
+_STREAMED = 1 << 20  # rows for which an index is worth building, at least
+
+
+class PreparedTable:
+    """The stored side ``rows`` of a join. ``join`` returns what follows from a batch of the other.
+
+    Only modes that need no end of the streamed side are exact here: the stored side may not be
+    kept (``How.keeps``), since its unmatched rows would be known at the end only.
+    """
+
+    def __init__(
+        self, query: Query, schemas: Mapping[Side, pa.Schema], side: Side, rows: pa.RecordBatch
+    ) -> None:
+        assert not query.how.keeps(side)
+        prepare(data_kernels, box_kernels, plan_kernels)
+        self._query, self._side, self._rows = query, side, rows
+        self._binding: Binding = bind(query.predicate, query.window, schemas)
+        self._shape = shape_of(query, schemas)
+        self._parts: list[Counters] = []
+        self._past: PastStored | None = None
+        self._stored: StoredSide | None = None
+
+    def plan(self, streamed: pa.RecordBatch) -> FiniteWay:
+        """How the table is stored, given some rows of the other side."""
+        samples: dict[Side, Keys] = {}
+        for side, batch in ((self._side, self._rows), (self._side.other, streamed)):
+            samples[side] = sample(self._binding.keys(side, batch))
+        stored = float(self._rows.num_rows)
+        rows = {self._side: stored, self._side.other: max(10 * stored, float(_STREAMED))}
+        (way,) = ways(self._binding, self._query.dealt_tactic, rows, samples, [self._side])
+        return way
+
+    def join(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows of the answer that follow from a batch."""
+        if self._past is None:
+            way = self.plan(batch)
+            self._stored = StoredSide(self._binding, way, self._rows, self._query)
+            parts = (self._query, self._binding, self._shape, self._stored, self._parts)
+            self._past = PastStored(*parts)
+        yield from self._past.chunk((0, batch))
+
+    @property
+    def choice(self) -> Choice | None:
+        """How the table is indexed; None before the first batch."""
+        return None if self._stored is None else self._stored.stream.indexes[self._side].choice
+
+    @property
+    def nbytes(self) -> int:
+        """What the rows and their index hold."""
+        held = int(self._rows.nbytes)
+        return held if self._stored is None else held + self._stored.stream.index_bytes
+
+    def drained(self) -> tuple[Counters, int]:
+        """What was counted since the last call, and how many streamed rows had a NULL key."""
+        whole, self._parts[:] = _sum(self._parts), []
+        if self._past is None:
+            return whole, 0
+        null_keys, self._past.null_keys = self._past.null_keys, 0
+        return whole, null_keys
+
+
+def _sum(parts: list[Counters]) -> Counters:
+    whole = Counters()
+    for part in parts:
+        whole.matches += part.matches
+        whole.candidates += part.candidates
+        for phase, seconds in part.seconds.items():
+            whole.seconds[phase] += seconds
+    return whole
