@@ -95,7 +95,7 @@ def theta_join(
     ``hash``, ``cells``, ``matrix``) say how the work is shared; ``cell_width`` sets the width of a
     band's cells. ``event_time`` names one more output column, the later event time of a pair, on
     which an aggregation or another join can follow. ``state_path`` is a folder that every executor
-    can reach, one per query, for the rows of the window; without it they are in Spark's state
+    can reach, one per join, for the rows of the window; without it they are in Spark's state
     store, which is slower to write.
 
     ``thetastream.spark.explain(result)`` shows how the join runs.
@@ -130,8 +130,8 @@ def theta_join(
         and not returns_later(mode, asked)
         and not _has_watermarks(frames, window)
     )
-    if streaming and not in_files:
-        check_streaming(spark)
+    if streaming:
+        check_streaming(spark, stateful=not in_files)
     spec = JoinSpec(
         on=parts.on,
         window=window,
