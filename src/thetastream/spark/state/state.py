@@ -36,8 +36,8 @@ from thetastream.spark.theta.spec import JoinSpec
 RUN_BYTES = 8 << 20
 TIER = 8
 ENTRY_BYTES = 2 << 10
-"""What a run is taken to cost every micro-batch, in bytes that could be written instead: its entry in
-the record (215 bytes, and 2.3 µs to write and read it), and its share of expiries and attaches."""
+"""What a run is taken to cost every micro-batch, in bytes that could be written instead: its entry
+in the record (215 bytes, and 2.3 µs to write and read it), its share of expiries and attaches."""
 FLAGS, RANKS, WAITING = "flags", "ranks", "waiting"
 
 
