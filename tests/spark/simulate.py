@@ -58,6 +58,13 @@ class DictStore:
         return twin
 
 
+class Torn(Manifests):
+    """The files of an attempt that is killed before it has written its record."""
+
+    def write_meta(self, text: str) -> None:
+        """Too late."""
+
+
 def spec_of(
     scenario: Scenario,
     partitions: int,
@@ -104,8 +111,10 @@ class Simulation:
 
     ``chaos`` decides before every step which of two worker processes takes it, whether that one was
     started anew, and whether it finds the run files of the host; and whether the task fails once
-    and is run again. So a partition is alive and up to date in the worker, alive and some
-    micro-batches behind, attached, or rebuilt.
+    and is run again, with its packets in another order. With the whole state in files, an attempt
+    may also go on after another one has succeeded, and be killed before it is done. So a partition
+    is alive and up to date in the worker, alive and some micro-batches behind, attached, or
+    rebuilt.
     """
 
     spec: JoinSpec
@@ -150,11 +159,13 @@ class Simulation:
         packets = self.packed(tables)
         for key in self.spec.keys:
             if self.chaos.random() < 0.3:
-                self._run(key, self.store(key, fails=True), packets[key], frontier)
+                self._run(key, self.store(key, fails=True), self.mixed(packets[key]), frontier)
             batches, report = self._run(key, self.store(key), packets[key], frontier)
             self.batches += batches
             self.pairs += [pair for batch in batches for pair in pairs_of(batch)]
             self.reports.append(report)
+            if self.spec.in_files and self.chaos.random() < 0.3:
+                self._run(key, self.files(key, Torn), self.mixed(packets[key]), frontier)
         self.pushes += 1
         if timed:
             self._note(tables)
@@ -162,11 +173,16 @@ class Simulation:
     def store(self, key: int, *, fails: bool = False) -> StateStore:
         """The state of a partition. What a failed task wrote to files stays, uncommitted or not."""
         if self.spec.in_files:
-            assert self.spec.state_path is not None
-            partition = self.spec.keys.index(key)
-            return Manifests(self.spec.state_path, "query", partition, self.pushes)
+            return self.files(key, Manifests)
         store = self.stores.setdefault(key, DictStore())
         return store.copy() if fails else store
+
+    def files(self, key: int, kind: type[Manifests]) -> Manifests:
+        assert self.spec.state_path is not None
+        return kind(self.spec.state_path, "query", self.spec.keys.index(key), self.pushes)
+
+    def mixed(self, packets: list[Packet]) -> list[Packet]:
+        return self.chaos.sample(packets, len(packets))
 
     def _run(
         self, key: int, store: StateStore, packets: list[Packet], frontier: int | None

@@ -89,6 +89,7 @@ def test_figures_against_known_counts(spark: Any, tmp_path: Path) -> None:
     assert figures[0].hits + figures[0].catchUps + figures[0].attaches + figures[0].rebuilds == 0
     assert all(m.hits + m.catchUps + m.attaches >= 1 for m in figures[1:])
     assert {m.rebuilds for m in figures} == {0}
+    assert all(m.warmWorkers == m.hits + m.catchUps + m.attaches for m in figures[1:])
     assert heard == list(listener.recent) == figures
 
 
@@ -114,19 +115,21 @@ def report(partition: int, **more: Any) -> str:
 def test_reports_are_added_up() -> None:
     texts = [
         report(0, rows=30, matches=4, output_rows=8, left_stored=3, right_stored=4),
+        report(1, origin="catch-up", open_seconds=0.25, warm=True),
         report(2, origin="attach", dropped=2, left_stored=1),
         report(2, origin="hit", rows=0, output_rows=2, left_stored=1, state_bytes=4),
         report(3, origin="rebuild", fetched_runs=3, probe_seconds=0.5),
     ]
     found = read_reports("j", texts, {"batchId": 4, "timestamp": "now", "durationMs": {"a": 1}})
-    assert found.numInputRows == 50
+    assert found.numInputRows == 60
     assert found.outputRows == 10
-    assert found.fanOut == 0.2
+    assert found.fanOut == 10 / 60
+    assert (found.catchUps, found.seconds["open"], found.warmWorkers) == (1, 0.25, 1)
     assert (found.hits, found.attaches, found.rebuilds, found.fetchedRuns) == (2, 1, 1, 3)
-    assert found.rowsPerPartition == {0: 30, 1: 0, 2: 10, 3: 10}
-    assert found.skew == pytest.approx(30 / 12.5)
+    assert found.rowsPerPartition == {0: 30, 1: 10, 2: 10, 3: 10}
+    assert found.skew == pytest.approx(30 / 15)
     assert found.numRowsTotal == 8
-    assert found.stateBytes == 5 + 4 + 5
+    assert found.stateBytes == 5 + 5 + 4 + 5
     assert found.seconds["probe"] == 0.5
     assert found.watermark is None
     assert found.durationMs == {"a": 1}

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from thetastream.spark.session import (
     CHANGELOG,
     DAEMON,
     LOCAL_MANAGER,
+    LOCATION,
     MANAGER,
     POLICY,
     PROVIDER,
@@ -26,6 +28,7 @@ from thetastream.spark.session import (
     SHUFFLE,
     WARM,
     placed_keys,
+    workers_start,
 )
 from thetastream.window import TimeWindow
 
@@ -51,6 +54,18 @@ def set_to(spark: Any, name: str, value: str) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(name, before)
+
+
+@contextmanager
+def added(spark: Any, settings: dict[str, str]) -> Iterator[None]:
+    """Settings that the session does not have otherwise."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
 
 
 def rate(spark: Any) -> Any:
@@ -86,6 +101,13 @@ def test_the_session_of_configure_is_accepted(spark: Any) -> None:
     assert joined.isStreaming
     assert explain(joined).as_dict()["partitioning"]["partitions"] == 2
     assert explain(joined).as_dict()["mode"] == "streaming"
+    assert explain(joined).as_dict()["Python workers"] == f"warm, forked by {WARM}"
+    assert f"Python workers: warm, forked by {WARM}" in explain(joined)
+
+
+def test_the_explanation_says_that_workers_start_cold() -> None:
+    session: Any = SimpleNamespace(conf={})
+    assert workers_start(session) == "cold, forked by pyspark.daemon"
 
 
 def test_a_state_store_in_memory_is_refused(spark: Any, tmp_path: Path) -> None:
@@ -102,6 +124,20 @@ def test_a_state_store_in_memory_is_refused(spark: Any, tmp_path: Path) -> None:
         assert files.isStreaming, "an inner join with its state in files needs no state store"
         table = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS timestamp")
         assert theta_join(table, table.select("*"), "l.id = r.id", WINDOW).count() == 3
+
+
+def test_checkpoints_elsewhere_are_not_written_as_on_a_local_disk(
+    spark: Any, tmp_path: Path
+) -> None:
+    streams = rate(spark), rate(spark)
+    with added(spark, {MANAGER: LOCAL_MANAGER, LOCATION: "hdfs://name:9000/checkpoints"}):
+        for more in ({}, {"state_path": str(tmp_path)}):
+            with pytest.raises(StateError, match="is for checkpoints on a local disk") as caught:
+                theta_join(*streams, "l.value = r.value", WINDOW, **more)
+            assert "hdfs://name:9000/checkpoints" in str(caught.value)
+        for place in (f"file://{tmp_path}", str(tmp_path)):
+            spark.conf.set(LOCATION, place)
+            assert theta_join(*streams, "l.value = r.value", WINDOW).isStreaming
 
 
 def test_the_policy_of_the_faster_stream_is_refused(spark: Any) -> None:

@@ -156,7 +156,8 @@ class Board(Stopwatch):
             ("watermark", _clock(totals.watermark)),
             ("rows stored", count(totals.stored)),
             ("skew", f"{totals.skew:.2f}"),
-            ("hits/attaches/rebuilds", f"{totals.hits}/{totals.attaches}/{totals.rebuilds}"),
+            ("hits/catch-ups", f"{totals.hits}/{totals.catch_ups}"),
+            ("attaches/rebuilds", f"{totals.attaches}/{totals.rebuilds}"),
         ]
 
     def _table(self, totals: Totals) -> Table:
@@ -193,8 +194,9 @@ def _summary(demo: Demo, board: Board) -> Table:
         ("partitions", f"{len(parts)}", ", ".join(f"{rows:,}" for _, rows in parts) + " rows"),
         ("skew", f"{totals.skew:.2f}", "fullest partition divided by the mean"),
         ("hits", f"{totals.hits}", "found alive in its worker"),
+        ("catch-ups", f"{totals.catch_ups}", "alive, and some micro-batches behind"),
         ("attaches", f"{totals.attaches}", "mapped from run files of this host"),
-        ("rebuilds", f"{totals.rebuilds}", "read back from the state store"),
+        ("rebuilds", f"{totals.rebuilds}", "read back because files were missing"),
         ("engine", f"{sum(totals.seconds.values()):.2f} s", phases_text(totals.seconds.items())),
     ]
     return facts_table(rows)

@@ -57,6 +57,7 @@ def load() -> str | None:
             for name in _MODULES:
                 import_module(name)
             from thetastream._jit import compiling
+            from thetastream.spark.payload import WARM
 
             compiling.load(*ROOMS)
     except Exception as error:
@@ -67,6 +68,7 @@ def load() -> str | None:
     import numpy as np
 
     os.register_at_fork(after_in_child=np.random.seed)  # else all workers draw the same numbers
+    os.environ[WARM] = "1"
     gc.collect()
     gc.freeze()
     return None

@@ -25,12 +25,12 @@ class JoinMetrics(Items):
     """One micro-batch of one join; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
     ``hits`` found a partition alive in the worker; ``catchUps`` found it some micro-batches behind;
-    ``attaches`` restored it from run files of the host, ``rebuilds`` from the state store. A
-    partition without rows reports only when the watermark has moved, so figures of stored rows
-    cover the partitions that reported. ``skew`` is the largest partition's share of the fresh rows
-    over the mean share. ``watermarkLag`` is, per side, how far
-    the largest event time is ahead of the watermark, in milliseconds (or units of an integer time
-    column).
+    ``attaches`` restored it from run files of the host, ``rebuilds`` from the state store.
+    ``warmWorkers`` counts partitions whose worker was forked with everything loaded. A partition
+    without rows reports only when the watermark has moved, so figures of stored rows cover the
+    partitions that reported. ``skew`` is the largest partition's share of the fresh rows over the
+    mean share. ``watermarkLag`` is, per side, how far the largest event time is ahead of the
+    watermark, in milliseconds (or units of an integer time column).
     """
 
     join: str
@@ -54,6 +54,7 @@ class JoinMetrics(Items):
     attaches: int
     rebuilds: int
     fetchedRuns: int
+    warmWorkers: int
     seconds: dict[str, float]
     rowsPerPartition: dict[int, int]
     storedPerPartition: dict[int, int]
@@ -135,6 +136,7 @@ def read_reports(join: str, texts: list[str], progress: Mapping[str, Any]) -> Jo
         attaches=origins.count("attach"),
         rebuilds=origins.count("rebuild"),
         fetchedRuns=total("fetched_runs"),
+        warmWorkers=total("warm"),
         seconds={
             phase: round(sum(report.get(f"{phase}_seconds", 0.0) for report in reports), 6)
             for phase in _PHASES

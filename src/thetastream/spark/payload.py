@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import sys
 from importlib import import_module
@@ -10,7 +11,14 @@ from typing import Any
 
 from thetastream.errors import StateError
 
+WARM = "THETASTREAM_WARM_WORKER"
+"""The variable that ``daemon`` sets in the workers that it forks with everything loaded."""
 _SPECS: dict[bytes, Any] = {}
+
+
+def is_warm() -> bool:
+    """Whether this worker had everything loaded when it was forked."""
+    return WARM in os.environ
 
 
 def read_payload(payload: bytes, *modules: str) -> Any:

@@ -22,6 +22,7 @@ CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabl
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 SHUFFLE = "spark.sql.shuffle.partitions"
 DAEMON, WARM = "spark.python.daemon.module", "thetastream.spark.daemon"
+LOCATION = "spark.sql.streaming.checkpointLocation"
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -66,8 +67,18 @@ def configure(
     return builder
 
 
-def check_streaming(spark: SparkSession) -> None:
+def check_streaming(spark: SparkSession, *, stateful: bool) -> None:
     """StateError for a session in which the operator cannot work; it says what to set."""
+    place = str(spark.conf.get(LOCATION, ""))
+    is_elsewhere = "://" in place and not place.startswith("file:")
+    if is_elsewhere and spark.conf.get(MANAGER, "") == LOCAL_MANAGER:
+        raise StateError(
+            "local_checkpoints=True is for checkpoints on a local disk, where only one driver "
+            f"writes, but {LOCATION} is {place!r}; leave out local_checkpoints, or keep the "
+            "checkpoints on a local disk"
+        )
+    if not stateful:
+        return
     provider = spark.conf.get(PROVIDER, "")
     if provider is None or not provider.endswith("RocksDBStateStoreProvider"):
         raise StateError(
@@ -81,6 +92,12 @@ def check_streaming(spark: SparkSession) -> None:
             f"theta_join follows the slower of both streams, but {POLICY} is {policy!r}, which "
             "would drop rows of the slower one as late; set it to 'min'"
         )
+
+
+def workers_start(spark: SparkSession) -> str:
+    """How Python workers start in this session, as a phrase."""
+    module = spark.conf.get(DAEMON, "pyspark.daemon")
+    return f"warm, forked by {module}" if module == WARM else f"cold, forked by {module}"
 
 
 def default_partitions(spark: SparkSession) -> int:

@@ -35,11 +35,13 @@ FAILED = 3
 
 
 def once(marker: str) -> bool:
-    """Whether this is the first call of all processes under this marker."""
+    """Whether this is the first call of all processes under this marker, which gets their id."""
     try:
-        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        file = os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
         return False
+    os.write(file, str(os.getpid()).encode())
+    os.close(file)
     return True
 
 
@@ -79,6 +81,49 @@ class TrippedProcessor(JoinProcessor):
         """Micro-batches behind this partition, as its state tells."""
         found = self._meta.get()
         return 0 if found is None else int(json.loads(found[0])["commits"])
+
+
+def stall(marker: str) -> None:
+    """Once, let a partition that catches up wait for ever when it has stored what it had missed."""
+    from thetastream.spark.theta import step
+
+    real = vars(step).setdefault("real_catch_up", step.catch_up)
+
+    def catch_up(opened: Any, *more: Any) -> int:
+        restore = opened.partition.restore
+
+        def half(rows: Any) -> None:
+            restore(rows)
+            if once(marker):
+                time.sleep(3600)
+
+        opened.partition.restore = half
+        try:
+            return real(opened, *more)
+        finally:
+            del opened.partition.restore
+
+    step.catch_up = catch_up
+
+
+class StalledProcessor(JoinProcessor):
+    """Waits for ever in the middle of a catch-up."""
+
+    marker: ClassVar[str] = ""
+
+    def _step(self, *args: Any, **options: Any) -> Iterator[Any]:
+        stall(self.marker)
+        return super()._step(*args, **options)
+
+
+class StalledInFiles(JoinInFiles):
+    """The same, with the state in files."""
+
+    marker: ClassVar[str] = ""
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        stall(self.marker)
+        return super().__call__(batches)
 
 
 class _Flipped:
@@ -179,15 +224,22 @@ def choose_processor(orders: dict[str, Any]) -> None:
 
     def launched_in_files(title: str, target: str, *arguments: Any) -> Any:
         if target.endswith(":JoinInFiles"):
-            return TrippedInFiles(*arguments)
+            return in_files(*arguments)
         return launched(title, target, *arguments)
 
     chosen: Any = None
+    in_files: Any = None
     if orders.get("corrupt"):
         chosen = CorruptProcessor
     elif trip is not None and trip["stage"] == "join":
         TrippedProcessor.trip = TrippedInFiles.trip = trip
         chosen = TrippedProcessor
+        in_files = TrippedInFiles
+    elif trip is not None and trip["stage"] == "catch-up":
+        StalledProcessor.marker = StalledInFiles.marker = trip["marker"]
+        chosen = StalledProcessor
+        in_files = StalledInFiles
+    if in_files is not None:
         pipeline.launched = launched_in_files
     if chosen is not None:
         pipeline.LaunchedProcessor = lambda _target, *arguments: chosen(*arguments)

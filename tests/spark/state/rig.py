@@ -284,8 +284,8 @@ class Drill:
 
     @property
     def state(self) -> Path:
-        """Run files that are the state."""
-        return self.folder / "state"
+        """Run files that are the state, in the checkpoint, so that both are kept or removed."""
+        return self.checkpoint / "thetastream"
 
     def orders(self) -> dict[str, Any]:
         return {

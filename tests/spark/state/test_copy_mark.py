@@ -22,7 +22,6 @@ from thetastream.side import Side
 from thetastream.spark.blobs import read_blob, write_blob
 from thetastream.spark.state.record import FORMAT, Meta
 from thetastream.spark.theta.packing import ROWS
-from thetastream.spark.theta.step import ALIVE
 from thetastream.testing.driver import run_oracle
 from thetastream.testing.streams import Scenario
 from thetastream.window import CountWindow, TimeWindow, Window
@@ -95,7 +94,8 @@ def simulated(join: Scenario, partitions: int, root: Path, old_at: int | None) -
         if number == old_at:
             for store in simulation.stores.values():
                 to_format_1(store)
-            ALIVE._held.clear()
+            for worker in simulation._workers:
+                worker.clear()
         simulation.push(tables_of(push))
     return simulation
 

@@ -44,9 +44,9 @@ KILLS = {
 }
 
 
-def prepared(folder: Path, name: str, seed: int, **changes: Any) -> Drill:
+def prepared(folder: Path, name: str, seed: int, pushes: int = PUSHES, **changes: Any) -> Drill:
     drill = Drill(folder, CASES[name], **changes)
-    write_stream(drill.source, drill.case, seed, PUSHES, ROWS)
+    write_stream(drill.source, drill.case, seed, pushes, ROWS)
     return drill
 
 
@@ -186,6 +186,66 @@ def test_kill_of_python_workers(tmp_path: Path, name: str, seed: int) -> None:
                 break
         status = running.wait(600)
     assert killed, "there was no worker to kill"
+    if status:
+        run_to_end(drill)
+    drill.check()
+
+
+@pytest.mark.parametrize(("name", "seed"), [JOINS[1], JOINS[5]])
+@pytest.mark.parametrize("victim", ["worker", "driver"])
+def test_kill_while_a_partition_catches_up(
+    tmp_path: Path, name: str, seed: int, victim: str
+) -> None:
+    """It stores the rows that another worker has added since, and does not come to its end."""
+    marker = tmp_path / "stalled"
+    trip = {"stage": "catch-up", "marker": str(marker)}
+    drill = prepared(tmp_path, name, seed, pushes=14, changes={"trip": trip})
+    with drill.process() as running:
+        stalled = drill.await_that(running, lambda: marker.exists() and bool(marker.read_text()))
+        assert stalled, f"no partition was behind; {drill.log()}"
+        if victim == "worker":
+            kill(int(marker.read_text()))
+            status = running.wait(600)
+        else:
+            status = FAILED
+    if status:
+        run_to_end(drill)
+    drill.check()
+
+
+@pytest.mark.parametrize(("name", "seed"), [JOINS[0], JOINS[3]])
+def test_run_files_are_deleted_between_micro_batches(tmp_path: Path, name: str, seed: int) -> None:
+    drill = prepared(tmp_path, name, seed, pushes=12)
+    deleted = 0
+    with drill.process() as running:
+        done = drill.committed()
+        while drill.await_that(running, lambda done=done: drill.committed() > done):
+            done = drill.committed()
+            for path in drill.runs.rglob("*.arrow"):
+                path.unlink(missing_ok=True)
+                deleted += 1
+        assert running.wait(600) == 0, drill.log()
+    assert deleted
+    assert sum(metrics["fetchedRuns"] for metrics in drill.metrics()) > 0
+    drill.check()
+
+
+@pytest.mark.parametrize(("name", "seed"), [JOINS[1], JOINS[5]])
+def test_a_host_that_refuses_warm_workers(tmp_path: Path, name: str, seed: int) -> None:
+    """NumPy starts threads there, so no loaded process can be forked."""
+    settings = {"spark.executorEnv.OMP_NUM_THREADS": "4"}
+    drill = prepared(tmp_path, name, seed, changes={"settings": settings})
+    drill.environment["OMP_NUM_THREADS"] = "4"
+    with drill.process() as running:
+        assert drill.await_that(running, lambda: drill.begun() > 1), drill.log()
+        found = [process for process in processes(drill.mark) if is_worker(process)]
+        ids = {process.id for process in found}
+        workers = [process for process in found if process.parent in ids]
+        assert workers, "there was no worker to kill"
+        kill(workers[0].id)
+        status = running.wait(600)
+        log = (tmp_path / f"log-{drill.starts}.txt").read_text(errors="replace")
+    assert "Python workers start cold: " in log
     if status:
         run_to_end(drill)
     drill.check()

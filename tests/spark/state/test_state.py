@@ -54,6 +54,21 @@ def test_small_runs_are_compacted() -> None:
     assert written < 6 * packed, "every row is written a few times, not once per micro-batch"
 
 
+def test_larger_runs_are_compacted_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "ENTRY_BYTES", 64)
+    join, store = spec(window=TimeWindow(10**6, time="t")), DictStore()
+    counts, written = [], 0
+    for i in range(80):
+        report = feed(join, store, range(1 + 50 * i, 51 + 50 * i), watermark=50 * i)
+        counts.append(report["runs"] // 2)
+        written += report["written_bytes"] - len(store.meta or "")
+    size = Meta.of(store.meta or "", "").runs[0].bytes
+    many = -(-size // 64)
+    assert counts[: many - 1] == list(range(1, many)), "as long as there are few, they stay"
+    assert many - state.TIER < max(counts[many:]) <= many + state.TIER
+    assert written < 2 * 2 * 80 * size, "every row is written once or twice"
+
+
 def test_files_that_another_process_doomed_go_too(tmp_path: Path) -> None:
     join, store = spec(), DictStore()
     for i in range(40):

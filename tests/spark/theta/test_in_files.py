@@ -22,6 +22,7 @@ from ..drive import (
     pairs_of,
     ranked,
     read_sink,
+    run_to_files,
     sources,
     stream,
 )
@@ -148,9 +149,34 @@ def test_a_sink_that_passes_over_an_answer_stops_the_query(spark: Any, tmp_path:
         each(spark, tmp_path, all_but_the_first)
 
 
+@pytest.mark.parametrize("how", ["coalesce", "union"])
+def test_partitions_that_are_regrouped_are_refused(spark: Any, tmp_path: Path, how: str) -> None:
+    left, right = sources(spark, tmp_path, scenario())
+    one, other = (
+        theta_join(left, right, on, WINDOW, state_path=str(tmp_path / f"state {number}"))
+        for number, on in enumerate((BAND, "l.x = r.x"))
+    )
+    frame = one.coalesce(1) if how == "coalesce" else one.unionByName(other)
+    with pytest.raises(StreamingQueryException, match="Something regrouped the partitions"):
+        run_to_files(frame.select("`row number`"), tmp_path)
+
+
+def test_the_state_may_lie_in_the_checkpoint(spark: Any, tmp_path: Path) -> None:
+    state = str(tmp_path / "checkpoint" / "thetastream")
+    check_restart(spark, tmp_path, scenario(pushes=6), 3, state_path=state)
+
+
+def test_micro_batches_without_rows(spark: Any, tmp_path: Path) -> None:
+    rows, empty = stream(11, 4), (None, None)
+    pushes: Any = (empty, *rows[:2], empty, empty, *closed(rows[2:]))
+    case = replace(scenario(), pushes=pushes)
+    ran = join_streams(spark, tmp_path, case, partitions=3, state_path=str(tmp_path / "state"))
+    assert_same_pairs(ran.pairs, run_oracle(case).pairs, note=case)
+
+
 def test_a_micro_batch_leaves_one_record(spark: Any, tmp_path: Path) -> None:
     state = tmp_path / "state"
     ran = join_streams(spark, tmp_path, scenario(), partitions=2, state_path=str(state))
-    records = sorted(path.stem for path in state.rglob("*.json"))
+    records = sorted(path.stem for path in state.rglob("*.state"))
     assert records == sorted(str(m.batchId) for m in ran.metrics for _ in range(2))
     assert not list(state.rglob("*.part"))

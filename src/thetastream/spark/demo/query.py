@@ -2,6 +2,7 @@
 
     writer thread ─ trades/0000.parquet, … ─▶ readStream ┐
                     quotes/0000.parquet, … ─▶ readStream ┴ theta_join ─▶ matches/….parquet
+                                                           └─▶ checkpoint/thetastream (its state)
 
 Rows come up to a second out of order, which is the lateness, so none is dropped.
 
@@ -64,6 +65,7 @@ class Totals:
     written_bytes: int = 0
     compactions: int = 0
     hits: int = 0
+    catch_ups: int = 0
     attaches: int = 0
     rebuilds: int = 0
     watermark: int | None = None
@@ -83,6 +85,7 @@ class Totals:
         self.written_bytes += metrics.writtenBytes
         self.compactions += metrics.compactions
         self.hits += metrics.hits
+        self.catch_ups += metrics.catchUps
         self.attaches += metrics.attaches
         self.rebuilds += metrics.rebuilds
         self.watermark = metrics.watermark or self.watermark
@@ -113,7 +116,9 @@ class Demo:
         self._writer = Writer(streams, folder, seconds)
         self._listener = MetricsListener(self.totals.add)
         trades, quotes = read_streams(spark, folder)
-        self._joined = theta_join(trades, quotes, ON, WINDOW, columns=COLUMNS)
+        self._checkpoint = folder / "checkpoint"
+        state = str(self._checkpoint / "thetastream")
+        self._joined = theta_join(trades, quotes, ON, WINDOW, columns=COLUMNS, state_path=state)
 
     @property
     def plan(self) -> Explanation:
@@ -139,7 +144,7 @@ class Demo:
         query = (
             self._joined.writeStream.format("parquet")
             .option("path", str(self.output))
-            .option("checkpointLocation", str(self._folder / "checkpoint"))
+            .option("checkpointLocation", str(self._checkpoint))
             .start()
         )
         try:

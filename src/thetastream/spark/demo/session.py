@@ -56,7 +56,8 @@ def session(folder: Path) -> Iterator[SparkSession]:
         "spark.sql.streaming.checkpointLocation": str(folder / "checkpoint"),
         "spark.sql.session.timeZone": "UTC",
     }
-    builder = configure(SparkSession.builder.master("local[*]").appName("thetastream demo"))
+    builder = SparkSession.builder.master("local[*]").appName("thetastream demo")
+    builder = configure(builder, local_checkpoints=True)
     for name, value in settings.items():
         builder = builder.config(name, value)
     os.environ.update(variables)

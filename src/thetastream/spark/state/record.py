@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -107,7 +107,7 @@ class Meta:
 
     def as_text(self) -> str:
         """As JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps({**vars(self), "runs": [vars(run) for run in self.runs]})
 
     @classmethod
     def of(cls, text: str, where: str) -> Meta:

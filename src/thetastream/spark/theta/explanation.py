@@ -13,6 +13,7 @@ from thetastream.engine.report import explanation
 from thetastream.errors import StateError
 from thetastream.plan.explanation import Explanation
 from thetastream.side import Side
+from thetastream.spark.session import workers_start
 from thetastream.spark.state.record import FORMAT
 from thetastream.spark.state.state import RUN_BYTES, TIER
 from thetastream.spark.theta.spec import JoinSpec
@@ -65,6 +66,7 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
     facts["computed by Spark"] = more["computed"]
     facts |= {name: fact for name, fact in known.items() if name != "predicate"}
     facts["state"] = _state(spec, more, flags=any(partition.tracked.values()))
+    facts["Python workers"] = workers_start(frame.sparkSession)
     names = {
         f"{Side(side).alias}.{name}": sql
         for side, computed in more["computed"].items()
@@ -107,7 +109,7 @@ def _state(spec: JoinSpec, more: Mapping[str, Any], *, flags: bool) -> dict[str,
             side.value: _written(spec.schemas[side].names, more["computed"].get(side.value, {}))
             for side in spec.streams
         },
-        "compaction": f"{TIER} neighbours of like size become one; a run expires whole",
+        "compaction": f"{TIER} small neighbours become one; a run expires whole",
         "flags": "one bit per row and role" if flags else "none",
     }
 

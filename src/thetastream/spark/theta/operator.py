@@ -82,10 +82,10 @@ def theta_join(
     threads of every partition. There is no ``collect``: the trigger decides how many rows a
     micro-batch holds. ``partitions`` (default: one per core) and ``partitioning`` (``auto``,
     ``hash``, ``cells``, ``matrix``) say how the work is shared; ``cell_width`` sets the width of a
-    band's cells. ``event_time`` names one more output column, the later event time of a
-    pair, on which an aggregation or another join can follow. ``state_path`` is a folder that every
-    executor can reach, one per query, for the rows of the window; without it they are in Spark's
-    state store, which is slower to write. ``checkpoint`` is the folder that the query's
+    band's cells. ``event_time`` names one more output column, the later event time of a pair, on
+    which an aggregation or another join can follow. ``state_path`` is a folder that every executor
+    can reach, one per join, for the rows of the window; without it they are in Spark's state
+    store, which is slower to write. ``checkpoint`` is the folder that the query's
     ``checkpointLocation`` names: the partitions are taken from it, and the checkpoint of another
     join is refused here. ``name`` is what metrics and Spark's plans call the join.
 
@@ -153,8 +153,8 @@ def theta_join(
         and not returns_later(mode, asked)
         and not has_watermarks(frames, window)
     )
-    if streaming and not in_files:
-        check_streaming(spark)
+    if streaming:
+        check_streaming(spark, stateful=not in_files)
     spec = JoinSpec(
         on=parts.on,
         window=window,

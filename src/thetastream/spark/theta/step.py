@@ -22,6 +22,7 @@ from thetastream.engine.partition.partition import POSITION, Partition
 from thetastream.metrics import Metrics
 from thetastream.side import Side
 from thetastream.spark.blobs import read_blob
+from thetastream.spark.payload import is_warm
 from thetastream.spark.state.cache import Alive, default_root, remove_forgotten
 from thetastream.spark.state.opening import catch_up, new_partition, open_partition
 from thetastream.spark.state.record import Meta, StateStore, check_fingerprint
@@ -167,6 +168,7 @@ class Step:
             "partition": self.spec.keys.index(self.key),
             "partitions": self.spec.partitions,
             "process": os.getpid(),
+            "warm": is_warm(),
             "origin": origin,
             "fetched_runs": fetched,
             "runs": len(opened.meta.runs),

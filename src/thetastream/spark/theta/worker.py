@@ -120,15 +120,21 @@ class _TaskFacts(NamedTuple):
                 "a join with its state in files has to run in a streaming query, and Spark names "
                 "none here; leave out state_path"
             )
-        return cls(query, int(batch), context.partitionId())
+        task = cls(query, int(batch), context.partitionId())
+        task.check(spec, [])
+        return task
 
     def check(self, spec: JoinSpec, keys: Sequence[int]) -> None:
-        """StateError if rows of another partition are here, because Spark regrouped them."""
-        if self.partition >= spec.partitions or set(keys) - {spec.keys[self.partition]}:
+        """StateError if this task is not that of one partition, because Spark regrouped them."""
+        number = self.partition
+        if number >= spec.partitions or set(keys) - {spec.keys[number]}:
+            received = f" and received rows of the group keys {sorted(set(keys))}" if keys else ""
             raise StateError(
-                f"task {self.partition} received rows of the partitions {sorted(set(keys))}, and "
-                f"there are {spec.partitions} partitions; something regrouped the rows on their "
-                "way. Set spark.sql.adaptive.streaming.stateless.enabled to false"
+                f"a join with its state in files needs a task for each of its {spec.partitions} "
+                f"partitions; this is task {number}{received}. Something regrouped the "
+                "partitions: a union of the join with other rows, coalesce (repartition works), or "
+                "Spark itself (set spark.sql.adaptive.streaming.stateless.enabled to false). "
+                "Write the result without it, or leave out state_path"
             )
 
 
