@@ -209,3 +209,34 @@ def test_a_stream_and_a_table_agree(spark: Any, tmp_path: Any) -> None:
     streamed = join_streams(spark, tmp_path, scenario)
     assert streamed.late == 0
     assert_same_pairs(streamed.pairs, join_tables(spark, scenario))
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "abs(l.a - r.a) <= 0.01 * l.a",
+        "r.a BETWEEN l.a * 0.99 AND l.a * 1.01",
+        "r.a >= l.a * (1 - 0.01) AND l.a * (1 + 0.01) >= r.a",
+    ],
+)
+def test_relative_bands_have_cells(spark: Any, on: str) -> None:
+    """One place for the rows of one side, little more for the other; the pairs are all there."""
+    rng = random.Random(5)
+    values = [[rng.uniform(1, 50) ** 3 for _ in range(400)] for _ in range(2)]
+    left, right = (
+        spark.createDataFrame(pa.table({"id": pa.array(range(400)), "a": pa.array(column)}))
+        for column in values
+    )
+    answer = theta_join(left, right, on, partitions=4, columns=["id", "id_right"])
+    plan = explain(answer).as_dict()["partitioning"]
+    assert plan["scheme"] == "cells"
+    assert sorted(plan["places of a row, expected"].values()) == [1.0, 1.125]
+    got = [tuple(row) for row in answer.collect()]
+    expected = [
+        (i, j)
+        for i, a in enumerate(values[0])
+        for j, b in enumerate(values[1])
+        if (abs(a - b) <= 0.01 * a if "abs" in on else a * 0.99 <= b <= a * 1.01)
+    ]
+    assert len(expected) > 200
+    assert_same_pairs(got, expected)

@@ -157,11 +157,19 @@ def _collected(table: DataFrame, spec: TableSpec, limit: int) -> pa.RecordBatch:
 
 
 def _sent(spark: SparkSession, rows: pa.RecordBatch) -> dict[str, Any]:
-    """Have Spark copy the rows to every host, as a file named by its content."""
+    """Have Spark copy the rows to every host, as a file named by its content.
+
+    A Connect client cannot: files of its session do not reach the tasks of a stream. There, the
+    rows travel in the query's plan.
+    """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_batch(rows)
     data = sink.getvalue()
+    try:
+        context = spark.sparkContext
+    except Exception:  # a Connect session has no context
+        return {"data": data.to_pybytes()}
     digest = digest_of(data)
     if not _folders:
         _folders.append(tempfile.mkdtemp(prefix="thetastream-tables-"))
@@ -171,12 +179,7 @@ def _sent(spark: SparkSession, rows: pa.RecordBatch) -> dict[str, Any]:
     if not os.path.exists(path):
         with open(path, "wb") as file:
             file.write(data)
-    try:
-        context = spark.sparkContext
-    except Exception:  # a Connect session has no context
-        spark.addArtifact(path, file=True)
-    else:
-        context.addFile(path)
+    context.addFile(path)
     return {"file": name, "digest": digest}
 
 

@@ -44,7 +44,8 @@ class TableSpec:
     """A join of a stream with a table, as plain values.
 
     ``schemas`` hold the columns that travel, ``gathered`` the columns of the answer by the engine's
-    names, ``output`` the same as Spark receives them. ``file`` is the table's, as Spark names it.
+    names, ``output`` the same as Spark receives them. ``file`` is the table's, as Spark names it;
+    without it, ``data`` holds the same bytes.
     With ``reports`` the last row of a task is its report.
     """
 
@@ -61,6 +62,7 @@ class TableSpec:
     residual: Custom | None
     file: str = ""
     digest: str = ""
+    data: bytes | None = None
 
     @cached_property
     def query(self) -> Query:
@@ -132,6 +134,13 @@ def _ready(payload: bytes, spec: TableSpec) -> tuple[PreparedTable, str]:
 
 
 def _rows(spec: TableSpec) -> pa.RecordBatch:
+    """The rows of the table: mapped from the file of this host, or out of the query's plan."""
+    whole = _mapped(spec) if spec.data is None else pa.py_buffer(spec.data)
+    with pa.ipc.open_file(whole) as reader:
+        return reader.get_batch(0)
+
+
+def _mapped(spec: TableSpec) -> pa.Buffer:
     path = SparkFiles.get(spec.file)
     try:
         with pa.memory_map(path) as source:
@@ -145,5 +154,4 @@ def _rows(spec: TableSpec) -> pa.RecordBatch:
         raise DataError(
             f"{path} does not hold the rows of the static DataFrame any more; start the query again"
         )
-    with pa.ipc.open_file(whole) as reader:
-        return reader.get_batch(0)
+    return whole
