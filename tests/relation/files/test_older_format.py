@@ -18,7 +18,7 @@ from thetastream.relation.image.layout import LeafLayout
 
 from ..relation_cases import padded, rows_of, truth
 
-LATER = ("unique", "equal", "open_ends")
+LATER = ("unique", "equal", "open_ends", "keep_empty")
 
 
 def as_before(path: Path, table: pa.Table) -> None:
@@ -53,6 +53,7 @@ def test_a_relation_of_format_1_is_read_and_changed(tmp_path: Path, texts: bool)
     with ts.Relation.open(tmp_path / "r.rel") as relation:
         relation.check()
         assert (relation.key, relation.unique, relation.open_ends) == (("k",), (), None)
+        assert relation.keep_empty  # it took intervals that end before they begin
         fresh = padded({"k": ["key 3" if texts else 3] * 2})
         relation.insert(fresh)
         relation.check()

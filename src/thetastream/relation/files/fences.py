@@ -62,6 +62,8 @@ class Facts:
     """How many columns of the key, the first ones, are compared by equality."""
     open_ends: bool | None = None
     """Whether NULL is an open end of an interval; None: such rows are refused."""
+    keep_empty: bool = True
+    """Whether intervals may end before they begin; in relations of earlier versions they may."""
 
     @property
     def columns(self) -> KeyColumns:
