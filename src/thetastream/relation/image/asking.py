@@ -65,8 +65,13 @@ class Asking:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the predicate compares the first column, so that not all leaves are read."""
-        return bool(self._terms[0])
+        """Whether the predicate compares the first column, so that not all leaves are read.
+
+        Upper ends say something only if the columns in front are fixed by equality.
+        """
+        if not self._upper:
+            return bool(self._terms[0])
+        return bool(self._terms[-1]) and all(map(self._is_equality, range(len(self._terms) - 1)))
 
     @property
     def is_point(self) -> bool:
@@ -101,13 +106,12 @@ class Asking:
                 break
             low[:, place], high[:, place] = bounds[0].low, bounds[0].high
             bounds = []
-        first, last = self.coding.codes(low), self.coding.codes(high)
+        first = self.coding.codes(low)
+        last = first.copy() if np.array_equal(low, high) else self.coding.codes(high)
         for bound in bounds:  # of the first column that is not compared by equality
             low[:, place], high[:, place] = bound.low, bound.high
             first = np.maximum(first, self.coding.codes(low))
             last = np.minimum(last, self.coding.codes(high))
-        if self._upper and self._opens and all(admits(t, True) for t in self._terms[-1]):
-            last = np.full_like(last, 2**63 - 1)
         first[nothing], last[nothing] = 1, 0
         return first, last
 

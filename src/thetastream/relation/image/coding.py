@@ -173,16 +173,19 @@ class Coding:
         """Words of a key."""
         return len(self.least)
 
-    def keys(self, batch: pa.RecordBatch, opens: bool = False) -> tuple[Array, Mask | None]:
+    def keys(
+        self, batch: pa.RecordBatch, *, opens: bool = False, upper: bool = False
+    ) -> tuple[Array, Mask | None]:
         """Codes of rows, and which have no NULL in the columns of the key (None: all).
 
-        ``opens``: a NULL in the last column lies below all values, and is a key.
+        ``opens``: a NULL in the last column lies below all values, ``upper`` above them, and is a
+        key.
         """
         words, valid = _words(self.parts, batch, self.shared)
         if opens:
             last = self.parts[-1]
             absent = batch.column(last.name).is_null().to_numpy(zero_copy_only=False)
-            words[absent, -last.width :] = 0
+            words[absent, -last.width :] = _FULL if upper else 0
             fronts = [batch.column(part.name) for part in self.parts[:-1]]
             masks = [valid_mask(plain(column)) for column in fronts if column.null_count]
             valid = None
@@ -226,9 +229,14 @@ def _shared_prefix(part: KeyPart, samples: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def parts_of(schema: pa.Schema, key: KeyColumns) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
-    """The parts of the codes of the key, and of those of ``hi``; none where int64 keys suffice."""
+    """The parts of the codes of the key, and of those of ``hi``; none where int64 keys suffice.
+
+    Behind equality columns, ``hi`` is coded with them too: the greatest code of a leaf then belongs
+    to the last value of those columns, so that a leaf is not read for long intervals of others.
+    """
     found: list[tuple[KeyPart, ...]] = []
-    for names in (key.sorted_by, key.ordered[1:]):
+    highs = (*key.equal, *key.ordered[1:]) if key.is_interval else ()
+    for names in (key.sorted_by, highs):
         parts = tuple(KeyPart.of(schema, name, name in key.equal) for name in names)
         plain_key = len(parts) == 1 and parts[0].width == 1 and not parts[0].is_text
         found.append(() if plain_key else parts)
