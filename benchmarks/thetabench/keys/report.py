@@ -31,7 +31,10 @@ def table(lines: Sequence[KeyLine]) -> list[str]:
         first, before = line.experiment != before, line.experiment
         limit = f"{'at least' if trial.more else 'at most'} {trial.must:g}"
         ratio = ["", "", ""] if first else [f"{line.ratio:.2f} ×", limit, _verdict(line)]
-        about = [trial.about, f"{line.rows:,}"] if first else ["", ""]
+        sizes = f"{line.rows:,}"
+        if line.operations < line.rows and trial.unit == "s":
+            sizes = f"{line.operations:,} of {sizes}"
+        about = [trial.about, sizes] if first else ["", ""]
         rows.append(row([*about, line.contestant, _value(line), *ratio]))
     return rows
 
@@ -53,11 +56,12 @@ def markdown(file: Path) -> str:
     """The table of a result file, how it was made, and the machine."""
     lines = read(file)
     sizes = ", ".join(f"{scale:g}" for scale in sorted({line.scale for line in lines}))
-    load = max(line.load for line in lines)
+    load, rounds = max(line.load for line in lines), min(line.repeat for line in lines)
     note = (
-        f"Scale {sizes} (1 is the full size), median of {max(line.repeat for line in lines)} "
-        f"rounds; up to {load:.1f} other processes wanted to run when a trial began. Answers "
-        "verified."
+        f"Scale {sizes} (1 is the full size), medians of {rounds} rounds. "
+        f"Up to {load:.0f} processes wanted to run when a trial began: "
+        "where that is more than one per processor, look at ratios only, and run it again on an "
+        "idle machine. Blocks are counted, whatever else runs. Answers verified."
     )
     return "\n\n".join(["\n".join(table(lines)), note, machine_of(file)])
 
