@@ -28,3 +28,10 @@ def test_enrich(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("58,800 ranges, ")
     assert len(printed) == 5
+
+
+def test_ip_ranges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = load("ip_ranges").main(tmp_path, rows=100)  # checks every answer itself
+    assert sorted(found) == [4, 6]
+    assert all(count >= 50 for count in found.values())
+    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -132,6 +132,7 @@ def test_relation() -> None:
         "fill": (PLAIN, 0.8),
         "unique": (NAMED, None),
         "open_ends": (NAMED, None),
+        "keep_empty": (NAMED, False),
         "replace": (NAMED, False),
         "memory": (NAMED, "256 MB"),
         "progress": (NAMED, None),
@@ -156,6 +157,7 @@ def test_relation() -> None:
             "empty_intervals",
             "unique",
             "open_ends",
+            "keep_empty",
         ),
     ):
         assert isinstance(getattr(ts.Relation, name), property)

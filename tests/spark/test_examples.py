@@ -22,7 +22,7 @@ ANSWERS: dict[str, Any] = {
     "outer_join_watermark": [(10.0, 10.2), (20.0, 20.1), (50.0, None)],
     "self_join": [(1, 2)],
 }
-EMBEDDED = ("enrich", "linear_road")
+EMBEDDED = ("enrich", "ip_ranges", "linear_road")
 """Without Spark: run by ``tests/test_examples.py``."""
 LIVE = ("foreach_batch", "metrics_listener", "rate_source")
 

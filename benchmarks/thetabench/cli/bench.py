@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-FINITE = "finite"
+FINITE, KEYS = "finite", "keys"
 
 
 def bench(
@@ -37,7 +37,7 @@ def bench(
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="Papers, finite: factor of the sizes; 0.01 to try."),
+        typer.Option(min=2.0**-20, help="Papers, finite, keys: factor of the sizes; 0.01 to try."),
     ] = 1.0,
     threads: Annotated[
         list[int] | None, typer.Option(min=1, help="Finite: threads; by default 1 and 2.")
@@ -63,6 +63,11 @@ def bench(
             output=output,
             plots=plots,
         )
+        return
+    if name == KEYS:
+        from thetabench.cli.keys import bench_keys
+
+        bench_keys(figure or (), scale=scale, repeat=repeat, output=output)
         return
     from thetabench.cli.figures import bench_figures
     from thetabench.figure import Asked, Sizes
@@ -91,7 +96,9 @@ def _list() -> None:
 
     from thetabench.cli.figures import list_papers
     from thetabench.cli.finite import ABOUT as ABOUT_FINITE
+    from thetabench.cli.keys import ABOUT as ABOUT_KEYS
     from thetabench.finite.course import CONTESTANT_NAMES, WORKLOAD_NAMES
+    from thetabench.keys.trials import EXPERIMENTS
     from thetabench.peers import PEERS
 
     console = Console()
@@ -99,4 +106,7 @@ def _list() -> None:
     console.print(f"[bold]{FINITE}[/]  {ABOUT_FINITE}", highlight=False)
     console.print(f"  workloads: {', '.join(WORKLOAD_NAMES)}", highlight=False)
     console.print(f"  contestants: {', '.join(CONTESTANT_NAMES)}", highlight=False)
+    console.print(f"[bold]{KEYS}[/]  {ABOUT_KEYS}", highlight=False)
+    for name, trial in EXPERIMENTS.items():
+        console.print(f"  --figure {name:16}{trial.about}", highlight=False)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)

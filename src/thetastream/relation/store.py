@@ -82,6 +82,7 @@ class Relation:
         *,
         unique: str | Sequence[str] | None = None,
         open_ends: bool | None = None,
+        keep_empty: bool = False,
         replace: bool = False,
         memory: str | int = "256 MB",
         progress: Callable[[Progress], None] | None = None,
@@ -94,8 +95,9 @@ class Relation:
         deletes then find single rows. Rows whose key is NULL are skipped and counted
         (``null_keys``). A NULL end of an interval is an error, unless ``open_ends`` says what it
         means: True, that the interval has no end (or no beginning); False, that the row is skipped.
-        Rows whose ``lo`` lies above ``hi`` are stored but contain no point; they are counted
-        (``empty_intervals``). ``fill`` is the share of a block to fill; the rest is for inserts.
+        Intervals that end before they begin are an error, unless ``keep_empty``: then they are
+        stored and counted (``empty_intervals``), although they contain no point. ``fill`` is the
+        share of a block to fill; the rest is for inserts.
         ``replace`` allows to replace an existing relation, which otherwise is an error. Sorts
         within ``memory``, and on disk if that is too small. A build that fails, is interrupted or
         killed leaves the old relation, or none if there was none.
@@ -103,7 +105,9 @@ class Relation:
         O(n log n); reads rows once and writes them once, or three times if they do not fit in
         memory.
         """
-        options = BuildOptions.checked(key, block_bytes, fill, memory, unique, open_ends, replace)
+        options = BuildOptions.checked(
+            key, block_bytes, fill, memory, unique, open_ends, keep_empty, replace
+        )
         build(path, source, options, progress)
         return cls.open(path)
 
@@ -149,6 +153,7 @@ class Relation:
     open_ends: bool | None = _fact(
         "open_ends", "Whether NULL is an open end of an interval; None: such rows are refused."
     )
+    keep_empty: bool = _fact("keep_empty", "Whether intervals may end before they begin.")
     null_keys: int = _fact("null_keys", "Rows skipped because a key was NULL.")
     empty_intervals: int = _fact("empty_intervals", "Rows whose ``lo`` lies above ``hi``.")
 

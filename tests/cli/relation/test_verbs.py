@@ -466,3 +466,35 @@ def test_unique_keys_open_ends_and_columns_in_front(command, tmp_path: Path) -> 
     assert "rows: 0 inserted, 1 replaced, 0 removed, 2 unchanged" in found
     assert "- {'region': 'EU', 'since': 1, 'until': 9}" in found
     assert "+ {'region': 'EU', 'since': 1, 'until': 4}" in found
+
+
+def test_intervals_that_end_before_they_begin(command, tmp_path: Path) -> None:
+    rows = [{"lo": 1, "hi": 5}, {"lo": 9, "hi": 7}, {"lo": 8, "hi": 3}]
+    source, out = save(tmp_path / "rates.csv", rows), str(tmp_path / "rates.rel")
+    build = ("relation", "build", source, out, "--key", "lo,hi")
+    assert (
+        "2 intervals end before they begin, such as lo = 9, hi = 7"
+        in command(*build, code=2).output
+    )
+    assert not Path(out).exists()
+    command(*build, "--keep-empty")
+    shown = " ".join(command("relation", "info", out).stdout.split())
+    assert "rows 3; 2 intervals are empty, lo above hi" in shown
+    assert "0 open, 0 overlap one before them, 2 empty (lo above hi)" in shown
+
+
+def test_a_dry_run_of_every_change(command, tmp_path: Path, parts: str) -> None:
+    fresh = save(tmp_path / "fresh.csv", [{"part": 7, "name": "x", "price": 1.0}])
+    there = sum(part["part"] == 7 for part in PARTS)
+    before = command("relation", "info", parts, "--json").stdout
+    changes = {
+        ("insert", parts, fresh): "1 inserted, 0 replaced, 0 removed",
+        ("update", parts, fresh, "--replace-key"): f"0 inserted, 1 replaced, {there - 1} removed",
+        ("delete", parts, fresh): f"0 inserted, 0 replaced, {there} removed",
+        ("delete", parts, "--where", "r.part = 7"): f"0 inserted, 0 replaced, {there} removed",
+    }
+    assert there > 1
+    for words, counts in changes.items():
+        said = command("relation", *words, "--dry-run").stdout
+        assert said == f"dry run, nothing was changed; it would be: {counts}\n"
+    assert command("relation", "info", parts, "--json").stdout == before

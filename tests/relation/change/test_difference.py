@@ -125,7 +125,9 @@ def test_intervals_are_counted(
         }
     )
     path = tmp_path_factory.mktemp("intervals") / "r.rel"
-    with ts.Relation.build(path, table, ("g", ("lo", "hi")), open_ends=True) as relation:
+    with ts.Relation.build(
+        path, table, ("g", ("lo", "hi")), open_ends=True, keep_empty=True
+    ) as relation:
         counts = relation.intervals()
         assert counts.empty == relation.empty_intervals
     ends = [(g, -1 if lo is None else lo, 9 if hi is None else hi) for g, lo, hi in rows]

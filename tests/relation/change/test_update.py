@@ -100,7 +100,7 @@ class Updates(RuleBasedStateMachine):
     def build(self, keys: list[int], sizes: list[int], fill: float) -> None:
         self.model = self.rows(keys, sizes)
         table = self.kind.table(self.model)
-        self.relation = Relation.build(self.path, table, self.kind.key, 4096, fill)
+        self.relation = Relation.build(self.path, table, self.kind.key, 4096, fill, keep_empty=True)
         self.version = self.relation.version
 
     def changed(self, count: int = 1) -> None:

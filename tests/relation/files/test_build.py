@@ -125,7 +125,7 @@ def test_intervals(rows: list[tuple[int | None, int | None]], mixed: bool) -> No
     whole = [r for r in rows if None not in r]
     with (
         tempfile.TemporaryDirectory() as folder,
-        built(folder, table, ("lo", "hi"), open_ends=False) as relation,
+        built(folder, table, ("lo", "hi"), open_ends=False, keep_empty=True) as relation,
     ):
         assert relation.key == ("lo", "hi")
         assert relation.null_keys == len(rows) - len(whole)

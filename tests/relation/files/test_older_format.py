@@ -1,4 +1,4 @@
-"""Relations of format 1: no unique keys, open ends and codes; strings in the order of a hash."""
+"""Relations of format 1 (no unique keys, open ends and codes), and of earlier codes of ends."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import pytest
 
 import thetastream as ts
 from thetastream.errors import PredicateError
+from thetastream.relation.files import sampling
 from thetastream.relation.files.folder import FORMAT, Folder, digest
 from thetastream.relation.files.generation import write_generation
 from thetastream.relation.files.sorting import KeyedRows, stable_order
+from thetastream.relation.image.coding import KeyPart, parts_of
+from thetastream.relation.image.key import KeyColumns
 from thetastream.relation.image.layout import LeafLayout
 
 from ..relation_cases import padded, rows_of, truth
 
-LATER = ("unique", "equal", "open_ends")
+LATER = ("unique", "equal", "open_ends", "keep_empty")
 
 
 def as_before(path: Path, table: pa.Table) -> None:
@@ -53,6 +56,7 @@ def test_a_relation_of_format_1_is_read_and_changed(tmp_path: Path, texts: bool)
     with ts.Relation.open(tmp_path / "r.rel") as relation:
         relation.check()
         assert (relation.key, relation.unique, relation.open_ends) == (("k",), (), None)
+        assert relation.keep_empty  # it took intervals that end before they begin
         fresh = padded({"k": ["key 3" if texts else 3] * 2})
         relation.insert(fresh)
         relation.check()
@@ -68,3 +72,36 @@ def test_a_relation_of_format_1_is_read_and_changed(tmp_path: Path, texts: bool)
     with ts.Relation.open(tmp_path / "r.rel") as relation:
         relation.check()
         assert relation.rows == 202
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=str)
+def test_ends_that_were_coded_without_the_columns_in_front(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
+) -> None:
+    def before(schema: pa.Schema, key: KeyColumns) -> tuple[tuple[KeyPart, ...], ...]:
+        first, second = parts_of(schema, key)
+        return first, second[-1:] if pa.types.is_string(kind) else ()
+
+    def column(values: list[int]) -> pa.Array:
+        return pa.array([f"{value:03}" if kind == pa.string() else value for value in values], kind)
+
+    lows = [n * 7 % 60 for n in range(200)]
+    groups = [f"g{n % 3}" for n in range(200)]
+    ends = {"lo": column(lows), "hi": column([low + low % 5 for low in lows])}
+    table = padded({"g": groups, **ends})
+    monkeypatch.setattr(sampling, "parts_of", before)
+    ts.Relation.build(tmp_path / "r.rel", table, ("g", ("lo", "hi")), 4096).close()
+    monkeypatch.undo()
+    stream = pa.table({"g": groups[:60], "x": column(list(range(60))), "n": range(60)})
+    on = "l.g = r.g AND l.x BETWEEN r.lo AND r.hi"
+    with ts.Relation.open(tmp_path / "r.rel") as relation:
+        relation.insert(table.slice(0, 5))
+        relation.check()
+        with relation.snapshot() as snapshot:
+            coding = snapshot.layout.codings[1]
+        assert (None if coding is None else len(coding.parts)) == (
+            1 if kind == pa.string() else None
+        )
+        with ts.RelationJoin(relation, on, "1 MB") as join:
+            found = rows_of([*join.push(stream), *join.flush()])
+    assert found == truth(stream, pa.concat_tables([table, table.slice(0, 5)]), on, "inner")

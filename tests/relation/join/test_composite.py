@@ -78,7 +78,9 @@ def test_as_the_oracle(tmp_path: Path, name: str, on: str, groups: int) -> None:
     table, stream = tables(len(on), 300, groups)
     how = ["inner", "left", "semi", "anti"][len(on) % 4]
     key = KEYS[name][0]
-    with ts.Relation.build(tmp_path / "r.rel", table.slice(0, 200), key, 4096) as relation:
+    with ts.Relation.build(
+        tmp_path / "r.rel", table.slice(0, 200), key, 4096, keep_empty=True
+    ) as relation:
         assert relation.key == key
         relation.check()
         relation.insert(table.slice(200))
@@ -177,7 +179,9 @@ def test_keys_that_are_none(tmp_path: Path, key: Any, says: str) -> None:
 
 def test_the_first_column_must_be_compared(tmp_path: Path) -> None:
     path = tmp_path / "r.rel"
-    with ts.Relation.build(path, tables(1, 9, 2)[0], ("g", ("k", "e"))) as relation:
+    with ts.Relation.build(
+        path, tables(1, 9, 2)[0], ("g", ("k", "e")), keep_empty=True
+    ) as relation:
         for on in ("l.x BETWEEN r.k AND r.e", "l.g < r.g AND l.x = r.k"):
             with pytest.raises(PredicateError, match="sorted by g, .*must compare r.g itself"):
                 ts.RelationJoin(relation, on)

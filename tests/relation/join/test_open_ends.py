@@ -47,7 +47,9 @@ def truth(on: str, rows: list[Any], intervals: list[Any], holds: Any) -> Counter
 
 def joined(path: Path, table: pa.Table, stream: pa.Table, on: str, **more: Any) -> Counter[Any]:
     with (
-        ts.Relation.build(path, table, ("lo", "hi"), 4096, open_ends=True) as relation,
+        ts.Relation.build(
+            path, table, ("lo", "hi"), 4096, open_ends=True, keep_empty=True
+        ) as relation,
         ts.RelationJoin(relation, on, "1 MB", **more) as join,
     ):
         relation.check()

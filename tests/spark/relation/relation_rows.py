@@ -55,7 +55,7 @@ def given(rows: pa.Table) -> Counter[Any]:
 
 
 def built(folder: Path, rows: pa.Table, key: Any = "x") -> Path:
-    ends = {"open_ends": False} if isinstance(key, tuple) else {}
+    ends = {"open_ends": False, "keep_empty": True} if isinstance(key, tuple) else {}
     ts.Relation.build(
         folder / "table.rel", rows, key=key, block_bytes=4096, fill=0.2, replace=True, **ends
     ).close()

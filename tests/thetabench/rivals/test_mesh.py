@@ -36,7 +36,9 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Relation:
 @pytest.fixture(scope="module")
 def intervals(tmp_path_factory: pytest.TempPathFactory) -> Relation:
     path = tmp_path_factory.mktemp("mesh") / "intervals.rel"
-    return Relation.build(path, interval_table(), key=("lo", "hi"), block_bytes=4096)
+    return Relation.build(
+        path, interval_table(), key=("lo", "hi"), block_bytes=4096, keep_empty=True
+    )
 
 
 @pytest.mark.parametrize("how", HOWS)

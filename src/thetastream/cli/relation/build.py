@@ -54,6 +54,9 @@ def build(
             help="Whether a NULL end of an interval means no end, or that the row is left out.",
         ),
     ] = None,
+    keep_empty: Annotated[
+        bool, typer.Option("--keep-empty", help="Keep intervals that end before they begin.")
+    ] = False,
     block_bytes: Annotated[int, typer.Option(help="Size of a block.")] = 8192,
     fill: Annotated[
         float, typer.Option(help="Share of a block to fill; the rest is room for updates.")
@@ -89,6 +92,7 @@ def build(
             key=read_key(key),
             unique=read_names(unique) or None,
             open_ends=open_ends,
+            keep_empty=keep_empty,
             block_bytes=block_bytes,
             fill=fill,
             replace=replace,

@@ -24,6 +24,7 @@ _FACTS = (
     *(
         "unique",
         "open_ends",
+        "keep_empty",
         "rows",
         "null_keys",
         "empty_intervals",
@@ -143,7 +144,7 @@ def facts_table(relation: Relation, intervals: IntervalCounts | None = None) -> 
     if known["null_keys"]:
         rows += f"; {known['null_keys']:,} more had no key and were left out"
     if known["empty_intervals"]:
-        rows += f"; {known['empty_intervals']:,} intervals were empty, lo above hi, when built"
+        rows += f"; {known['empty_intervals']:,} intervals are empty, lo above hi"
     if known["open_ends"]:
         table.add_row("open ends", "NULL is an end that is open")
     if intervals is not None:

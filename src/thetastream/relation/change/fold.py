@@ -195,4 +195,5 @@ def compact(folder: Folder, snapshot: Snapshot) -> None:
         null_keys=state.facts.null_keys,
         empty_intervals=state.facts.empty_intervals,
         unique=state.facts.unique,
+        keep_empty=state.facts.keep_empty,
     )

@@ -26,12 +26,20 @@ from thetastream.errors import PredicateError, RelationError, SchemaError, State
 from thetastream.relation.change.counts import ChangeCounts
 from thetastream.relation.change.input import batch_of, fitted, frame_table, is_frame
 from thetastream.relation.change.update import Doomed, Draft
-from thetastream.relation.files.build import null_in_front
 from thetastream.relation.files.generation import stored_layout
+from thetastream.relation.files.refusals import (
+    count_lengths,
+    empty_intervals,
+    empty_refused,
+    has_binary_ends,
+    interval_text,
+    null_in_front,
+    refuse_lengths,
+    refuse_text,
+)
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.files.sorting import KeyedRows, joined_chunks, stable_order
 from thetastream.relation.files.splices import Entries
-from thetastream.relation.files.texts import refuse_text
 from thetastream.relation.files.unique import RowKey
 from thetastream.relation.image.columns import codec_of
 from thetastream.side import Side
@@ -217,6 +225,7 @@ class Transaction:
         batch = fitted(*batch_of(rows, self._layout.schema), self._layout.schema)
         refuse_text(batch, self._layout)
         keys, his, valid = self._layout.keys_of(batch)
+        self._refuse_ends(batch, empty_intervals(batch, self._layout, keys, his, valid))
         pairs = zip(self._codecs, batch.columns, strict=True)
         arrays = [codec.decode(array) for codec, array in pairs]
         chunk = KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=self._stored.schema), keys, his)
@@ -225,6 +234,21 @@ class Transaction:
             chunk = chunk.take(np.flatnonzero(valid))
         order = stable_order(chunk.keys)
         return (chunk if order is None else chunk.take(order)), batch.num_rows - len(chunk)
+
+    def _refuse_ends(self, batch: pa.RecordBatch, empty: Mask | None) -> None:
+        """Refuse intervals that end before they begin, and ends of several lengths."""
+        if empty is not None and empty.any() and not self.draft.facts.keep_empty:
+            first = interval_text(batch, self._layout, empty)
+            rows = int(np.count_nonzero(empty))
+            raise empty_refused(rows, first, "; nothing was changed")
+        if has_binary_ends(batch.schema, self._layout.columns):
+            name = self._layout.key[0]
+            lengths = count_lengths(batch.column(name))
+            stored = self.draft.first_rows()
+            if stored is not None:
+                (each,) = count_lengths(stored.column(name).slice(0, 1))
+                lengths[each] += self.rows
+            refuse_lengths(lengths, name, "; nothing was changed")
 
     def _refuse_null_ends(self, batch: pa.RecordBatch, valid: Mask) -> None:
         key = self._layout.columns

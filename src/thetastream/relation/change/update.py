@@ -31,9 +31,9 @@ from thetastream._jit.arrays import Array, Mask
 from thetastream.relation.change.free_blocks import FreeBlocks
 from thetastream.relation.disk.device import aligned
 from thetastream.relation.files import splices as splicing
-from thetastream.relation.files.build import empty_intervals
 from thetastream.relation.files.fences import Facts
 from thetastream.relation.files.journal import Contents
+from thetastream.relation.files.refusals import empty_intervals
 from thetastream.relation.files.scan import damaged, sequences
 from thetastream.relation.files.sorting import KeyedRows, joined_chunks
 from thetastream.relation.files.splices import Entries, Splices
@@ -102,6 +102,12 @@ class Draft:
         )
         return contents, images
 
+    def first_rows(self) -> pa.RecordBatch | None:
+        """The rows of the first leaf; None if the relation has no rows."""
+        if not len(self.entries):
+            return None
+        return self._load(np.zeros(1, np.int64))[0].batch
+
     # --- Changes --------------------------------------------------------------------------------
 
     def count_nulls(self, rows: int) -> None:
@@ -168,10 +174,11 @@ class Draft:
     def _count(self, rows: KeyedRows, sign: int) -> None:
         facts = self.facts
         empty = empty_intervals(rows.batch, self.layout, rows.keys, rows.his, None)
+        count = 0 if empty is None else int(np.count_nonzero(empty))
         self.facts = replace(
             facts,
             rows=facts.rows + sign * len(rows),
-            empty_intervals=facts.empty_intervals + sign * empty,
+            empty_intervals=facts.empty_intervals + sign * count,
         )
 
     # --- Leaves ---------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 ``folder`` (names, locks, CURRENT), ``fences`` (the index in memory), ``generation``, ``journal``,
 ``splices`` and ``overlay`` (changes), ``snapshot`` (a pinned state). ``sources``,
-``sampling``, ``texts`` (bad strings), ``unique`` (keys by value), ``sorting`` and ``build`` write a
-generation from rows of any origin; ``scan`` reads all of one, ``intervals`` counts its intervals.
-Imports ``disk`` and ``image``.
+``sampling``, ``refusals`` (rows that are not taken), ``unique`` (keys by value), ``sorting`` and
+``build`` write a generation from rows of any origin; ``scan`` reads all of one, ``intervals``
+counts its intervals. Imports ``disk`` and ``image``.
 """

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,17 +22,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from thetastream._jit.arrays import Array, Mask
-from thetastream.data.batch import plain, to_keys
 from thetastream.errors import OptionError, RelationError
 from thetastream.relation.disk.size import read_size
 from thetastream.relation.files.folder import DamagedCurrent, Folder, disk_errors
 from thetastream.relation.files.generation import stored_layout, write_generation
 from thetastream.relation.files.journal import Journal
-from thetastream.relation.files.sampling import coded, falls
+from thetastream.relation.files.refusals import (
+    count_lengths,
+    empty_intervals,
+    empty_refused,
+    has_binary_ends,
+    interval_text,
+    refuse_lengths,
+    refuse_null_ends,
+    refuse_text,
+)
+from thetastream.relation.files.sampling import coded
 from thetastream.relation.files.sorting import KeyedRows, Sorter
 from thetastream.relation.files.sources import Source, open_source
-from thetastream.relation.files.texts import refuse_text
 from thetastream.relation.files.unique import RowKey, UniqueCheck, read_unique
 from thetastream.relation.image.coding import is_wide
 from thetastream.relation.image.columns import codec_of
@@ -65,6 +72,7 @@ class BuildOptions:
     fill: float
     memory: int
     unique: str | Sequence[str] | None = None
+    keep_empty: bool = False
     replace: bool = False
 
     @classmethod
@@ -76,10 +84,13 @@ class BuildOptions:
         memory: str | int,
         unique: str | Sequence[str] | None = None,
         open_ends: bool | None = None,
+        keep_empty: bool = False,
         replace: bool = False,
     ) -> BuildOptions:
         """Validate options before anything is written."""
         columns = KeyColumns.of(key).with_ends(open_ends)
+        if not isinstance(keep_empty, bool):
+            raise OptionError(f"keep_empty must be True or False; got {keep_empty!r}")
         if isinstance(block_bytes, bool) or not isinstance(block_bytes, int):
             raise OptionError(f"block_bytes must be a number of bytes; got {block_bytes!r}")
         if block_bytes % _PAGE or not _PAGE <= block_bytes <= _MOST_BLOCK:
@@ -94,7 +105,7 @@ class BuildOptions:
         budget = read_size(memory)
         if budget < _LEAST_MEMORY:
             raise RelationError(f"a sort needs at least 64 KiB of memory; got {memory!r}")
-        return cls(columns, block_bytes, float(fill), budget, unique, replace)
+        return cls(columns, block_bytes, float(fill), budget, unique, keep_empty, replace)
 
 
 class _Reporter:
@@ -104,6 +115,8 @@ class _Reporter:
         self._call, self.now = progress, Progress(total=total)
         self.null_keys = self.empty_intervals = 0
         self.null_columns: Counter[str] = Counter()
+        self.lengths: Counter[int] = Counter()
+        self.first_empty = ""
 
     def add(self, read: int = 0, in_order: int = 0, written: int = 0) -> None:
         now = self.now
@@ -196,6 +209,9 @@ def _build_generation(
             for chunk in _with_keys(rows, layout, report):
                 sorter.add(chunk)
             refuse_null_ends(layout, report.null_keys, report.null_columns)
+            refuse_lengths(report.lengths, layout.key[0])
+            if report.empty_intervals and not options.keep_empty:
+                raise empty_refused(report.empty_intervals, report.first_empty, "")
             chunks = sorter.sorted()
             if unique:
                 key = RowKey(unique, layout.is_exact and unique == layout.sorted_by)
@@ -210,6 +226,7 @@ def _build_generation(
                 null_keys=report.null_keys,
                 empty_intervals=report.empty_intervals,
                 unique=unique,
+                keep_empty=options.keep_empty,
                 memory=options.memory,
                 written=lambda n: report.add(written=n),
             )
@@ -243,12 +260,18 @@ def _with_keys(source: Source, layout: LeafLayout, report: _Reporter) -> Iterato
     """The rows whose keys are not NULL, with their keys, in their stored types."""
     codecs = [codec_of(field.type, field.name) for field in layout.schema]
     stored = stored_layout(layout).schema
+    binary = has_binary_ends(layout.schema, layout.columns)
     for batch in source.batches:
         for start in range(0, batch.num_rows, _READ_ROWS):
             piece = batch.slice(start, _READ_ROWS)
             refuse_text(piece, layout)
             keys, his, valid = layout.keys_of(piece)
-            report.empty_intervals += empty_intervals(piece, layout, keys, his, valid)
+            if binary:
+                report.lengths += count_lengths(piece.column(layout.key[0]))
+            empty = empty_intervals(piece, layout, keys, his, valid)
+            if empty is not None and empty.any():
+                report.first_empty = report.first_empty or interval_text(piece, layout, empty)
+                report.empty_intervals += int(np.count_nonzero(empty))
             arrays = [c.decode(a) for c, a in zip(codecs, piece.columns, strict=True)]
             chunk = KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=stored), keys, his)
             if valid is not None:
@@ -259,50 +282,3 @@ def _with_keys(source: Source, layout: LeafLayout, report: _Reporter) -> Iterato
             if len(chunk):
                 yield chunk
             report.add(read=piece.num_rows)
-
-
-def null_in_front(name: str, rows: int) -> str:
-    """The message about NULLs in an equality column."""
-    return (
-        f"NULL is in {name} in {rows:,} rows, which is compared by equality, so that nothing could "
-        "match them: put a value in its place, or leave such rows out of the source"
-    )
-
-
-def refuse_null_ends(layout: LeafLayout, rows: int, columns: Mapping[str, int]) -> None:
-    """RelationError for rows with NULL ends, unless the user has said what NULL means."""
-    key = layout.columns
-    for name in key.equal:
-        if columns[name]:
-            raise RelationError(null_in_front(name, columns[name]))
-    if not rows or not key.is_interval or key.open_ends is not None:
-        return
-    counts = ", ".join(f"{name} in {columns[name]:,}" for name in key.ordered if columns[name])
-    if counts:
-        raise RelationError(
-            f"{rows:,} rows have an interval without an end: NULL is in {counts}. Pass "
-            "open_ends=True if NULL means that it has no end (or no beginning), or open_ends=False "
-            "to leave such rows out"
-        )
-
-
-def empty_intervals(
-    batch: pa.RecordBatch, layout: LeafLayout, keys: Array, his: Array | None, valid: Mask | None
-) -> int:
-    """The number of rows whose ``lo`` is above their ``hi``."""
-    if his is None:
-        return 0
-    if layout.domain != layout.high_domain or any(layout.codings):
-        low, high = (plain(batch.column(name)) for name in layout.key)  # such as seconds and days
-        domain = common_domain(low.type, high.type, "interval")
-        if domain.kind is KeyKind.BYTES or any(is_wide(kind) for kind in (low.type, high.type)):
-            empty = falls(low, high)
-        else:
-            empty = to_keys(low, domain)[0] > to_keys(high, domain)[0]
-    else:
-        empty = keys > his
-    if layout.columns.open_ends:
-        for name in layout.key:
-            if batch.column(name).null_count:
-                empty &= batch.column(name).is_valid().to_numpy(zero_copy_only=False)
-    return int(np.count_nonzero(empty if valid is None else empty & valid))

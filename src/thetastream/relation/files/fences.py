@@ -62,6 +62,8 @@ class Facts:
     """How many columns of the key, the first ones, are compared by equality."""
     open_ends: bool | None = None
     """Whether NULL is an open end of an interval; None: such rows are refused."""
+    keep_empty: bool = True
+    """Whether intervals may end before they begin; in relations of earlier versions they may."""
 
     @property
     def columns(self) -> KeyColumns:
@@ -248,5 +250,7 @@ def read_codings(
     found: list[Coding | None] = []
     for which, parts in enumerate(parts_of(schema, facts.columns)):
         stored = [array for name, array in arrays.items() if name.startswith(f"{_CODING}{which}.")]
+        if stored and sum(part.width for part in parts) != len(stored[1]):
+            parts = parts[-1:]  # of an earlier version: ``hi`` without the columns in front
         found.append(Coding.restored(parts, stored) if stored else None)
     return found[0], found[1]

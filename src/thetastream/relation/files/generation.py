@@ -83,6 +83,7 @@ def write_generation(
     null_keys: int = 0,
     empty_intervals: int = 0,
     unique: tuple[str, ...] = (),
+    keep_empty: bool = True,
     memory: int = 1 << 28,
     written: Callable[[int], None] = lambda rows: None,
 ) -> Current:
@@ -106,6 +107,7 @@ def write_generation(
             unique=unique,
             equal=len(layout.columns.equal),
             open_ends=layout.columns.open_ends,
+            keep_empty=keep_empty,
         )
         index = write_index(layout.schema, facts, leaves.fences(), layout.codings)
         current = Current(FORMAT, generation, 0, version, len(index), digest(index))

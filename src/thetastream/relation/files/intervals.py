@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from thetastream._jit.arrays import Array
 from thetastream.data.batch import plain
 from thetastream.errors import RelationError
+from thetastream.relation.files.refusals import has_binary_ends
 from thetastream.relation.files.scan import scan
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.files.unique import value_numbers
+from thetastream.schema import value_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +82,20 @@ def _overlapping(group: Array, first: Array, last: Array) -> int:
     ends = np.maximum.accumulate(group * reach + last) - group * reach
     again = group[1:] == group[:-1]
     return int(np.count_nonzero(again & (first[1:] < ends[:-1])))
+
+
+def end_bytes(snapshot: Snapshot) -> int | None:
+    """The length of all ends, in a relation of intervals of binary; None: of others, or no rows.
+
+    Reads a group of leaves if the type does not tell.
+    """
+    layout = snapshot.layout
+    if not has_binary_ends(layout.schema, layout.columns):
+        return None
+    name = layout.key[0]
+    kind = value_type(layout.schema.field(name).type)
+    if pat.is_fixed_size_binary(kind):
+        return int(kind.byte_width)
+    for batch in scan(snapshot, [name]):
+        return len(plain(batch.column(0))[0].as_py())
+    return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,10 @@ def coded(
     parts = parts_of(layout.schema, layout.columns)
     if not any(parts):
         return source, layout
+    shares = len(parts[0]) > 1 and _forms(parts[0]) == _forms(parts[1])
     samples = [Sample() if each else None for each in parts]
+    if shares:  # the ends of intervals are spread as their starts are
+        samples[1] = None
 
     def look(batch: pa.RecordBatch) -> None:
         for each, sample in zip(parts, samples, strict=True):
@@ -45,8 +49,15 @@ def coded(
         None if sample is None else Coding.learned(each, sample.batches)
         for each, sample in zip(parts, samples, strict=True)
     ]
+    if shares and learned[0] is not None:
+        learned[1] = replace(learned[0], parts=parts[1])
     fresh = LeafLayout(layout.schema, layout.columns, layout.block_bytes, (learned[0], learned[1]))
     return Source(source.schema, rows, source.rows), fresh
+
+
+def _forms(parts: tuple[KeyPart, ...]) -> list[KeyPart]:
+    """The parts of a key without their names."""
+    return [replace(part, name="") for part in parts]
 
 
 def _key_rows(batch: pa.RecordBatch, parts: tuple[KeyPart, ...]) -> pa.RecordBatch:

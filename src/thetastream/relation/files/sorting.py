@@ -87,8 +87,9 @@ def stable_order(keys: Array) -> Array | None:
     """Positions of the keys in a stable order; None if they are already in order.
 
     The upper bits of each key and its position are sorted as one number, which processors do with
-    vector instructions. A second sort by the remaining bits costs little if few keys agree in their
-    upper bits: 30 ns per key (wide keys 75) instead of 150.
+    vector instructions. A second sort by the remaining bits is needed only if keys that agree in
+    their upper bits are in another order, and costs little if few do: 30 ns per key (wide keys 75)
+    instead of 150.
     """
     count = len(keys)
     if count < 2 or not (keys[1:] < keys[:-1]).any():
@@ -104,7 +105,9 @@ def stable_order(keys: Array) -> Array | None:
     mixed &= np.uint64((1 << bits) - 1)
     order: Array = mixed.view(np.int64)
     if lost:
-        order = order[np.argsort(keys[order], kind="stable")]
+        found = keys[order]
+        if (found[1:] < found[:-1]).any():
+            order = order[np.argsort(found, kind="stable")]
     return order
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -65,8 +66,13 @@ class Asking:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the predicate compares the first column, so that not all leaves are read."""
-        return bool(self._terms[0])
+        """Whether the predicate compares the first column, so that not all leaves are read.
+
+        Upper ends say something only if the columns in front are fixed by equality.
+        """
+        if not self._upper:
+            return bool(self._terms[0])
+        return bool(self._terms[-1]) and all(map(self._is_equality, range(len(self._terms) - 1)))
 
     @property
     def is_point(self) -> bool:
@@ -81,16 +87,10 @@ class Asking:
 
     def codes(self, fresh: Keys, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """The first and last code that each row asks for; first above last: none."""
-        rows = batch.num_rows
-        width = self.coding.width
-        low = np.zeros((rows, width), np.uint64)
-        high = np.full((rows, width), _FULL)
-        nothing = np.zeros(rows, np.bool_)
-        at = 0
+        nothing = np.zeros(batch.num_rows, np.bool_)
+        fixed: list[Range] = []
         bounds: list[Range] = []
         for number, part in enumerate(self.coding.parts):
-            place = slice(at, at + part.width)
-            at += part.width
             if not self._terms[number]:
                 break
             bounds = self._ranges(number, part, fresh, batch)
@@ -99,17 +99,27 @@ class Asking:
                     nothing |= bound.nothing
             if not self._is_equality(number):
                 break
-            low[:, place], high[:, place] = bounds[0].low, bounds[0].high
+            fixed.append(bounds[0])
             bounds = []
-        first, last = self.coding.codes(low), self.coding.codes(high)
-        for bound in bounds:  # of the first column that is not compared by equality
-            low[:, place], high[:, place] = bound.low, bound.high
-            first = np.maximum(first, self.coding.codes(low))
-            last = np.minimum(last, self.coding.codes(high))
-        if self._upper and self._opens and all(admits(t, True) for t in self._terms[-1]):
-            last = np.full_like(last, 2**63 - 1)
+        # ``bounds`` are those of the first column that is not compared by equality.
+        asked = [[*fixed, bound] for bound in bounds] or [fixed]
+        firsts, lasts = zip(*(self._codes_of(own, batch.num_rows) for own in asked), strict=True)
+        first, last = reduce(np.maximum, firsts), reduce(np.minimum, lasts)
         first[nothing], last[nothing] = 1, 0
         return first, last
+
+    def _codes_of(self, ranges: Sequence[Range], rows: int) -> tuple[Array, Array]:
+        """The codes of the ends of ranges of the first columns; what follows is free."""
+        lows, highs = [own.low for own in ranges], [own.high for own in ranges]
+        free = self.coding.width - sum(low.shape[1] for low in lows)
+        if free:
+            lows.append(np.zeros((rows, free), np.uint64))
+            highs.append(np.full((rows, free), _FULL))
+        low, high = _beside(lows), _beside(highs)
+        first = self.coding.codes(low)
+        if low is high or np.array_equal(low, high):
+            return first, first.copy()
+        return first, self.coding.codes(high)
 
     def _ranges(
         self, number: int, part: KeyPart, fresh: Keys, batch: pa.RecordBatch
@@ -152,21 +162,24 @@ class Asking:
         shared = self.coding.shared if last else b""
         below, above, valid = _words_around(part, values, shared)
         nothing = None if valid is None else ~valid
-        low, high = np.zeros_like(below), np.full_like(above, _FULL)
         plain = all(isinstance(c, Compare) and not c.constants for arm in term.arms for c in arm)
-        if plain and len(term.arms) == 1:
-            for condition in term.arms[0]:
-                assert isinstance(condition, Compare)
-                if condition.op.flip() in _LOWER:
-                    low = below
-                if condition.op.flip() in _UPPER:
-                    high = above
+        operators = [c.op.flip() for c in term.arms[0] if isinstance(c, Compare)]
+        bounded = plain and len(term.arms) == 1
+        is_low = bounded and any(op in _LOWER for op in operators)
+        is_high = bounded and any(op in _UPPER for op in operators)
+        low = below if is_low else np.zeros_like(below)
+        high = above if is_high else np.full_like(above, _FULL)
         if self._opens and last and admits(term, self._upper):
             if self._upper:
                 high = np.full_like(high, _FULL)
             else:
                 low = np.zeros_like(low)
         return Range(low, high, nothing)
+
+
+def _beside(columns: Sequence[Words]) -> Words:
+    """The words of several columns as one array."""
+    return columns[0] if len(columns) == 1 else np.hstack(columns)
 
 
 def _words_around(

@@ -12,13 +12,14 @@ Invariant: a key above another one has no lower code. Different keys may share a
 is found by codes is compared by value afterwards. Separators never change while a relation is
 updated: leaves, fences and the journal know codes only, and treat them as any other key.
 
-Cost: a binary search among at most 65,536 separators per row; 8 bytes per separator and word.
+Cost: a binary search per row, among those of at most 65,536 separators whose first words share
+their upper bits; 8 bytes per separator and word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from thetastream.schema import Domain, KeyKind, common_domain, value_type
 Words = NDArray[np.uint64]
 
 SEPARATORS = 1 << 16
+_BUCKET_BITS = 12
 _STRING_WORDS = 4
 _EXACT_DIGITS = 18
 _BIAS = np.uint64(1 << 63)
@@ -123,9 +125,20 @@ class Coding:
 
     parts: tuple[KeyPart, ...]
     separators: Words
+    """A row per word, so that a search mostly reads first words."""
     least: Words
     most: Words
     shared: bytes
+    _starts: Array = field(init=False, repr=False, compare=False)
+    _shift: np.uint64 = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        first = self.separators[0] - self.separators[0, :1]
+        shift = max(0, int(first[-1]).bit_length() - _BUCKET_BITS) if len(first) else 0
+        buckets = first >> np.uint64(shift)
+        edges = np.arange((1 << _BUCKET_BITS) + 1, dtype=np.uint64)
+        object.__setattr__(self, "_starts", np.searchsorted(buckets, edges).astype(np.int64))
+        object.__setattr__(self, "_shift", np.uint64(shift))
 
     @staticmethod
     def learned(parts: Sequence[KeyPart], samples: Sequence[pa.RecordBatch]) -> Coding:
@@ -141,7 +154,7 @@ class Coding:
         fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
         distinct = ordered[fresh]
         step = max(1, -(-len(distinct) // SEPARATORS))
-        separators = np.ascontiguousarray(distinct[::step])
+        separators = np.ascontiguousarray(distinct[::step].T)
         if len(words):
             least, most = words.min(axis=0), words.max(axis=0)
         else:
@@ -155,34 +168,39 @@ class Coding:
         separators, least, most = (np.array(array, np.uint64) for array in arrays[:3])
         width = sum(part.width for part in parts)
         shared = arrays[3].astype(np.uint8).tobytes()
-        return Coding(tuple(parts), separators.reshape(-1, width), least, most, shared)
+        columns = np.ascontiguousarray(separators.reshape(-1, width).T)
+        return Coding(tuple(parts), columns, least, most, shared)
 
     @property
     def arrays(self) -> list[NDArray[Any]]:
         """What an index file stores."""
         shared = np.frombuffer(self.shared, np.uint8)
-        return [self.separators.ravel(), self.least, self.most, shared]
+        return [self.separators.T.ravel(), self.least, self.most, shared]
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.separators.nbytes + self.least.nbytes + self.most.nbytes + len(self.shared)
+        arrays = (self.separators, self.least, self.most, self._starts)
+        return sum(array.nbytes for array in arrays) + len(self.shared)
 
     @property
     def width(self) -> int:
         """Words of a key."""
         return len(self.least)
 
-    def keys(self, batch: pa.RecordBatch, opens: bool = False) -> tuple[Array, Mask | None]:
+    def keys(
+        self, batch: pa.RecordBatch, *, opens: bool = False, upper: bool = False
+    ) -> tuple[Array, Mask | None]:
         """Codes of rows, and which have no NULL in the columns of the key (None: all).
 
-        ``opens``: a NULL in the last column lies below all values, and is a key.
+        ``opens``: a NULL in the last column lies below all values, ``upper`` above them, and is a
+        key.
         """
         words, valid = _words(self.parts, batch, self.shared)
         if opens:
             last = self.parts[-1]
             absent = batch.column(last.name).is_null().to_numpy(zero_copy_only=False)
-            words[absent, -last.width :] = 0
+            words[absent, -last.width :] = _FULL if upper else 0
             fronts = [batch.column(part.name) for part in self.parts[:-1]]
             masks = [valid_mask(plain(column)) for column in fronts if column.null_count]
             valid = None
@@ -194,7 +212,9 @@ class Coding:
     def codes(self, words: Words) -> Array:
         """Codes of rows of words."""
         codes = np.empty(len(words), np.int64)
-        encode(np.ascontiguousarray(words), self.separators, self.least, self.most, codes)
+        ordered = np.ascontiguousarray(words)
+        bounds = self.separators, self.least, self.most
+        encode(ordered, *bounds, self._starts, self._shift, codes)
         return codes
 
 
@@ -226,9 +246,14 @@ def _shared_prefix(part: KeyPart, samples: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def parts_of(schema: pa.Schema, key: KeyColumns) -> tuple[tuple[KeyPart, ...], tuple[KeyPart, ...]]:
-    """The parts of the codes of the key, and of those of ``hi``; none where int64 keys suffice."""
+    """The parts of the codes of the key, and of those of ``hi``; none where int64 keys suffice.
+
+    Behind equality columns, ``hi`` is coded with them too: the greatest code of a leaf then belongs
+    to the last value of those columns, so that a leaf is not read for long intervals of others.
+    """
     found: list[tuple[KeyPart, ...]] = []
-    for names in (key.sorted_by, key.ordered[1:]):
+    highs = (*key.equal, *key.ordered[1:]) if key.is_interval else ()
+    for names in (key.sorted_by, highs):
         parts = tuple(KeyPart.of(schema, name, name in key.equal) for name in names)
         plain_key = len(parts) == 1 and parts[0].width == 1 and not parts[0].is_text
         found.append(() if plain_key else parts)

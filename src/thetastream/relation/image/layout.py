@@ -108,7 +108,7 @@ class LeafLayout:
     def order_keys(self, batch: pa.RecordBatch) -> tuple[Array, Mask | None]:
         """Keys of rows, of which only the columns ``sorted_by`` are needed."""
         if self.codings[0] is not None:
-            return self.codings[0].keys(batch, bool(self.columns.open_ends))
+            return self.codings[0].keys(batch, opens=bool(self.columns.open_ends))
         keys, valid = _keys(batch, self.key[0], self.domain)
         return self._opened(self.key[0], keys, valid, LEAST)
 
@@ -135,10 +135,11 @@ class LeafLayout:
         if self.high_domain is None:
             return keys, None, valid
         if self.codings[1] is not None:
-            his, valid_his = self.codings[1].keys(batch)
+            opens = bool(self.columns.open_ends)
+            his, valid_his = self.codings[1].keys(batch, opens=opens, upper=True)
         else:
             his, valid_his = _keys(batch, self.key[1], self.high_domain)
-        his, valid_his = self._opened(self.key[1], his, valid_his, MOST)
+            his, valid_his = self._opened(self.key[1], his, valid_his, MOST)
         if valid is None or valid_his is None:
             return keys, his, valid_his if valid is None else valid
         return keys, his, valid & valid_his

@@ -20,6 +20,7 @@ import pyarrow as pa
 from thetastream.metrics import Timer
 from thetastream.relation.disk.clock import Clock, Costs
 from thetastream.relation.disk.readplan import Planner
+from thetastream.relation.files.intervals import end_bytes
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join.answer import Answers, value_bytes
 from thetastream.relation.join.arrivals import Arrivals, ArrivedRows
@@ -266,7 +267,7 @@ class RelationEngine:
         generations = {index.state.current.generation for index in (before.snapshot, snapshot)}
         if len(generations) > 1:
             try:
-                self.matching.follow(snapshot.layout)
+                self.matching.follow(snapshot.layout, end_bytes(snapshot))
             except BaseException:
                 snapshot.close()
                 raise

@@ -33,6 +33,7 @@ from thetastream.relation.disk.calibrate import at_start
 from thetastream.relation.disk.clock import Clock, Costs, RealClock
 from thetastream.relation.disk.readplan import PLANS, Planner
 from thetastream.relation.disk.size import read_size
+from thetastream.relation.files.intervals import end_bytes
 from thetastream.relation.files.snapshot import Snapshot
 from thetastream.relation.join import kernels
 from thetastream.relation.join.cache import Policy
@@ -113,7 +114,8 @@ class RelationJoin:
     def _bind(self, schema: pa.Schema) -> RelationEngine:
         check_gatherable(schema, "left")
         layout = self._first.layout
-        matching = Matching(self._on, schema, layout, self._how, self._suffix, self._names)
+        ends = end_bytes(self._first)
+        matching = Matching(self._on, schema, layout, self._how, self._suffix, self._names, ends)
         self._engine = RelationEngine(
             self._relation, self._first, matching, self._memory, self._settings
         )

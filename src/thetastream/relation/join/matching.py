@@ -29,7 +29,14 @@ from thetastream.condition.expression import Call, Column, Expression, Function
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
-from thetastream.errors import OptionError, PredicateError, RelationError, SchemaError
+from thetastream.errors import (
+    DataError,
+    OptionError,
+    PredicateError,
+    RelationError,
+    SchemaError,
+)
+from thetastream.relation.files.refusals import count_lengths
 from thetastream.relation.image.asking import Asking
 from thetastream.relation.image.coding import is_wide
 from thetastream.relation.image.domains import stored_interval
@@ -90,9 +97,12 @@ class Matching:
         how: str | How,
         suffix: str,
         columns: Sequence[str] | None,
+        end_bytes: int | None = None,
     ) -> None:
+        """``end_bytes``: the length of the ends of intervals, if they are binary of one length."""
         self.how = read_mode(how)
         self.layout = layout
+        self._end_bytes = end_bytes
         self.stream = stream
         self.predicate = Predicate.of(on)
         check_against(self.predicate, layout)
@@ -105,7 +115,7 @@ class Matching:
         shape = OutputShape.of(stream, layout.schema, self.how, suffix, columns)
         self.schema, self.origin = shape.schema, shape.origin
 
-    def follow(self, layout: LeafLayout) -> None:
+    def follow(self, layout: LeafLayout, end_bytes: int | None = None) -> None:
         """Ask a relation that has been built again; RelationError if its form has changed."""
         before = self.layout
         coded = [[c is not None for c in each.codings] for each in (before, layout)]
@@ -115,7 +125,7 @@ class Matching:
                 "the relation has been built again with other columns, another key or other "
                 "blocks; make a new RelationJoin"
             )
-        self.layout = layout
+        self.layout, self._end_bytes = layout, end_bytes
         self._asking, self._asking_high = self._questions()
 
     def _refuse_lengths(self) -> None:
@@ -206,6 +216,24 @@ class Matching:
         """DataError if a value is not a key. O(1) if the types of the columns rule that out."""
         if not self._takes_any_row:
             self.binding.keys(Side.LEFT, batch)
+        if self._end_bytes is not None:
+            self._refuse_other_lengths(batch, self._end_bytes)
+
+    def _refuse_other_lengths(self, batch: pa.RecordBatch, end_bytes: int) -> None:
+        """DataError for values that are longer or shorter than the ends of intervals."""
+        for term in self.predicate.terms:
+            if not isinstance(term.right, Column) or term.right.name not in self.layout.key:
+                continue
+            values = evaluate(term.left, lambda column: batch.column(column.name), batch.num_rows)
+            lengths = count_lengths(values)
+            del lengths[end_bytes]
+            if lengths:
+                shown = ", ".join(f"{lengths[own]:,} of {own} bytes" for own in sorted(lengths))
+                raise DataError(
+                    f"{term}: the ends of intervals have {end_bytes} bytes, but values of the "
+                    f"stream have others: {shown}, such as IPv4 and IPv6 addresses; join each "
+                    "kind with a relation of its own"
+                )
 
     def boxes(self, batch: pa.RecordBatch) -> RelationBoxes:
         """The boxes of stream rows; DataError if a value is not a key. O(rows)."""

@@ -27,24 +27,41 @@ def _scaled(offset: np.uint64, reach: np.uint64) -> np.uint64:
     return offset
 
 
-@kernel("void(u8[:, ::1], u8[:, ::1], u8[::1], u8[::1], i8[::1])")
-def encode(words: Words, separators: Words, least: Words, most: Words, codes: Array) -> None:
-    """The code of each row of words, given ascending separators.
+@kernel("void(u8[:, ::1], u8[:, ::1], u8[::1], u8[::1], i8[::1], u8, i8[::1])")
+def encode(
+    words: Words,
+    separators: Words,
+    least: Words,
+    most: Words,
+    starts: Array,
+    shift: np.uint64,
+    codes: Array,
+) -> None:
+    """The code of each row of words, given ascending separators: word by word, one in each column.
 
     A code is the interval between two separators, then the place in it. Within an interval, the
     first word in which its separators differ decides; where a row agrees with one of them in that
     word too, the next word does, within what is usual for it (``least`` to ``most``).
+
+    The first words of the separators, divided by ``2 ** shift``, are buckets; ``starts`` says at
+    which separator each begins, so that only one bucket is searched.
     """
     width = words.shape[1]
-    count = separators.shape[0]
+    count = separators.shape[1]
     for row in range(words.shape[0]):
         start, stop = 0, count
+        if count > 0:
+            bucket = 0
+            if words[row, 0] > separators[0, 0]:
+                bucket = np.int64((words[row, 0] - separators[0, 0]) >> shift)
+                bucket = min(bucket, starts.size - 2)
+            start, stop = starts[bucket], starts[bucket + 1]
         while start < stop:
             middle = (start + stop) >> 1
             above = False
             for at in range(width):
-                if separators[middle, at] != words[row, at]:
-                    above = separators[middle, at] > words[row, at]
+                if separators[at, middle] != words[row, at]:
+                    above = separators[at, middle] > words[row, at]
                     break
             if above:
                 stop = middle
@@ -53,8 +70,8 @@ def encode(words: Words, separators: Words, least: Words, most: Words, codes: Ar
         at = 0
         low, high = np.uint64(0), _ALL
         while at < width:
-            low = separators[start - 1, at] if start > 0 else np.uint64(0)
-            high = separators[start, at] if start < count else _ALL
+            low = separators[at, start - 1] if start > 0 else np.uint64(0)
+            high = separators[at, start] if start < count else _ALL
             if low != high:
                 break
             at += 1
@@ -64,14 +81,14 @@ def encode(words: Words, separators: Words, least: Words, most: Words, codes: Ar
             after = at + 1
             if value == low:
                 if after < width:
-                    base = separators[start - 1, after] if start > 0 else np.uint64(0)
+                    base = separators[after, start - 1] if start > 0 else np.uint64(0)
                     base = max(base, least[after])
                     if words[row, after] > base and most[after] > base:
                         place = _scaled(words[row, after] - base, most[after] - base)
             elif value == high:
                 place = np.uint64(2) << np.uint64(PLACE_BITS - 2)
                 if after < width:
-                    top = separators[start, after] if start < count else _ALL
+                    top = separators[after, start] if start < count else _ALL
                     top = min(top, most[after])
                     base = least[after]
                     if words[row, after] > base and top > base:
