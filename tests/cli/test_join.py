@@ -316,6 +316,30 @@ def test_a_header_without_rows_is_explained(command, tmp_path: Path) -> None:
         assert "has a header and no rows" in command(*arguments, code=2).stderr
 
 
+def test_standard_input_joins_itself(tmp_path: Path) -> None:
+    data = rows(1, 30)
+    got = tmp_path / "out.csv"
+    with (
+        Path(save(tmp_path / "l.csv", data)).open("rb") as source,
+        got.open("wb") as sink,
+        started("join", "-", "--on", ON, "-o", "-", stdin=source, stdout=sink) as done,
+    ):
+        assert done.wait(timeout=300) == 0
+    assert pairs(load(got)) == matched(data, data, same)
+
+
+def test_a_header_without_rows_on_standard_input_is_explained(tmp_path: Path) -> None:
+    other = save(tmp_path / "r.csv", rows(1, 3))
+    (tmp_path / "l.csv").write_text("x,s\n")
+    with (
+        (tmp_path / "l.csv").open("rb") as source,
+        started("join", "-", other, ON, stdin=source) as done,
+    ):
+        errors = done.stderr.read()
+        assert done.wait(timeout=300) == 2
+    assert b"standard input has a header and no rows" in errors
+
+
 def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     data = save(tmp_path / "l.csv", [{"x": 1, "id": i} for i in range(700)])
     with started("join", data, data, "l.x = r.x", "-o", "-", stdout=-1) as done:

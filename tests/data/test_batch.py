@@ -395,6 +395,18 @@ def test_a_changed_type() -> None:
         conform(batch(d=pa.array([1]).dictionary_encode()), encoded, "left")
 
 
+def test_text_as_any_library_writes_it() -> None:
+    encodings = [pa.string(), pa.large_string(), pa.string_view()]
+    for first in encodings:
+        schema = pa.schema([("x", pa.int64()), ("s", first)])
+        for kind in encodings:
+            rows = conform(batch(x=[1, 2], s=pa.array(["a", None], kind)), schema, "left")
+            assert rows.schema.equals(schema)
+            assert rows["s"].to_pylist() == ["a", None]
+    with pytest.raises(SchemaError, match="from string_view to binary"):
+        conform(batch(x=[1], s=pa.array([b"a"])), schema, "left")
+
+
 def test_new_columns() -> None:
     with pytest.raises(SchemaError, match="the left side has new columns y, z; earlier pushes did"):
         conform(batch(x=[1], s=["a"], y=[1], z=[2]), SCHEMA, "left")

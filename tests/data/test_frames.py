@@ -218,6 +218,24 @@ def test_bad_input_is_explained(source: Any, message: str) -> None:
         ts.join(source, TABLE, "l.x = r.x")
 
 
+@pytest.mark.parametrize("second", FRAMES)
+@pytest.mark.parametrize("first", ["table", "pandas", "polars", "dict"])
+def test_kinds_may_change_from_push_to_push(first: str, second: str) -> None:
+    join = ts.StreamJoin("l.x = r.x", window=ts.Unbounded())
+    join.push(left=FRAMES[first](), right=TABLE)
+    if second == "duckdb":
+        with pytest.raises(SchemaError, match="from int64 to int32; cast it"):
+            join.push(left=FRAMES[second]())
+    else:
+        found = join.push(left=FRAMES[second]()).to_table().select(["x", "s"]).to_pylist()
+        assert sorted(found, key=lambda row: row["x"]) == TABLE.to_pylist()
+
+
+def test_keys_of_dicts_need_not_be_text() -> None:
+    assert batches_of([{1: 2}, {1: 3}], infer=True).read_all().to_pydict() == {"1": [2, 3]}
+    assert batches_of({1: [2]}).read_all().to_pydict() == {"1": [2]}
+
+
 def test_a_list_of_dicts_needs_known_columns_in_a_push() -> None:
     join = ts.StreamJoin("l.x = r.x", window=ts.CountWindow(9))
     with pytest.raises(SchemaError, match="pass schemas="):

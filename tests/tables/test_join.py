@@ -244,3 +244,60 @@ def test_it_says_what_it_is() -> None:
 def test_a_bar_appears_only_for_long_work(shown: bool, capfd: pytest.CaptureFixture[str]) -> None:
     ts.join({"x": [1]}, {"x": [1]}, BAND, progress=shown)
     assert capfd.readouterr().err == ""
+
+
+def test_a_bar_shows_long_work(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("thetastream.tables.progress.PATIENCE", 0.0)
+    rows = pa.table({"x": range(40_000)})
+    assert ts.join(rows, rows, "l.x = r.x", progress=True).num_rows == 40_000
+    assert "matches" in capfd.readouterr().err
+    ts.join(rows, rows, "l.x = r.x", progress=False)
+    assert capfd.readouterr().err == ""
+
+
+# --- Columns that bound each other --------------------------------------------------------------
+
+OVERLAP = "l.s < r.e AND r.s < l.e"
+INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.one_of(st.none(), st.integers(0, 3))))
+
+
+def intervals(rows: list[tuple[int, int | None]], kind: pa.DataType) -> pa.Table:
+    ends = [None if length is None else start + length for start, length in rows]
+    starts = [start for start, _ in rows]
+    return pa.table(
+        {n: pa.array(v, pa.int64()).cast(kind) for n, v in (("s", starts), ("e", ends))}
+    )
+
+
+@given(
+    rows=st.tuples(INTERVALS, INTERVALS),
+    on=st.sampled_from([OVERLAP, "l.s <= r.s AND l.e >= r.e", "l.s < r.s AND l.e > r.e"]),
+    how=st.sampled_from(MODES),
+    stored=st.sampled_from(Side),
+    kind=st.sampled_from([pa.int64(), pa.float64(), pa.timestamp("s")]),
+)
+def test_intervals_as_the_oracle_says(
+    rows: tuple[Any, Any], on: str, how: str, stored: Side, kind: pa.DataType
+) -> None:
+    left, right = (intervals(side, kind) for side in rows)
+    truth = ts.oracle.join([(left, right)], on, ts.Unbounded(), how).pairs
+    found = numbers(finite(left, right, on, how, stored=stored, chunk=5))
+    assert_same_pairs(found, truth, left=left, right=right)
+
+
+@pytest.mark.parametrize("stored", Side)
+def test_a_long_interval_that_the_sample_does_not_see(stored: Side) -> None:
+    starts = np.arange(20_000) * 10
+    ends = starts + 5
+    some = pa.table({"s": starts + 3, "e": ends + 3})
+    result = finite(some, some, OVERLAP, stored=stored)
+    assert "bounded by" in result.explain()
+    assert result.to_table().num_rows == 20_000
+    ends[7] = 300_000  # meets all that follow
+    long = pa.table({"s": starts, "e": ends})
+    result = finite(long, long, OVERLAP, stored=stored)
+    assert "bounded by" in result.explain(), "the sample has no long one"
+    assert result.to_table().num_rows == 20_000 + 2 * (20_000 - 8)
+    assert "bounded by" not in result.explain()

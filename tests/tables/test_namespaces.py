@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pytest
 import thetastream.pandas
 import thetastream.polars
 
@@ -34,6 +40,39 @@ def test_a_lazy_frame_stays_lazy() -> None:
     assert joined.filter(pl.col("y") == 2).select("s").collect().rows() == [("a",)]
     assert joined.head(2).collect().height == 2
     assert joined.select("y").filter(pl.col("y") > 99).collect().schema == {"y": pl.Int64}
+
+
+def other_sides() -> dict[str, Callable[[], Any]]:
+    rows = {**RIGHT, "t": ["u", None]}
+    return {
+        "polars": lambda: pl.DataFrame(rows),
+        "lazy": lambda: pl.LazyFrame(rows),
+        "pandas": lambda: pd.DataFrame(rows),
+        "arrow": lambda: pa.table(rows),
+        "reader": lambda: pa.table(rows).to_reader(),
+        "dict": lambda: rows,
+        "rows": lambda: pa.table(rows).to_pylist(),
+        "duckdb": lambda: duckdb.from_arrow(pa.table(rows)),
+    }
+
+
+@pytest.mark.parametrize("kind", other_sides())
+def test_a_lazy_frame_joins_any_frame_as_often_as_it_is_collected(kind: str) -> None:
+    joined = pl.LazyFrame(LEFT).theta.join(other_sides()[kind](), ON)
+    assert joined.collect_schema() == {"x": pl.Int64, "s": pl.String, "y": pl.Int64, "t": pl.String}
+    for _ in range(2):
+        assert sorted(joined.select("x", "y", "t").collect().rows()) == [
+            *((1, 2, "u"), (1, 6, None), (5, 6, None)),
+        ]
+
+
+def test_slices_and_filters_of_a_lazy_join() -> None:
+    left = pl.LazyFrame({"x": range(2000)})
+    joined = left.theta.join({"y": range(2000)}, "l.x = r.y")
+    assert joined.head(100).filter(pl.col("y") >= 0).collect().height == 100
+    assert joined.filter(pl.col("y") >= 1000).head(10).collect().height == 10
+    assert joined.filter(pl.col("y") >= 1995).collect().height == 5
+    assert joined.slice(1990, 100).collect().height == 10
 
 
 def test_columns_of_a_lazy_join() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-ABOUT = "joins of two finite tables beside databases and frame libraries (about 15 minutes)"
+ABOUT = "joins of two finite tables beside databases and frame libraries (about 20 minutes)"
 
 
 def bench_finite(
@@ -23,6 +23,7 @@ def bench_finite(
     """Measure, write the result file, show the table; a wrong answer or failure exits with 1."""
     from rich.console import Console
 
+    from thetabench.cli.scores import score_table
     from thetabench.finite import course, report
 
     console = Console()
@@ -46,9 +47,10 @@ def bench_finite(
         course.write(path, lines)  # after each, so that a run that is ended keeps what it has
     for row in (*report.table(lines), "", *report.details(lines)):
         console.print(row, highlight=False, markup=False, soft_wrap=True)
+    console.print(score_table("what must be reached", report.scores(lines)))
     console.print(f"results in {path}", highlight=False, soft_wrap=True)
     if plots:
-        report.plot(lines, path.with_suffix(".png"))
+        report.plot(course.read(path), path.with_suffix(".png"))
         console.print(f"plot in {path.with_suffix('.png')}", highlight=False, soft_wrap=True)
     broken = [line for line in lines if line.status in ("failed", "wrong")]
     for line in broken:

@@ -7,18 +7,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from thetabench.finite.peers import CONTESTANTS
 from thetabench.finite.workloads import WORKLOADS
-from thetabench.machine import provenance, thread_settings
+from thetabench.machine import provenance, resident_bytes, thread_settings
+from thetastream.plan.machine import Machine
 
 OURS = "thetastream"
-_PATIENCE = 60.0  # seconds that one contestant may take
+PATIENCE = 45.0  # seconds that one contestant may take, with preparing and the first run
+MEMORY = 0.7  # the share of the machine's memory that it may take
+_LOOK = 0.2  # seconds between two looks at a contestant
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,18 @@ def measurements(
     repeat: int,
     say: Callable[[str], None],
 ) -> Iterator[FiniteLine]:
-    """Measure every cell; ours comes first, and its answer is what the others are compared with."""
+    """Measure every cell; ours comes first, and its answer is what the others are compared with.
+
+    More threads come before fewer: what takes too long or too much with more is not run with fewer.
+    """
     ordered = sorted(contestants, key=lambda name: name != OURS)
     for workload in workloads:
         truth: dict[str, tuple[int, str]] = {}
-        for count in threads:
+        hopeless: dict[str, str] = {}
+        for count in sorted(set(threads), reverse=True):
             for contestant in ordered:
                 say(f"{workload}, {count} threads: {contestant}")
-                line = _measured(workload, contestant, count, scale, repeat)
+                line = _measured(workload, contestant, count, scale, repeat, hopeless)
                 if line.status == "ok":
                     known = truth.setdefault(workload, (line.pairs, line.digest))
                     if known != (line.pairs, line.digest):
@@ -64,7 +72,12 @@ def measurements(
 
 
 def _measured(
-    workload: str, contestant: str, threads: int, scale: float, repeat: int
+    workload: str,
+    contestant: str,
+    threads: int,
+    scale: float,
+    repeat: int,
+    hopeless: dict[str, str],
 ) -> FiniteLine:
     facts: dict[str, Any] = {"workload": workload, "threads": threads, "contestant": contestant}
     facts["scale"] = scale
@@ -72,20 +85,20 @@ def _measured(
         facts["version"] = version(CONTESTANTS[contestant][0])
     except PackageNotFoundError:
         return FiniteLine(**facts, status="skipped", reason="not installed")
+    if contestant in hopeless:
+        return FiniteLine(**facts, status="skipped", reason=hopeless[contestant])
     asked = {key: facts[key] for key in ("workload", "contestant", "threads", "scale")}
     command = [sys.executable, "-m", "thetabench.finite.worker"]
     command.append(json.dumps({**asked, "repeat": repeat}))
-    environment = {**os.environ, **thread_settings(threads)}
-    try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return FiniteLine(**facts, status="skipped", reason=f"takes over {_PATIENCE:.0f} s")
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    done = _run(command, {**os.environ, **thread_settings(threads)})
+    if isinstance(done, str):
+        hopeless[contestant] = f"{done} with {threads} threads"
+        return FiniteLine(**facts, status="skipped", reason=done)
+    code, output, errors = done
+    if code:
+        last = (errors.strip().splitlines() or [f"exit code {code}"])[-1]
         return FiniteLine(**facts, status="failed", reason=last[:200])
-    found = json.loads(done.stdout.strip().splitlines()[-1])
+    found = json.loads(output.strip().splitlines()[-1])
     if "skipped" in found:
         return FiniteLine(**facts, status="skipped", reason=found["skipped"])
     return FiniteLine(
@@ -98,15 +111,52 @@ def _measured(
     )
 
 
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str, str] | str:
+    """Exit code and output of a process; or why it was ended, because of its time or memory."""
+    pipe, limit = subprocess.PIPE, MEMORY * Machine.here().memory_bytes
+    ends = monotonic() + PATIENCE
+    with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        while True:
+            try:
+                output, errors = process.communicate(timeout=_LOOK)
+                return process.returncode, output, errors
+            except subprocess.TimeoutExpired:
+                reason = ""
+                if monotonic() > ends:
+                    reason = f"takes over {PATIENCE:.0f} s"
+                elif resident_bytes(process.pid) > limit:
+                    reason = f"needs over {limit / 2**30:.0f} GiB"
+                if reason:
+                    process.kill()
+                    return reason
+
+
+def kept(path: Path, measured: Sequence[FiniteLine]) -> list[dict[str, str]]:
+    """The rows of a result file of cells that are not measured now."""
+    if not path.exists():
+        return []
+    again = {(line.workload, str(line.threads), line.contestant) for line in measured}
+    scales = {str(line.scale) for line in measured}
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        row
+        for row in rows
+        if (row["workload"], row["threads"], row["contestant"]) not in again
+        and row["scale"] in scales
+    ]
+
+
 def write(path: Path, lines: Sequence[FiniteLine]) -> None:
-    """Write the result file, with machine and versions."""
+    """Write lines into the result file, with machine and versions; lines of other cells stay."""
     where = provenance([OURS, "numpy", "numba", "pyarrow"])
+    others = kept(path, lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         names = [*(field.name for field in fields(FiniteLine)), *where]
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
-        writer.writerows({**asdict(line), **where} for line in lines)
+        writer.writerows([*others, *({**asdict(line), **where} for line in lines)])
 
 
 def read(path: Path) -> list[FiniteLine]:

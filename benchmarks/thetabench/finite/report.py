@@ -1,10 +1,12 @@
-"""The tables and the plot of finite joins: seconds, memory, and the ratio to the best peer.
+"""The tables, scores and plot of finite joins: seconds, memory, and the ratio to the best peer.
 
-python -m thetabench.finite.report benchmarks/results/finite.csv --page docs/finite-benchmarks.md
+python -m thetabench.finite.report      writes them into the page and the README
 """
 
 from __future__ import annotations
 
+import csv
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +15,19 @@ import typer
 
 from thetabench.finite.course import OURS, FiniteLine, machine_of, read
 from thetabench.finite.workloads import WORKLOADS
+from thetabench.score import Score
 from thetabench.tables import insert
 from thetastream.errors import DataError
 
 BEGIN, END = "<!-- finite:begin -->", "<!-- finite:end -->"
+SUMMARY = "<!-- finite:summary:begin -->", "<!-- finite:summary:end -->"
+MUST, AIM = 1.5, 3.0
 
 
 def cells(lines: Sequence[FiniteLine]) -> list[tuple[str, int]]:
-    """Workloads and thread counts, in the order of the lines."""
-    return list(dict.fromkeys((line.workload, line.threads) for line in lines))
+    """Workloads and thread counts, in the order of the workloads."""
+    found = {(line.workload, line.threads) for line in lines}
+    return [cell for name in WORKLOADS for cell in sorted(found) if cell[0] == name]
 
 
 def best_peer(lines: Sequence[FiniteLine], workload: str, threads: int) -> FiniteLine | None:
@@ -34,6 +40,23 @@ def ours(lines: Sequence[FiniteLine], workload: str, threads: int) -> FiniteLine
     """Our line of a cell."""
     found = [line for line in _of(lines, workload, threads) if line.contestant == OURS]
     return found[0] if found else None
+
+
+def ratio(lines: Sequence[FiniteLine], workload: str, threads: int) -> float | None:
+    """How many times as long the best peer takes."""
+    mine, peer = ours(lines, workload, threads), best_peer(lines, workload, threads)
+    return None if mine is None or peer is None else peer.seconds / max(mine.seconds, 1e-9)
+
+
+def scores(lines: Sequence[FiniteLine]) -> list[Score]:
+    """The ratio of every cell beside what it must reach."""
+    found = []
+    for workload, threads in cells(lines):
+        peer = best_peer(lines, workload, threads)
+        measure = f"{workload}, {threads} threads, over the best peer"
+        value, name = ratio(lines, workload, threads), "" if peer is None else peer.contestant
+        found.append(Score(measure, value, "×", MUST, AIM, remark=name))
+    return found
 
 
 def _of(lines: Sequence[FiniteLine], workload: str, threads: int) -> list[FiniteLine]:
@@ -59,8 +82,31 @@ def table(lines: Sequence[FiniteLine]) -> list[str]:
             continue
         rows.append(
             f"{row} | `{peer.contestant}` | {peer.seconds:.2f} s | {peer.peak_mb:,.0f} MB "
-            f"| **{peer.seconds / max(mine.seconds, 1e-9):.1f} ×** |"
+            f"| {_times(ratio(lines, workload, threads))} |"
         )
+    return rows
+
+
+def _times(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f} × (slower)" if value < 1 else f"**{value:.1f} ×**"
+
+
+def summary(lines: Sequence[FiniteLine]) -> list[str]:
+    """Markdown: one row per workload, for the README."""
+    counts = sorted({line.threads for line in lines})
+    heads = [f"{n} thread{'s' * (n > 1)} | best peer | " for n in counts]
+    rows = [f"| join | {'| '.join(heads)}|", "| --- " + "| --: | --- | --: " * len(counts) + "|"]
+    for workload in dict.fromkeys(name for name, _ in cells(lines)):
+        parts = []
+        for threads in counts:
+            mine, peer = ours(lines, workload, threads), best_peer(lines, workload, threads)
+            shown = "–" if peer is None else f"`{peer.contestant}` {peer.seconds:.2f} s"
+            parts.append("–" if mine is None else f"{mine.seconds:.2f} s")
+            parts += [shown, _times(ratio(lines, workload, threads))]
+        scale = next(line.scale for line in lines if line.workload == workload)
+        rows.append(f"| {WORKLOADS[workload].label(scale)} | {' | '.join(parts)} |")
     return rows
 
 
@@ -114,14 +160,39 @@ def _ran(lines: Sequence[FiniteLine], name: str) -> bool:
     return any(_shows(line, name) for line in lines)
 
 
+def picture(file: Path, page: Path) -> str:
+    """A link from a page to the plot of a result file; "" if it was not drawn."""
+    plot = file.with_suffix(".png")
+    place = Path(os.path.relpath(plot, page.parent)).as_posix()
+    return f"![Seconds of joins of two tables, by contestant]({place})" if plot.exists() else ""
+
+
 def markdown(file: Path) -> str:
-    """Both tables of a result file, why contestants were skipped, and the machine."""
+    """The tables of a result file, why contestants were skipped, and the machine."""
     lines = read(file)
     skipped = {x.contestant: x.reason for x in lines if x.status != "ok"}
     missing = [f"`{name}`: {reason}" for name, reason in skipped.items()]
     parts = ["\n".join(table(lines)), "Seconds of all contestants:", "\n".join(details(lines))]
+    parts += ["What must be reached:", "\n".join(_scored(lines))]
     parts += [f"Not run somewhere: {'; '.join(missing)}."] if missing else []
     return "\n\n".join([*parts, machine_of(file)])
+
+
+def _scored(lines: Sequence[FiniteLine]) -> list[str]:
+    rows = ["| ratio | measured | must | aim | | best peer |", "|---|--:|--:|--:|---|---|"]
+    for one in scores(lines):
+        limits = " | ".join(one.text(value) for value in (one.value, one.must, one.aim))
+        rows.append(f"| {one.measure} | {limits} | {one.verdict} | {one.remark} |")
+    return rows
+
+
+def brief(file: Path) -> str:
+    """The summary of a result file, and where it was measured."""
+    with file.open(encoding="utf-8") as rows:
+        first = next(csv.DictReader(rows))
+    where = f"{first['cpu']}, {first['date']}"
+    note = f"Two finite tables, `ts.join`: seconds, and the best of seven peers; {where}."
+    return "\n".join([*summary(read(file)), "", note])
 
 
 def main(
@@ -131,12 +202,21 @@ def main(
     page: Annotated[Path, typer.Option(help="The page to write the tables into.")] = Path(
         "docs/finite-benchmarks.md"
     ),
+    readme: Annotated[Path, typer.Option(help="The page to write the short table into.")] = Path(
+        "README.md"
+    ),
 ) -> None:
-    """Write the tables of a result file into a page, between its marks."""
-    if not page.exists():
-        raise DataError(f"no page {page}.")
-    page.write_text(insert(page.read_text("utf-8"), markdown(file), BEGIN, END), "utf-8")
-    typer.echo(f"wrote the tables of {file} into {page}")
+    """Write the tables of a result file into its page and the README, between their marks."""
+    long = filter(None, [markdown(file), picture(file, page)])
+    short = filter(None, [brief(file), picture(file, readme)])
+    for place, text, marks in (
+        (page, "\n\n".join(long), (BEGIN, END)),
+        (readme, "\n".join(short), SUMMARY),
+    ):
+        if not place.exists():
+            raise DataError(f"no page {place}.")
+        place.write_text(insert(place.read_text("utf-8"), text, *marks), "utf-8")
+        typer.echo(f"wrote the tables of {file} into {place}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from statistics import median_low
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +15,9 @@ import pyarrow as pa
 from thetabench.finite.peers import CONTESTANTS, numbers
 from thetabench.finite.workloads import WORKLOADS
 from thetabench.machine import PeakMemory
+
+LONG = 10.0  # seconds of a first run that is not repeated: compiling is little of it
+SHORT, SHORT_RUNS = 2.0, 3  # runs below so many seconds are repeated so often
 
 
 def digest(left: Any, right: Any) -> int:
@@ -25,13 +30,16 @@ def digest(left: Any, right: Any) -> int:
 
 
 def measure(workload: str, contestant: str, threads: int, scale: float, repeat: int) -> Any:
-    """Run it; the first run, which may compile, is not timed if there are several."""
+    """Run it; the first run, which may compile, is not counted, unless it is a long one.
+
+    Short runs, which vary most, are repeated at least ``SHORT_RUNS`` times. The median is kept.
+    """
     pa.set_cpu_count(threads)
     work = WORKLOADS[workload]
     left, right = work.make(scale)
     run = CONTESTANTS[contestant][1](work, left, right, threads)
     seconds, peaks, answer = [], [], None
-    for _ in range(repeat + 1):
+    while len(seconds) < _runs(seconds, repeat):
         answer = None
         memory = PeakMemory()
         started = perf_counter()
@@ -40,11 +48,18 @@ def measure(workload: str, contestant: str, threads: int, scale: float, repeat: 
         peaks.append(memory.growth)
     rows = numbers(answer)
     return {
-        "seconds": sorted(seconds[1:])[repeat // 2],
+        "seconds": median_low(seconds[1:] or seconds),
         "peak_bytes": max(peaks),
         "pairs": len(rows[0]),
         "digest": str(digest(*rows)),
     }
+
+
+def _runs(seconds: Sequence[float], repeat: int) -> int:
+    """How many runs there are, after some of them: the first one and those that count."""
+    if not seconds or seconds[0] >= LONG:
+        return 1
+    return 1 + max(repeat, SHORT_RUNS if min(seconds) < SHORT else 1)
 
 
 if __name__ == "__main__":

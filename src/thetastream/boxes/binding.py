@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any, cast
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from thetastream._jit.arrays import Array, Mask
 from thetastream.boxes.field import BoundTerm, Field
 from thetastream.boxes.keys import Keys
+from thetastream.boxes.spans import Span, spans_of
 from thetastream.condition.custom import Custom
 from thetastream.condition.expression import Call, Column, Expression
 from thetastream.condition.predicate import Predicate
@@ -41,7 +43,8 @@ class Binding:
     """Everything that follows from predicate, window and schemas.
 
     ``bound`` is a window over event time in key units; ``time`` is the same if event time is a
-    field of its own, else None. Both are None for other windows.
+    field of its own, else None. Both are None for other windows. ``spans`` bound fields of a stored
+    side by one another, see ``spanned``.
     """
 
     predicate: Predicate
@@ -52,6 +55,7 @@ class Binding:
     time: BoundTime | None
     time_domain: Domain
     time_columns: Mapping[Side, str]
+    spans: Mapping[Side, Mapping[tuple[int, int], Span]] = dataclass_field(default_factory=dict)
 
     @cached_property
     def _compared(self) -> dict[Side, list[tuple[Expression, Domain, str]]]:
@@ -81,7 +85,16 @@ class Binding:
         fields = [Field(self, stored, tuple(members)) for members in groups.values()]
         if self.time is not None:
             fields.append(Field(self, stored, ()))
-        return tuple(fields)
+        spans = self.spans.get(stored, {}).items()
+        return tuple(
+            replace(field, implied=tuple((fields[b], span) for (a, b), span in spans if a == at))
+            for at, field in enumerate(fields)
+        )
+
+    def spanned(self, stored: Side, rows: Keys) -> Binding:
+        """The same, with boxes bounded by the spans of the rows, which are all that is stored."""
+        plain = replace(self, spans={})
+        return replace(self, spans={stored: spans_of(plain.fields(stored), rows)})
 
     def keys(self, side: Side, batch: pa.RecordBatch) -> Keys:
         """Compute the keys and times of arriving rows. Raises before anything is stored."""
@@ -90,17 +103,20 @@ class Binding:
         def lookup(column: Column) -> pa.Array:
             return batch.column(column.name)
 
+        made: dict[object, Array] = {}  # terms may share an expression
         keys: list[Array] = []
         masks: list[Mask] = []
         for node, domain, name in self._compared[side]:
-            if isinstance(node, Column):
-                values = lookup(node)
-            else:
-                values = evaluate(node, lookup, rows)
-            key, valid = to_keys(values, domain, name)
-            keys.append(key)
-            if valid is not None:
-                masks.append(valid)
+            what = (node.key(), domain)
+            if what not in made:
+                if isinstance(node, Column):
+                    values = lookup(node)
+                else:
+                    values = evaluate(node, lookup, rows)
+                made[what], valid = to_keys(values, domain, name)
+                if valid is not None:
+                    masks.append(valid)
+            keys.append(made[what])
         null_keys = rows - int(np.count_nonzero(reduce(np.logical_and, masks))) if masks else 0
         nan_keys = self._count_nan(keys, masks)
         times, timed = self.times(side, batch)

@@ -22,6 +22,7 @@ from thetastream.side import Side
 
 if TYPE_CHECKING:
     from thetastream.boxes.binding import Binding
+    from thetastream.boxes.spans import Span
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,15 @@ class BoundTerm:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """One key column of the stored side: the terms that read it, or the event time."""
+    """One key column of the stored side: the terms that read it, or the event time.
+
+    The fields of ``implied`` bound it too, by their spans.
+    """
 
     binding: Binding
     stored: Side
     members: tuple[int, ...]
+    implied: tuple[tuple[Field, Span], ...] = ()
 
     @property
     def is_time(self) -> bool:
@@ -116,9 +121,13 @@ class Field:
             return [self.binding.time.interval(fresh.times, fresh.side)]
         members = zip(self.members, self.terms, strict=True)
         pieces = [bound.intervals(fresh.side, fresh.keys[i]) for i, bound in members]
+        for beside, span in self.implied:
+            if len(intervals := beside.pieces(fresh)) == 1:
+                pieces.append([span.along(*intervals[0])])
         return pieces[0] if len(pieces) == 1 else box.intersected(pieces)
 
     def __str__(self) -> str:
         if self.is_time:
             return f"event time {self.stored.alias}.{self.binding.time_columns[self.stored]}"
-        return " AND ".join(str(bound.term) for bound in self.terms)
+        others = [f"bounded by {beside}" for beside, _ in self.implied]
+        return ", ".join([" AND ".join(str(bound.term) for bound in self.terms), *others])

@@ -42,7 +42,11 @@ class Keys:
         if term not in self._sorted:
             at, able = self.able()
             order, ascending = argsorted(able.keys[term])
-            keys = [ascending if i == term else key[order] for i, key in enumerate(able.keys)]
+            made = {id(able.keys[term]): ascending}  # terms may share an array
+            for key in able.keys:
+                if id(key) not in made:
+                    made[id(key)] = key[order]
+            keys = [made[id(key)] for key in able.keys]
             times = None if able.times is None else able.times[order]
             moved = Keys(self.side, keys, times, order.size)
             self._sorted[term] = (order if able is self else at[order], moved)

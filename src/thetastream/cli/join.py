@@ -132,11 +132,8 @@ def join(
     report = Console(stderr=True)
     if limits.none:
         _refuse_streaming(workers=workers, collect=collect, collect_time=collect_time)
-        tables = list(sources.values())
-        if right is None:
-            tables.append(_source(left, batch_rows, pipe))
         result = _tables(
-            tables,
+            list(sources.values()),
             on,
             how,
             suffix=suffix,
@@ -236,14 +233,16 @@ def _tables(
     batch_rows: int,
     **options: Any,
 ) -> FiniteJoin:
-    """The join of two files as finite tables; their lengths are known if the format tells."""
+    """The join of files as finite tables; their lengths are known if the format tells.
+
+    A single one is read once, and is both sides.
+    """
     import thetastream as ts
     from thetastream.data.frames import FrameKind, RowSource
 
-    left, right = (
-        RowSource(source.schema, iter(source), FrameKind.ARROW, source.rows) for source in sources
-    )
-    return ts.join_iter(left, right, on, how, output=output, batch_rows=batch_rows, **options)
+    rows = [RowSource(one.schema, iter(one), FrameKind.ARROW, one.rows) for one in sources]
+    sides = rows if len(rows) > 1 else [rows[0].read_all()] * 2
+    return ts.join_iter(*sides, on, how, output=output, batch_rows=batch_rows, **options)
 
 
 def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Iterator[pa.RecordBatch]:

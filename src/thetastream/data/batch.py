@@ -207,7 +207,7 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def conform(data: Any, schema: pa.Schema | None, side: str) -> pa.RecordBatch:
     """One record batch of the agreed schema; a SchemaError names what differs."""
     if not isinstance(data, pa.RecordBatch):
-        data = one_batch(table_of(data, schema, side))
+        data = one_batch(table_of(data, schema, f"the {side} side"))
     if schema is None:
         check_first(data.schema, side)
         return data
@@ -241,6 +241,13 @@ def check_first(schema: pa.Schema, side: str) -> None:
         raise SchemaError(f"the {side} side has columns of the same name: {', '.join(twice)}")
 
 
+_ENCODINGS = (
+    {pa.string(), pa.large_string(), pa.string_view()},
+    {pa.binary(), pa.large_binary(), pa.binary_view()},
+)
+"""Types of the same values, which each library writes in its own way."""
+
+
 def _matched(data: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.RecordBatch:
     arrays = []
     for field in schema:
@@ -253,6 +260,8 @@ def _matched(data: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.RecordBat
         array = data.column(at)
         if pat.is_null(array.type):
             array = pa.nulls(len(array), field.type)
+        elif any({array.type, field.type} <= family for family in _ENCODINGS):
+            array = array.cast(field.type)
         if not array.type.equals(field.type):
             raise SchemaError(
                 f"column {field.name!r} of the {side} side changed its type from {field.type} to "

@@ -61,13 +61,18 @@ class RowSource:
 
 
 def batches_of(
-    source: Any, schema: pa.Schema | None = None, side: str = "left", *, infer: bool = False
+    source: Any,
+    schema: pa.Schema | None = None,
+    what: str = "the left side",
+    *,
+    infer: bool = False,
 ) -> RowSource:
     """Read a frame, a reader or an iterator as Arrow batches.
 
     ``schema`` are the columns of earlier rows, if there were any; it types dicts and lists, which
-    have no types of their own. ``infer`` allows to infer the types of a list of dicts, which is
-    sound if the list holds all rows there will be. O(1) for Arrow data.
+    have no types of their own. ``what`` names the source in messages. ``infer`` allows to infer the
+    types of a list of dicts, which is sound if the list holds all rows there will be. O(1) for
+    Arrow data.
 
     >>> batches_of({"x": [1, 2]}).read_all().to_pydict()
     {'x': [1, 2]}
@@ -80,35 +85,46 @@ def batches_of(
         return _from_table(pa.Table.from_batches([source]))
     kind = _kind(source)
     if kind is FrameKind.PANDAS:
-        return _from_table(_pandas_table(source, side), kind)
+        return _from_table(_pandas_table(source, what), kind)
     if kind is FrameKind.LAZY:
         return _from_reader(pa.RecordBatchReader.from_stream(_collected(source)), kind)
     if kind in (FrameKind.COLUMNS, FrameKind.ROWS):
-        return _from_table(_python_table(source, kind, schema, side, infer), kind)
+        return _from_table(_python_table(source, kind, schema, what, infer), kind)
     if hasattr(source, "__arrow_c_stream__"):
-        return _from_stream(source, kind, side)
+        return _from_stream(source, kind, what)
     if hasattr(source, "__arrow_c_array__"):
-        return _from_table(pa.Table.from_batches([_record_batch(source, side)]), kind)
+        return _from_table(pa.Table.from_batches([_record_batch(source, what)]), kind)
     if hasattr(source, "to_reader") or hasattr(source, "scanner"):
         scanner = source if hasattr(source, "to_reader") else source.scanner()
         return _from_reader(scanner.to_reader(), kind)
     if isinstance(source, Iterable) and not isinstance(source, str | bytes | bytearray):
-        return _from_iterable(iter(source), schema, side)
-    raise _refused(source, side)
+        return _from_iterable(iter(source), schema, what)
+    raise _refused(source, what)
 
 
-def table_of(source: Any, schema: pa.Schema | None, side: str) -> pa.Table:
+def table_of(source: Any, schema: pa.Schema | None, what: str) -> pa.Table:
     """All rows of a source, for a push; dicts and lists are typed by the ``schema``."""
-    return batches_of(source, schema, side).read_all()
+    return batches_of(source, schema, what).read_all()
 
 
-def _refused(source: Any, side: str) -> SchemaError:
+_ARROW = (pa.Table, pa.RecordBatch, pa.RecordBatchReader, pa.Array, pa.ChunkedArray)
+
+
+def is_frame(source: Any) -> bool:
+    """Whether this is a data frame, a dict of columns or a list of dicts; Arrow's own are not."""
+    if isinstance(source, _ARROW) or (isinstance(source, list | tuple) and not source):
+        return False
+    exports = hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
+    return exports or _kind(source) is not FrameKind.ARROW
+
+
+def _refused(source: Any, what: str) -> SchemaError:
     hint = "read the file first, for example with pyarrow.parquet.read_table"
     if not isinstance(source, str | bytes) and not hasattr(source, "__fspath__"):
         hint = "convert it, for example with pyarrow.table"
     return SchemaError(
-        f"the {side} side got {type(source).__name__}, which holds no rows. It takes Arrow tables, "
-        "batches and readers, pandas and Polars frames, DuckDB relations, dicts of columns, lists "
+        f"{what} got {type(source).__name__}, which holds no rows. It takes Arrow tables, batches "
+        "and readers, pandas and Polars frames, DuckDB relations, dicts of columns, lists "
         f"of dicts, and iterators of these; {hint}"
     )
 
@@ -145,13 +161,13 @@ def _from_reader(reader: pa.RecordBatchReader, kind: FrameKind = FrameKind.ARROW
     return RowSource(reader.schema, iter(reader), kind)
 
 
-def _from_stream(source: Any, kind: FrameKind, side: str) -> RowSource:
+def _from_stream(source: Any, kind: FrameKind, what: str) -> RowSource:
     """What exports a stream. The length of a frame in memory tells the number of its rows."""
     try:
         reader = pa.RecordBatchReader.from_stream(source)
     except (pa.ArrowInvalid, TypeError):
         raise SchemaError(
-            f"the {side} side got a {type(source).__name__}, which is one column; a frame with "
+            f"{what} got a {type(source).__name__}, which is one column; a frame with "
             "named columns is needed"
         ) from None
     if kind is FrameKind.POLARS:
@@ -159,12 +175,12 @@ def _from_stream(source: Any, kind: FrameKind, side: str) -> RowSource:
     return _from_reader(reader, kind)
 
 
-def _record_batch(source: Any, side: str) -> pa.RecordBatch:
+def _record_batch(source: Any, what: str) -> pa.RecordBatch:
     try:
         return pa.record_batch(source)
     except (pa.ArrowInvalid, TypeError, ValueError):
         raise SchemaError(
-            f"the {side} side got a {type(source).__name__}, which is one column; a frame with "
+            f"{what} got a {type(source).__name__}, which is one column; a frame with "
             "named columns is needed"
         ) from None
 
@@ -174,15 +190,15 @@ def _collected(lazy: Any) -> Any:
     return lazy.collect(engine="streaming")
 
 
-def _pandas_table(frame: Any, side: str) -> pa.Table:
+def _pandas_table(frame: Any, what: str) -> pa.Table:
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise SchemaError(f"the {side} side has columns of the same name: {', '.join(twice)}")
+        raise SchemaError(f"{what} has columns of the same name: {', '.join(twice)}")
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise _unfit(error, _mixed(frame), side) from None
+        raise _unfit(error, _mixed(frame), what) from None
     return table.replace_schema_metadata(None)
 
 
@@ -196,56 +212,54 @@ def _mixed(frame: Any) -> str:
     return "?"
 
 
-def _unfit(error: Exception, column: str, side: str) -> SchemaError:
+def _unfit(error: Exception, column: str, what: str) -> SchemaError:
     reason = str(error).splitlines()[0]
     return SchemaError(
-        f"column {column!r} of the {side} side holds values that are not all of one type "
+        f"column {column!r} of {what} holds values that are not all of one type "
         f"({reason}); convert it to numbers, times or text"
     )
 
 
 def _python_table(
-    source: Any, kind: FrameKind, schema: pa.Schema | None, side: str, infer: bool
+    source: Any, kind: FrameKind, schema: pa.Schema | None, what: str, infer: bool
 ) -> pa.Table:
     if kind is FrameKind.COLUMNS:
-        return _from_columns(source, schema, side)
-    names: dict[str, None] = {}
+        return _from_columns(source, schema, what)
+    names: dict[Any, None] = {}
     for row in source:
         if not isinstance(row, Mapping):
-            raise SchemaError(
-                f"the {side} side got a list of dicts with a {type(row).__name__} among them"
-            )
-        names.update(dict.fromkeys(map(str, row)))
+            raise SchemaError(f"{what} got a list of dicts with a {type(row).__name__} among them")
+        names.update(dict.fromkeys(row))
     if schema is None and not infer:
         raise SchemaError(
-            f"the types of the {side} side are not known yet, and a list of dicts has none: pass "
+            f"the types of {what} are not known yet, and a list of dicts has none: pass "
             "schemas=(…, …) when the join is made, or push the first rows as a pyarrow table"
         )
     columns = {name: [row.get(name) for row in source] for name in names}
     if schema is not None and not source:
         return schema.empty_table()
-    return _from_columns(columns, schema, side)
+    return _from_columns(columns, schema, what)
 
 
-def _from_columns(columns: Mapping[str, Any], schema: pa.Schema | None, side: str) -> pa.Table:
+def _from_columns(columns: Mapping[str, Any], schema: pa.Schema | None, what: str) -> pa.Table:
     """A table of the columns, with the types of the schema where it has them."""
     arrays, names = [], [str(name) for name in columns]
     known = {} if schema is None else {field.name: field.type for field in schema}
     for name, values in zip(names, columns.values(), strict=True):
-        arrays.append(_array(values, known.get(name), name, side))
+        arrays.append(_array(values, known.get(name), name, what))
     lengths = {name: len(array) for name, array in zip(names, arrays, strict=True)}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-        raise SchemaError(f"the columns of the {side} side differ in length: {shown}")
+        raise SchemaError(f"the columns of {what} differ in length: {shown}")
     return pa.Table.from_arrays(arrays, names=names)
 
 
-def _array(values: Any, kind: pa.DataType | None, name: str, side: str) -> Any:
+def _array(values: Any, kind: pa.DataType | None, name: str, what: str) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
         raise SchemaError(
-            f"column {name!r} of the {side} side must be a list or an array of values; got "
+            f"column {name!r} of {what} must be a list or an array of values; got "
             f"{type(values).__name__}"
         )
     try:
@@ -255,35 +269,35 @@ def _array(values: Any, kind: pa.DataType | None, name: str, side: str) -> Any:
             return pa.array(values, type=kind)
         return pa.array(values, type=kind, from_pandas=False)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise _unfit(error, name, side) from None
+        raise _unfit(error, name, what) from None
 
 
-def _from_iterable(items: Iterator[Any], schema: pa.Schema | None, side: str) -> RowSource:
+def _from_iterable(items: Iterator[Any], schema: pa.Schema | None, what: str) -> RowSource:
     """An iterator of frames: the first one tells the columns."""
     first = next(items, None)
     if first is None:
         if schema is None:
             raise SchemaError(
-                f"the {side} side got an empty iterator, so its columns are unknown; pass an empty "
+                f"{what} got an empty iterator, so its columns are unknown; pass an empty "
                 "table with the columns instead"
             )
         return _from_table(schema.empty_table())
     if isinstance(first, Mapping) and not all(hasattr(v, "__len__") for v in first.values()):
         raise SchemaError(
-            f"the {side} side got an iterator of rows; collect them in a list of dicts, or in "
+            f"{what} got an iterator of rows; collect them in a list of dicts, or in "
             "frames of many rows each"
         )
     if isinstance(first, str | bytes | int | float):
-        raise _refused(first, side)
-    opened = batches_of(first, schema, side)
+        raise _refused(first, what)
+    opened = batches_of(first, schema, what)
     known = opened.schema if schema is None else schema
 
     def rest() -> Iterator[pa.RecordBatch]:
         for item in items:
-            more = batches_of(item, known, side)
+            more = batches_of(item, known, what)
             if not more.schema.equals(opened.schema):
                 raise SchemaError(
-                    f"the frames of the {side} side differ in their columns: first "
+                    f"the frames of {what} differ in their columns: first "
                     f"{_columns(opened.schema)}, then {_columns(more.schema)}"
                 )
             yield from more.batches

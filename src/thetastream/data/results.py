@@ -7,13 +7,14 @@ Reading is forward only. Whatever reads it (``for``, ``to_table()``, another lib
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from thetastream.data.frames import to_pandas, to_polars
 from thetastream.display.facts import Facts, Shown
+from thetastream.errors import StateError
 
 
 class Result(Shown, Iterator[pa.RecordBatch], ABC):
@@ -58,5 +59,28 @@ class Result(Shown, Iterator[pa.RecordBatch], ABC):
         )
 
     def _shown(self) -> tuple[str, Facts]:
-        columns = {field.name: field.type for field in self.schema}
+        try:
+            columns = {field.name: field.type for field in self.schema}
+        except StateError:
+            return "no rows: the columns of one side are not known yet", {}
         return "rows to read: iterate, or .to_table(), .to_pandas(), .to_polars()", columns
+
+
+class Streamed(Result):
+    """Batches that are made while they are read; ``schema`` tells their columns once it is asked.
+
+    >>> batch = pa.record_batch({"x": [1]})
+    >>> Streamed(lambda: batch.schema, iter([batch])).to_table().to_pydict()
+    {'x': [1]}
+    """
+
+    def __init__(self, schema: Callable[[], pa.Schema], batches: Iterator[pa.RecordBatch]) -> None:
+        self._schema = schema
+        self._batches = batches
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema()
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)

@@ -273,7 +273,7 @@ class BatchView(RowsView):
         if name not in self._columns:
             array = self._batch.column(name)
             self._columns[name] = (
-                FixedView(array.type, raw_values(array).copy(), valid_mask(array), 0)
+                FixedView(array.type, shared_values(array), valid_mask(array), 0)
                 if is_fixed(array.type)
                 else ChunkView(array.type, [gatherable(array)], [0])
             )
@@ -402,6 +402,25 @@ def raw_values(array: pa.Array) -> NDArray[np.generic]:
     """The bytes of a fixed-width array, as unsigned integers if possible; arbitrary for NULLs."""
     data = np.frombuffer(array.buffers()[1] or b"", _raw_dtype(array.type))
     return data[array.offset : array.offset + len(array)]
+
+
+def shared_values(array: pa.Array) -> NDArray[np.generic]:
+    """The same without a copy, marked as writable, because kernels take no others; only read it."""
+    values = raw_values(array)
+    if not values.size or not values.flags.aligned:
+        return values.copy()
+    return np.asarray(_Memory(array, values))
+
+
+class _Memory:
+    """The memory of an Arrow array for NumPy, which keeps this object, and so the array, alive."""
+
+    def __init__(self, array: pa.Array, values: NDArray[np.generic]) -> None:
+        self._array = array
+        self.__array_interface__ = {
+            **values.__array_interface__,
+            "data": (values.ctypes.data, False),
+        }
 
 
 def _raw_dtype(kind: pa.DataType) -> np.dtype[np.generic]:

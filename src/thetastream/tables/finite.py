@@ -26,6 +26,7 @@ from thetastream._jit.compiling import prepare
 from thetastream.boxes import kernels as box_kernels
 from thetastream.boxes.binding import Binding, bind
 from thetastream.boxes.fresh import Fresh
+from thetastream.boxes.keys import Keys
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import check_first, one_batch
 from thetastream.data.frames import RowSource
@@ -77,7 +78,8 @@ class FiniteJoin(Result):
         self._shape = shape_of(query, schemas)
         self._sources = measured(sources)
         self.kind = sources[Side.LEFT].kind
-        self._way = self._plan(stored)
+        self._samples, self._rows = self._sampled()
+        self._way = self._plan(self._allowed(stored), self._samples)
         self._chunk = self._way.chunk if chunk is None else chunk
         self._counters = Counters()
         self._side_counters = {side: SideCounters() for side in Side}
@@ -129,8 +131,8 @@ class FiniteJoin(Result):
 
     # --- Planning -------------------------------------------------------------------------------
 
-    def _plan(self, stored: Side | None) -> FiniteWay:
-        """The cheapest way; a side whose length is unknown is streamed."""
+    def _sampled(self) -> tuple[dict[Side, Keys], dict[Side, float]]:
+        """Some keys of both sides, and their rows; a side of unknown length is a long one."""
         samples, rows = {}, {}
         sources = self._sources
         for side in Side:
@@ -138,15 +140,33 @@ class FiniteJoin(Result):
             samples[side] = sample(self._binding.keys(side, some))
             known = sources[side].rows
             rows[side] = float("inf") if known is None else float(known)
-        allowed = [side for side in Side if rows[side] != float("inf")]
-        if self._query.aggregates or self._query.output is Output.COUNT:
-            allowed = [Side.RIGHT]  # every left row has one answer
-        elif stored is not None:
-            allowed = [stored]
         most = 10 * max(size for size in rows.values() if size != float("inf"))
-        rows = {side: min(size, most) for side, size in rows.items()}
-        tactic = self._query.dealt_tactic
-        return ways(self._binding, tactic, rows, samples, allowed)[0]
+        return samples, {side: min(size, most) for side, size in rows.items()}
+
+    def _allowed(self, stored: Side | None) -> list[Side]:
+        """The sides that may be stored; one whose length is unknown is streamed."""
+        if self._query.aggregates or self._query.output is Output.COUNT:
+            return [Side.RIGHT]  # every left row has one answer
+        if stored is not None:
+            return [stored]
+        return [side for side in Side if self._sources[side].rows is not None]
+
+    def _plan(self, allowed: Iterable[Side], spanned: Mapping[Side, Keys]) -> FiniteWay:
+        """The cheapest way, with boxes bounded by the spans of these rows."""
+        facts = (self._query.dealt_tactic, self._rows, self._samples)
+        found = []
+        for side in allowed:
+            binding = self._binding
+            if not self._query.aggregates:
+                binding = binding.spanned(side, spanned[side])
+            found += ways(binding, *facts, [side])
+        return min(found, key=lambda way: way.seconds)
+
+    def _settled(self, side: Side, keys: Keys) -> FiniteWay:
+        """The way for all stored rows: their spans may be wider than those of the sample."""
+        if not any(field.implied for field in self._way.choice.layout.fields):
+            return self._way
+        return self._plan([side], {side: keys})
 
     # --- Running --------------------------------------------------------------------------------
 
@@ -159,7 +179,10 @@ class FiniteJoin(Result):
             if self._query.aggregates:
                 yield from self._aggregated(chunks, bar)
                 return
-            table = StoredSide(self._binding, self._way, self._read(stored), self._query)
+            batch = self._read(stored)
+            keys = self._binding.keys(stored, batch)
+            self._way = self._settled(stored, keys)
+            table = StoredSide(keys, self._way, batch, self._query)
             self._streams = {stored: table.stream}
             self._count_keys(stored, table.fresh)
             work = PastStored(self._query, self._binding, self._shape, table, self._parts)
@@ -215,11 +238,8 @@ class FiniteJoin(Result):
 class StoredSide:
     """The stored side: its rows, their index, and which of them have matched."""
 
-    def __init__(
-        self, binding: Binding, way: FiniteWay, batch: pa.RecordBatch, query: Query
-    ) -> None:
+    def __init__(self, keys: Keys, way: FiniteWay, batch: pa.RecordBatch, query: Query) -> None:
         self.side = way.stored
-        keys = binding.keys(self.side, batch)
         self.fresh = Fresh(self.side, batch, {self.side: keys})
         self.rows: RowsView = BatchView(batch)
         self.view: RowsView = NumberView() if query.output.numbered else self.rows

@@ -112,5 +112,7 @@ def join_iter(
         aggregates=() if aggregate is None else of_right(read_aggregates(aggregate)),
     )
     given = zip(Side, (left, right), strict=True)
-    sources = {side: batches_of(rows, None, side.value, infer=True) for side, rows in given}
+    sources = {
+        side: batches_of(rows, None, f"the {side.value} side", infer=True) for side, rows in given
+    }
     return FiniteJoin(query, sources, progress=progress)

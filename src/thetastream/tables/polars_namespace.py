@@ -21,6 +21,7 @@ from polars.io.plugins import register_io_source
 
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
+from thetastream.data.frames import batches_of
 from thetastream.side import How
 from thetastream.tables.join import join, join_iter
 
@@ -52,8 +53,10 @@ class LazyTheta:
     def join(
         self, other: Any, on: str | Predicate | Expression, how: str | How = "inner", **options: Any
     ) -> pl.LazyFrame:
-        """``thetastream.join`` as a lazy frame; ``other`` must be readable more than once."""
+        """``thetastream.join`` as a lazy frame; ``other`` is read now, unless it is lazy too."""
         left, columns = self._frame, options.pop("columns", None)
+        if not isinstance(other, pl.LazyFrame):
+            other = batches_of(other, None, "the right side", infer=True).read_all()
 
         def rows(
             with_columns: list[str] | None,
@@ -82,7 +85,7 @@ class LazyTheta:
 
 
 def _empty(rows: Any) -> Any:
-    """The columns of a side, without its rows."""
+    """The columns of a lazy frame or a table, without its rows."""
     return rows.collect_schema().to_frame() if isinstance(rows, pl.LazyFrame) else rows[:0]
 
 

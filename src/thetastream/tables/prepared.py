@@ -9,6 +9,7 @@ Cost: O(s log s) to prepare s rows, one probe per streamed row, and the output.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -48,21 +49,26 @@ class PreparedTable:
         self._past: PastStored | None = None
         self._stored: StoredSide | None = None
 
+    @cached_property
+    def _keys(self) -> Keys:
+        """The keys of the table, all of them: their spans bound what is asked for."""
+        return self._binding.keys(self._side, self._rows)
+
     def plan(self, streamed: pa.RecordBatch) -> FiniteWay:
         """How the table is stored, given some rows of the other side."""
-        samples: dict[Side, Keys] = {}
-        for side, batch in ((self._side, self._rows), (self._side.other, streamed)):
-            samples[side] = sample(self._binding.keys(side, batch))
+        fresh = self._binding.keys(self._side.other, streamed)
+        samples = {self._side: sample(self._keys), self._side.other: sample(fresh)}
         stored = float(self._rows.num_rows)
         rows = {self._side: stored, self._side.other: max(10 * stored, float(_STREAMED))}
-        (way,) = ways(self._binding, self._query.dealt_tactic, rows, samples, [self._side])
+        binding = self._binding.spanned(self._side, self._keys)
+        (way,) = ways(binding, self._query.dealt_tactic, rows, samples, [self._side])
         return way
 
     def join(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of the answer that follow from a batch."""
         if self._past is None:
             way = self.plan(batch)
-            self._stored = StoredSide(self._binding, way, self._rows, self._query)
+            self._stored = StoredSide(self._keys, way, self._rows, self._query)
             parts = (self._query, self._binding, self._shape, self._stored, self._parts)
             self._past = PastStored(*parts)
         yield from self._past.chunk((0, batch))

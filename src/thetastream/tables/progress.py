@@ -41,7 +41,9 @@ class ProgressBar:
         )
 
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn(_TEXT))
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = Progress(
+            *columns, console=Console(stderr=True, force_terminal=True), transient=True
+        )
         self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -80,6 +83,24 @@ def test_frames_and_files_are_rows_of_a_change(tmp_path: Path) -> None:
             made.insert(pd.DataFrame({"k": [2**40], "v": ["x"]}))
         with pytest.raises(SchemaError, match="'k' of the rows has type int64.*int32: cast it"):
             made.insert(pa.table({"k": [5], "v": ["x"]}))
+
+
+@pytest.mark.parametrize("form", ["dict", "rows", "pandas", "polars", "lazy", "duckdb"])
+def test_every_frame_is_rows_and_keys_of_a_change(tmp_path: Path, form: str) -> None:
+    forms: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
+        "dict": lambda rows: rows,
+        "rows": lambda rows: pa.table(rows).to_pylist(),
+        "pandas": lambda rows: pd.DataFrame(rows, index=[7] * len(rows["k"])),
+        "polars": pl.DataFrame,
+        "lazy": pl.LazyFrame,
+        "duckdb": lambda rows: duckdb.from_arrow(pa.table(rows)),
+    }
+    make = forms[form]
+    with ts.Relation.build(tmp_path / "r.rel", make({"k": [2, 1], "v": ["b", "a"]}), "k") as made:
+        assert made.insert(make({"k": [3], "v": ["c"]})).inserted == 1
+        assert made.update(make({"k": [1], "v": ["A"]})).replaced == 1
+        assert made.delete(make({"k": [2]})).removed == 1
+        assert made.to_table().to_pydict() == {"k": [1, 3], "v": ["A", "c"]}
 
 
 def test_a_dry_run_counts_and_changes_nothing(tmp_path: Path) -> None:

@@ -386,7 +386,9 @@ BAD: list[tuple[Callable[[Relation], Any], type[Exception], str]] = [
         errors.SchemaError,
         "'k' of the rows has type int32; the relation has it as int64",
     ),
-    (lambda r: r.insert({"k": [1]}), errors.SchemaError, "expected rows as a pyarrow table.* dict"),
+    (lambda r: r.insert({"k": [1]}), errors.SchemaError, "lack the column 'pad'"),
+    (lambda r: r.insert([{"k": "x", "pad": ""}]), errors.SchemaError, "column 'k' of the relation"),
+    (lambda r: r.insert(5), errors.SchemaError, "expected rows as a pyarrow table.* got int"),
     (
         lambda r: r.update(numbered([2, *range(1, 20, 2)])),
         errors.RelationError,

@@ -9,6 +9,9 @@ from typing import Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
+import duckdb
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset as ds
@@ -61,6 +64,25 @@ def test_rows_in_memory(source: Callable[[], Any], rows: int | None) -> None:
     table, known = rows_of(source())
     assert table.equals(TABLE)
     assert known == rows
+
+
+FRAMES: dict[str, Callable[[], Any]] = {
+    "dict": TABLE.to_pydict,
+    "rows": TABLE.to_pylist,
+    "pandas": lambda: pd.DataFrame(
+        {"k": pd.array([3, 1, None, 2], "Int64"), "s": ["a", None, "c", "d"]}, index=[5, 6, 7, 8]
+    ),
+    "polars": lambda: pl.DataFrame(TABLE.to_pydict()),
+    "lazy polars": lambda: pl.LazyFrame(TABLE.to_pydict()),
+    "duckdb": lambda: duckdb.from_arrow(TABLE),
+    "frames": lambda: iter([pl.DataFrame(part.to_pydict()) for part in (TABLE[:3], TABLE[3:])]),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames(name: str) -> None:
+    table, _ = rows_of(FRAMES[name]())
+    assert table.to_pydict() == TABLE.to_pydict()
 
 
 def write(table: pa.Table, path: Path) -> Path:
@@ -173,7 +195,7 @@ def test_paths_that_cannot_be_sources(tmp_path: Path) -> None:
         rows_of(paths)
 
 
-@pytest.mark.parametrize("source", [5, b"x", {"k": [1]}, None])
+@pytest.mark.parametrize("source", [5, b"x", None])
 def test_things_that_are_no_source(source: Any) -> None:
     with pytest.raises(RelationError, match=f"built from .* got {type(source).__name__}"):
         rows_of(source)
@@ -182,8 +204,12 @@ def test_things_that_are_no_source(source: Any) -> None:
 def test_iterables_that_give_something_else() -> None:
     with pytest.raises(RelationError, match="has no batches"):
         rows_of([])
-    with pytest.raises(RelationError, match="it yielded dict"):
-        rows_of([{"k": 1}])
+    with pytest.raises(RelationError, match="it yielded str"):
+        rows_of([TABLE, "a.parquet"])
+    with pytest.raises(SchemaError, match="the relation got a list of dicts with a int among them"):
+        rows_of([{"k": 1}, 5])
+    with pytest.raises(SchemaError, match="the columns of the relation differ in length"):
+        rows_of({"k": [1], "s": []})
     with pytest.raises(RelationError, match="it yielded int"):
         rows_of([TABLE, 5])
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -312,3 +313,26 @@ def test_explains_itself(relation: Relation) -> None:
     assert facts["thresholds"].keys() == {"input_rows", "stream_rows", "max_scan", "why"}
     assert facts["memory"]["budget"] == "1 MB"
     assert join.schema.names == ["x", "n", "k", "id", "pad"]
+
+
+def test_any_frame_in_and_results_one_can_use(relation: Relation, plain: pa.Table) -> None:
+    join = RelationJoin(relation, "l.x = r.k", "1 MB", input_rows=1, stream_rows=1)
+    assert "not known yet" in repr(join.poll())
+    rows = stream([2, 4])
+    frames = (pl.DataFrame(rows.to_pydict()), rows.to_pandas(), rows.to_pylist(), rows.to_pydict())
+    for frame in frames:
+        list(join.push(frame))
+        result = join.flush()
+        assert result.schema == join.schema
+        assert "k  " in repr(result)
+        assert "k" in result._repr_html_()
+        wanted = sum(key in (2, 4) for key in plain["k"].to_pylist())
+        assert wanted > 0
+        result.to_table()
+    assert join.metrics().matches == len(frames) * wanted
+    join.push(rows)
+    assert join.flush().to_polars().height == wanted
+    assert join.flush().to_pandas().columns.tolist() == join.schema.names
+    assert repr(join).startswith("RelationJoin on l.x = r.k\n")
+    assert "rows in" in join._repr_html_()
+    assert "hits" in repr(join.metrics())

@@ -10,7 +10,7 @@ import pytest
 from thetabench.finite import course, report
 from thetabench.finite.course import FiniteLine
 from thetabench.finite.peers import CONTESTANTS, numbers
-from thetabench.finite.worker import digest
+from thetabench.finite.worker import _runs, digest
 from thetabench.finite.workloads import WORKLOADS
 
 ALWAYS = ("thetastream", "duckdb", "polars", "polars-streaming")
@@ -63,8 +63,45 @@ def test_the_table_compares_with_the_best_peer(tmp_path: Path) -> None:
     assert "`ncls`: only overlaps of intervals" in report.markdown(tmp_path / "finite.csv")
     page = tmp_path / "page.md"
     page.write_text(f"a\n{report.BEGIN}\nold\n{report.END}\nb", encoding="utf-8")
-    report.main(tmp_path / "finite.csv", page)
+    readme = tmp_path / "README.md"
+    readme.write_text("\n".join(report.SUMMARY), encoding="utf-8")
+    report.main(tmp_path / "finite.csv", page, readme)
     assert report.table(lines)[2] in page.read_text(encoding="utf-8")
     assert "old" not in page.read_text(encoding="utf-8")
+    assert "| band, 1 M × 1 M | 0.50 s | `polars` 1.00 s | **2.0 ×** |" in readme.read_text("utf-8")
+    assert "finite.png" not in readme.read_text("utf-8"), "it is not drawn yet"
     report.plot(lines, tmp_path / "finite.png")
     assert (tmp_path / "finite.png").stat().st_size > 0
+    report.main(tmp_path / "finite.csv", page, readme)
+    assert "](finite.png)" in readme.read_text("utf-8")
+    (score,) = report.scores(lines)
+    assert (score.value, score.verdict, score.remark) == (2.0, "reached", "polars")
+
+
+def test_lines_of_cells_that_are_not_measured_again_stay(tmp_path: Path) -> None:
+    file = tmp_path / "finite.csv"
+    course.write(
+        file, [line("thetastream", 0.5), line("duckdb", 2.0), line("ncls", 3.0, scale=0.1)]
+    )
+    course.write(file, [line("duckdb", 1.0)])
+    assert [(one.contestant, one.seconds) for one in course.read(file)] == [
+        *(("thetastream", 0.5), ("duckdb", 1.0)),
+    ]
+
+
+@pytest.mark.parametrize("limit", ["time", "memory"])
+def test_a_contestant_that_takes_too_much_is_ended(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(course, "PATIENCE" if limit == "time" else "MEMORY", 0.0)
+    lines = list(course.measurements(["band"], ["duckdb"], [1, 2], 0.001, 1, str))
+    reason = "takes over 0 s" if limit == "time" else "needs over 0 GiB"
+    assert [(one.threads, one.status, one.reason) for one in lines] == [
+        *((2, "skipped", reason), (1, "skipped", f"{reason} with 2 threads")),
+    ]
+
+
+def test_short_runs_are_repeated_and_long_ones_count() -> None:
+    assert [_runs(seconds, 1) for seconds in ([], [0.1], [5.0], [30.0])] == [1, 4, 2, 1]
+    assert _runs([5.0, 0.5], 1) == 4, "the first one compiled"
+    assert _runs([5.0], 7) == 8

@@ -71,6 +71,14 @@ class Pipe:
 class PipeInput(Pipe):
     """A pipe that is read to its end, as if it were a file."""
 
+    def __init__(self, descriptor: int, format_: PipeFormat, batch_rows: int) -> None:
+        super().__init__(descriptor, format_, batch_rows)
+        if format_ is PipeFormat.CSV and all(map(pa.types.is_null, self.schema.types)):
+            raise DataError(
+                "standard input has a header and no rows, so the types of its columns are unknown; "
+                "add rows, or send Arrow with --format arrows"
+            )
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return (batch for batch in self.arrivals(lambda: None) if batch is not None)
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from thetastream._jit.arrays import Array
 from thetastream.data.results import Result
-from thetastream.display.facts import Facts
 from thetastream.engine.parts.records import Records
 from thetastream.errors import DataError, StateError
 from thetastream.metrics import Counters
@@ -105,11 +104,6 @@ class Batches(Result):
                 "pass schemas="
             )
         return self._schema
-
-    def _shown(self) -> tuple[str, Facts]:
-        if self._schema is None:
-            return "no rows: the columns of one side are not known yet", {}
-        return super()._shown()
 
     def __next__(self) -> pa.RecordBatch:
         while self._parts:

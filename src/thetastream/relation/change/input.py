@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pat
 
+from thetastream.data import frames
 from thetastream.data.batch import one_batch
 from thetastream.errors import RelationError, SchemaError
 from thetastream.relation.files.sources import is_spark, open_source
@@ -23,12 +24,12 @@ def batch_of(rows: Any, schema: pa.Schema) -> tuple[pa.RecordBatch, bool]:
     if isinstance(rows, pa.Table):
         return one_batch(rows), True
     if is_frame(rows):
-        return one_batch(frame_table(rows)), False
-    if isinstance(rows, dict | bytes) or not isinstance(rows, str | Path | Iterable):
+        return one_batch(frame_table(rows, schema)), False
+    if isinstance(rows, bytes) or not isinstance(rows, str | Path | Iterable):
         raise SchemaError(
             "expected rows as a pyarrow table, a record batch, a list or a reader of batches, a "
-            f"data frame or the path of a file; got {type(rows).__name__}: convert them, for "
-            "example with pyarrow.Table.from_pylist"
+            "data frame, a dict of columns, a list of dicts, or the path of a file; got "
+            f"{type(rows).__name__}"
         )
     source = open_source(rows, _no_folder)
     table = pa.Table.from_batches(source.batches, schema=source.schema)
@@ -36,17 +37,14 @@ def batch_of(rows: Any, schema: pa.Schema) -> tuple[pa.RecordBatch, bool]:
 
 
 def is_frame(rows: Any) -> bool:
-    """Whether this is a data frame of pandas, Polars, Spark or the like."""
-    return is_spark(rows) or (
-        hasattr(rows, "__arrow_c_stream__")
-        and not isinstance(rows, pa.Table | pa.RecordBatchReader | pa.ChunkedArray)
-    )
+    """Whether this is a data frame, that of Spark included, a dict or a list of dicts."""
+    return is_spark(rows) or frames.is_frame(rows)
 
 
-def frame_table(rows: Any) -> pa.Table:
-    """A data frame as a table; that of Spark is collected."""
+def frame_table(rows: Any, schema: pa.Schema | None = None) -> pa.Table:
+    """A data frame as a table; that of Spark is collected. ``schema`` types dicts and lists."""
     if not is_spark(rows):
-        return pa.table(rows)
+        return frames.batches_of(rows, schema, "the relation", infer=True).read_all()
     if rows.isStreaming:
         raise RelationError(
             "a relation cannot be changed by a streaming DataFrame; change it in foreachBatch"

@@ -268,7 +268,7 @@ class Transaction:
         """The keys passed by the caller, in order and without NULLs, and the columns they have."""
         by = self._by_key
         if is_frame(keys):
-            keys = frame_table(keys)
+            keys = frame_table(keys, self._layout.schema)
         if isinstance(keys, pa.Table | pa.RecordBatch):
             names = keys.schema.names
             if self._unique is not None and set(self._unique.names) <= set(names):

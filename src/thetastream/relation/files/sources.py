@@ -19,6 +19,7 @@ from urllib.request import url2pathname
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from thetastream.data.frames import batches_of, is_frame
 from thetastream.errors import RelationError, SchemaError
 
 _FORMATS = {
@@ -71,15 +72,15 @@ def _open(source: Any, staging: Callable[[], Path]) -> Source:
         return _from_paths([source])
     if is_spark(source):
         return _from_spark(source, staging())
-    if hasattr(source, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(source)
-        return Source(reader.schema, _read(reader), None)
-    if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
+    if is_frame(source):
+        return _from_frame(source)
+    if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _from_iterable(source)
     raise RelationError(
-        "a relation is built from pyarrow tables, record batches, readers and datasets, from "
-        "iterables of batches, from paths of Parquet, CSV or Arrow IPC files or folders of them, "
-        f"or from a Spark DataFrame; got {type(source).__name__}"
+        "a relation is built from pyarrow tables, record batches, readers and datasets, from data "
+        "frames of pandas, Polars, DuckDB or Spark, from dicts of columns and lists of dicts, from "
+        "iterables of these, or from paths of Parquet, CSV or Arrow IPC files or folders of them; "
+        f"got {type(source).__name__}"
     )
 
 
@@ -88,6 +89,13 @@ def _from_table(table: pa.Table) -> Source:
         return iter(table.to_batches())
 
     return Source(table.schema, read(), table.num_rows, read)
+
+
+def _from_frame(frame: Any) -> Source:
+    rows = batches_of(frame, None, "the relation", infer=True)
+    if rows.table is not None:
+        return _from_table(rows.table)
+    return Source(rows.schema, rows.batches, rows.rows)
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -111,22 +119,22 @@ def _from_iterable(source: Iterable[Any]) -> Source:
     rows = None
     if isinstance(source, Sequence) and all(hasattr(item, "num_rows") for item in source):
         rows = sum(item.num_rows for item in source)
-    batches = (b for item in chain([first], items) for b in _batches_of(item))
-    schema = getattr(first, "schema", None)
-    if not isinstance(schema, pa.Schema):
-        _batches_of(first)
+    head = _table_of(first)
+    batches = (b for table in chain([head], map(_table_of, items)) for b in table.to_batches())
+    schema = head.schema
     return Source(schema, (_fitted(batch, schema) for batch in batches), rows)
 
 
-def _batches_of(item: Any) -> list[pa.RecordBatch]:
+def _table_of(item: Any) -> pa.Table:
     if isinstance(item, pa.RecordBatch):
-        return [item]
+        return pa.Table.from_batches([item])
     if isinstance(item, pa.Table):
-        batches: list[pa.RecordBatch] = item.to_batches()
-        return batches
+        return item
+    if is_frame(item):
+        return batches_of(item, None, "the relation", infer=True).read_all()
     raise RelationError(
-        "an iterable source must yield pyarrow record batches or tables, or be a list of paths; it "
-        f"yielded {type(item).__name__}"
+        "an iterable source must yield pyarrow record batches, tables or data frames, or be a list "
+        f"of paths; it yielded {type(item).__name__}"
     )
 
 

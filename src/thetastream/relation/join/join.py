@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,7 +23,9 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data import kernels as data_kernels
 from thetastream.data.batch import conform
+from thetastream.data.results import Streamed
 from thetastream.data.rows import check_gatherable
+from thetastream.display.facts import Facts, Shown
 from thetastream.duration import Interval
 from thetastream.errors import OptionError, StateError
 from thetastream.interrupt import uninterrupted
@@ -47,7 +50,7 @@ from thetastream.relation.store import Relation
 from thetastream.side import How
 
 
-class RelationJoin:
+class RelationJoin(Shown):
     """Join a stream with a relation.
 
     ``on`` compares the stream (``l``) with the relation (``r``), including its key. ``memory``
@@ -124,10 +127,10 @@ class RelationJoin:
 
     # --- The stream -----------------------------------------------------------------------------
 
-    def push(self, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
-        """Add stream rows, and return the rows of the answer that are due.
+    def push(self, rows: Any) -> Streamed:
+        """Add stream rows, a frame of any kind, and return the rows of the answer that are due.
 
-        Rows are checked and accepted at once; reading the iterator does the work.
+        Rows are checked and accepted at once; reading the result does the work.
         """
         engine, batch = self._taken(rows)
         self._counters.rows += batch.num_rows
@@ -135,9 +138,9 @@ class RelationJoin:
         step = engine.slice_rows(batch)
         for start in range(0, batch.num_rows, step):
             self._outside.append((batch.slice(start, step), now))
-        return self._work()
+        return self._answer()
 
-    def offer(self, rows: pa.RecordBatch | pa.Table) -> bool:
+    def offer(self, rows: Any) -> bool:
         """Add stream rows to the input buffer, without any work; False if there is no room."""
         engine, batch = self._taken(rows)
         taken = engine.offer(batch, self._clock.now())
@@ -159,16 +162,16 @@ class RelationJoin:
                 self._flushing = False
                 raise
 
-    def poll(self) -> Iterator[pa.RecordBatch]:
+    def poll(self) -> Streamed:
         """Do the work that is due now, deadlines first."""
         self._refuse_if_closed()
-        return self._work()
+        return self._answer()
 
-    def flush(self) -> Iterator[pa.RecordBatch]:
+    def flush(self) -> Streamed:
         """Join all waiting rows. More rows may be pushed afterwards."""
         self._refuse_if_closed()
         self._flushing = True
-        return self._work()
+        return self._answer()
 
     def reset(self) -> None:
         """Drop all rows and the rest of their answer."""
@@ -190,13 +193,16 @@ class RelationJoin:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def _taken(self, rows: pa.RecordBatch | pa.Table) -> tuple[RelationEngine, pa.RecordBatch]:
+    def _taken(self, rows: Any) -> tuple[RelationEngine, pa.RecordBatch]:
         """Rows of the agreed schema with valid keys; an error changes nothing."""
         self._refuse_if_closed()
         batch = conform(rows, self._schema, "left")
         engine = self._engine or self._bind(batch.schema)
         engine.matching.verify(batch)
         return engine, batch
+
+    def _answer(self) -> Streamed:
+        return Streamed(lambda: self.schema, self._work())
 
     def _work(self) -> Iterator[pa.RecordBatch]:
         """Do all work that is due, including rows that were pushed."""
@@ -248,6 +254,12 @@ class RelationJoin:
     @property
     def _snapshot(self) -> Snapshot:
         return self._first if self._engine is None else self._engine.snapshot
+
+    def _shown(self) -> tuple[str, Facts]:
+        metrics = self.metrics()
+        facts = {"relation": self._relation.path, "how": self._how.value}
+        facts |= {"rows in": metrics.rows, "rows waiting": metrics.waiting_rows}
+        return f"{type(self).__name__} on {self._on}", {**facts, "matches": metrics.matches}
 
     def check(self) -> None:
         """Assert the invariants of the parts."""

@@ -9,7 +9,7 @@ from thetastream.metrics import Items, Timer
 from thetastream.relation.pacing.latency import Latencies
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RelationMetrics(Items):
     """A snapshot; ``metrics.hits`` and ``metrics["hits"]`` are the same.
 
