@@ -25,7 +25,7 @@ from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Column, Function
 from thetastream.condition.predicate import Predicate
-from thetastream.condition.term import Compare, Term
+from thetastream.condition.term import Compare, StartsWith, Term
 from thetastream.data.evaluate import evaluate
 from thetastream.relation.image.coding import Coding, KeyPart, Words, from_keys
 from thetastream.relation.image.domains import stored_interval
@@ -153,9 +153,10 @@ class Asking:
         below, above, valid = _words_around(part, values, shared)
         nothing = None if valid is None else ~valid
         low, high = np.zeros_like(below), np.full_like(above, _FULL)
-        plain = all(isinstance(c, Compare) and not c.constants for arm in term.arms for c in arm)
-        if plain and len(term.arms) == 1:
-            for condition in term.arms[0]:
+        arms = [[c for c in arm if not isinstance(c, StartsWith)] for arm in term.arms]
+        plain = all(isinstance(c, Compare) and not c.constants for arm in arms for c in arm)
+        if plain and len(arms) == 1:
+            for condition in arms[0]:
                 assert isinstance(condition, Compare)
                 if condition.op.flip() in _LOWER:
                     low = below
@@ -196,7 +197,7 @@ def _words_around(
 
 def _terms_on(predicate: Predicate, name: str) -> list[Term]:
     """The terms that compare a column of the relation itself."""
-    terms = [t for t in predicate.terms if isinstance(t.right, Column)]
+    terms = [t for t in predicate.terms if not t.is_prefix]
     return [t for t in terms if isinstance(t.right, Column) and t.right.name == name]
 
 

@@ -157,7 +157,7 @@ def theta_join(
         read_location(spec.state_path)
     _ = spec.query, spec.routing  # errors of the join show here, not in a task
     order_domain(window.order, spec.schemas)
-    warn_of_nested_loop(spec.predicate, spec.tactic, spec.binding, 2)
+    warn_of_nested_loop(spec.predicate, spec.tactic, spec.binding, 2, str(on))
     types = _output_types(spec, shown)
     if streaming:
         result = _streaming(spec, frames, shown, types)
