@@ -48,7 +48,8 @@ def markdown(file: Path) -> str:
     where = (
         f"Processor seconds of one thread; median of {first['turns']} turns. Machine: "
         f"{first['cpu']}, {first['cores']} cores, "
-        f"{int(first['memory_bytes']) / 2**30:.0f} GiB, Python {first['python']}, {first['versions']}; {first['date']}."
+        f"{int(first['memory_bytes']) / 2**30:.0f} GiB, Python {first['python']}, "
+        f"{first['versions']}; {first['date']}."
     )
     shares = [line.cpu_share for line in read(file)]
     if min(shares) < BUSY:
