@@ -31,12 +31,11 @@ _LEAST, _SHARE = 200_000, "0.000005"  # shares of 200,001 to 399,999 lie between
 
 @dataclass(frozen=True)
 class Contest:
-    """Ways to the same pairs; the first one is compared with the others. ``slow`` ones run once."""
+    """Ways to the same pairs; the first one is compared with the others."""
 
     name: str
     about: str
     make: Callable[[float], dict[str, Run]]
-    slow: tuple[str, ...] = ()
 
 
 # --- Streams --------------------------------------------------------------------------------------
@@ -147,7 +146,6 @@ def _haversine(scale: float) -> dict[str, Run]:
     return {
         "thetastream": partial(_ours, left, right),
         "duckdb, cells": partial(_duckdb, left, right, _CELLS),
-        "duckdb, ranges": partial(_duckdb, left, right, _RANGES),
     }
 
 
@@ -157,12 +155,6 @@ def _ours(left: pa.Table, right: pa.Table) -> tuple[float, Digest]:
     return process_time() - started, _digest(pairs)
 
 
-_RANGES = (
-    "SELECT l.*, r.id AS id_right, r.lat AS lat_right, r.lon AS lon_right FROM l JOIN r "
-    f"ON l.lat BETWEEN r.lat - {DEGREES_NORTH} AND r.lat + {DEGREES_NORTH} "
-    f"AND l.lon BETWEEN r.lon - {DEGREES_EAST} AND r.lon + {DEGREES_EAST} "
-    f"WHERE {_DISTANCE} <= {KILOMETRES}"
-)
 _CELLS = (
     "WITH cells AS (SELECT r.*, "
     f"CAST(floor(lat / {DEGREES_NORTH}) AS INT) + y.range AS cy, "
@@ -207,7 +199,6 @@ CONTESTS = {
             "haversine",
             "places within 5 km, 1 M × 0.1 M, beside DuckDB",
             _haversine,
-            ("duckdb, ranges",),
         ),
         Contest("strings-between", "strings of 20 bytes in order, beside int64", _between),
         Contest("strings-equal", "equal strings of 20 bytes, beside int64", _equal),

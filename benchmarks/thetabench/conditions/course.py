@@ -39,7 +39,7 @@ def measurements(
 ) -> Iterator[ConditionLine]:
     """Measure contests; VerificationError if contestants differ in their pairs.
 
-    The first turn, which may compile, is not counted; slow contestants run in the last one only.
+    The first turn, which may compile, is not counted.
     """
     hold_to_one_thread()
     for name in names:
@@ -49,8 +49,6 @@ def measurements(
         found: dict[str, Digest] = {}
         for turn in range(turns + 1):
             for who, run in runs.items():
-                if who in CONTESTS[name].slow and turn < turns:
-                    continue
                 say(f"{name}, turn {turn} of {turns}: {who}")
                 started, working = perf_counter(), process_time()
                 spent, pairs = run()
