@@ -198,7 +198,7 @@ CASES: dict[str, Case] = {
     "null type": (
         lambda: push("l.x = r.x", {"x": pa.nulls(1)}),
         SchemaError,
-        "type null; cast it to the type it will have later",
+        "type null, and the join compares it; cast it to the type it will have later",
     ),
     "missing": (
         lambda: twice({"x": [1], "y": [1]}, {"x": [1]}),

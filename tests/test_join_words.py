@@ -283,3 +283,51 @@ def test_data_that_does_not_fit_a_cast() -> None:
     list(join.push(right=table([1])))
     with pytest.raises(DataError, match="CAST"):
         join.push(left=table([300]))
+
+
+def ends(*pairs: tuple[Any, Any]) -> pa.Table:
+    return pa.table({name: [pair[at] for pair in pairs] for at, name in enumerate("se")})
+
+
+@pytest.mark.parametrize(
+    ("on", "left", "right"),
+    [
+        ("overlaps(l.s, l.e, r.s, r.e)", 2, 1),
+        ("contains(l.s, l.e, r.s)", 2, 0),
+        ("l.s <= r.s AND r.s < l.e", 2, 0),
+        ("contains(r.s, r.e, l.s)", 0, 1),
+        ("l.s < r.e AND r.s < l.e", 0, 0),  # which says nothing of its ends
+    ],
+)
+def test_intervals_that_end_before_they_begin_are_counted(on: str, left: int, right: int) -> None:
+    sides = ends((1, 5), (5, 1), (3, 2), (4, 4), (None, 0)), ends((2, 3), (9, 0), (0, None))
+    join = joined(on)
+    list(join.push(*sides))
+    finite = ts.join_iter(*sides, on)
+    finite.to_table()
+    for metrics in (join.metrics(), finite.metrics()):
+        assert [metrics.sides[side].empty_intervals for side in ("left", "right")] == [left, right]
+        assert metrics.empty_intervals == left + right
+        assert metrics.sides["left"].null_keys == 1
+
+
+def test_columns_of_type_null_as_payload() -> None:
+    rows_ = pa.table({"x": [1, 2], "nothing": pa.nulls(2)})
+    join = joined("l.x = r.x", how="full")
+    list(join.push(left=rows_))
+    found = rows(join.push(right=rows_.slice(0, 1))) + rows(join.flush())
+    assert {"x": 1, "nothing": None, "x_right": 1, "nothing_right": None} in found
+    assert len(found) == 2
+    assert ts.join(rows_, rows_, "l.x = r.x").num_rows == 2
+    for on in ("l.nothing = r.x", "l.x = r.x AND l.nothing > 1"):
+        with pytest.raises(SchemaError, match="'nothing' of the left side has type null, and the"):
+            joined(on).push(left=rows_)
+        with pytest.raises(SchemaError, match="'nothing' of the left side has type null, and the"):
+            ts.join(rows_, rows_, on)
+
+
+def test_division_by_zero_and_logarithms_of_negatives_match_nothing() -> None:
+    for on in ("l.x / r.x >= 0 AND l.x >= r.x", "ln(r.x) <= l.x AND l.x >= r.x", "l.x % r.x = l.x"):
+        join = joined(on, tactic="nested-loop")
+        list(join.push(left=table([5])))
+        assert not rows(join.push(right=table([0]))), on

@@ -114,6 +114,7 @@ def test_finite_join() -> None:
         "output": (NAMED, "rows"),
         "aggregate": (NAMED, None),
         "progress": (NAMED, None),
+        "residual": (NAMED, None),
     }
     assert signature(ts.join_iter) == {**found, "batch_rows": (NAMED, 65_536)}
 
@@ -235,7 +236,16 @@ def test_modes() -> None:
 @pytest.mark.parametrize(
     "field",
     [
-        *("pushes", "rows", "matches", "output_rows", "dropped", "null_keys", "nan_keys"),
+        *(
+            "pushes",
+            "rows",
+            "matches",
+            "output_rows",
+            "dropped",
+            "null_keys",
+            "nan_keys",
+            "empty_intervals",
+        ),
         *("candidates", "window_rows", "window_bytes", "index_bytes", "payload_bytes"),
         *("peak_bytes", "runs", "merges", "switches", "sides", "keys_seconds", "sort_seconds"),
         *("probe_seconds", "insert_seconds", "merge_seconds", "expire_seconds", "gather_seconds"),

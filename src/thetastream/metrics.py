@@ -42,6 +42,7 @@ class SideMetrics(Items):
     dropped: int
     null_keys: int
     nan_keys: int
+    empty_intervals: int
     null_times: int
     waiting_rows: int
     window_rows: int
@@ -53,10 +54,11 @@ class SideMetrics(Items):
 class Metrics(Items):
     """A snapshot; ``metrics.matches`` and ``metrics["matches"]`` are the same.
 
-    ``dropped`` counts late rows. ``candidates`` counts the pairs that the index returned, before
-    residuals and the arrival window were checked; ranges have none. ``window_*`` is what is stored
-    now, ``peak_bytes`` the maximum after any push. ``replans`` counts moves of an index to another
-    layout, ``switches`` changes of structure from one subwindow to the next.
+    ``dropped`` counts late rows, ``empty_intervals`` rows whose interval ends before it begins.
+    ``candidates`` counts the pairs that the index returned, before residuals and the arrival window
+    were checked; ranges have none. ``window_*`` is what is stored now, ``peak_bytes`` the maximum
+    after any push. ``replans`` counts moves of an index to another layout, ``switches`` changes of
+    structure from one subwindow to the next.
     """
 
     pushes: int
@@ -66,6 +68,7 @@ class Metrics(Items):
     dropped: int
     null_keys: int
     nan_keys: int
+    empty_intervals: int
     null_times: int
     candidates: int
     window_rows: int
@@ -97,6 +100,7 @@ class SideCounters:
     dropped: int = 0
     null_keys: int = 0
     nan_keys: int = 0
+    empty_intervals: int = 0
     null_times: int = 0
 
 

@@ -1,7 +1,8 @@
 """Types: which keys can be compared, and how.
 
 A *domain* defines how values of two Arrow types become comparable int64 keys: whole numbers,
-decimals of a common scale, times in a common unit, 64-bit floats, or hashes of byte strings.
+decimals of a common scale, times in a common unit, 64-bit floats, or hashes or prefixes of byte
+strings.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class KeyKind(Enum):
     ZONED = "timestamp with time zone"
     DURATION = "duration"
     BYTES = "string or binary"
+    PREFIX = "string or binary, by its first 8 bytes"
 
     @property
     def is_temporal(self) -> bool:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from thetastream._jit.compiling import prepare
 from thetastream.aggregate import Summary, check_aggregates, of_right, read_aggregates
 from thetastream.boxes import kernels as box_kernels
-from thetastream.boxes.binding import Binding, bind, check_columns
+from thetastream.boxes.binding import Binding, bind, check_columns, refuse_untyped
 from thetastream.boxes.fresh import Fresh
 from thetastream.condition.custom import PairFunction
 from thetastream.condition.expression import Expression
@@ -251,6 +251,7 @@ class StreamJoin(Shown):
                 check_gatherable(schema, side.value)
                 for role in query.roles(side):
                     check_columns(query.predicate, query.window, role, schema)
+                    refuse_untyped(query.predicate, query.window, role, schema)
                     known[role] = schema
                 if side is Side.RIGHT:
                     check_aggregates(query.aggregates, schema, "the right side")

@@ -99,7 +99,6 @@ def test_conditions_on_the_same_expressions_are_one_term() -> None:
         "l.x = r.x OR l.y = r.y",
         "l.x * r.x < 5",
         "abs(l.x - r.x) <= l.y",
-        "l.s LIKE r.s",
         "l.x = r.x OR l.x IS NULL",
         "abs(l.x - r.x) != 3",
         "(l.x < r.x) = TRUE",
@@ -238,3 +237,16 @@ def test_an_or_is_not_empty_because_one_of_its_arms_is() -> None:
 def test_a_constant_that_is_not_true_matches_nothing(constant: str) -> None:
     assert not matches(f"l.x = r.x AND {constant}", {"x": 1}, {"x": 1})
     assert matches("l.x = r.x AND TRUE AND 1 = 1", {"x": 1}, {"x": 1})
+
+
+def test_prefixes_are_terms() -> None:
+    (term,) = Predicate.parse("starts_with(l.s, r.p)").terms
+    assert str(term) == "STARTSWITH(l.s, r.p)"
+    assert term.is_prefix
+    assert not term.is_band
+    predicate = Predicate.parse("r.s LIKE l.p")
+    assert [str(node) for node in predicate.residuals] == ["r.s LIKE l.p"]
+    assert [term.is_implied for term in predicate.terms] == [True]
+    assert not Predicate.parse("starts_with(l.s, r.s)").is_symmetric
+    for text in ("NOT starts_with(l.s, r.p)", "l.s NOT LIKE r.p", "l.s LIKE concat(l.p, r.p)"):
+        assert not Predicate.parse(text).terms, text

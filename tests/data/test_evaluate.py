@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from thetastream.condition.expression import Call, Function, left
+from thetastream.condition.expression import Call, Column, Function, left
 from thetastream.condition.functions import TABLE
 from thetastream.condition.sql import parse
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.errors import SchemaError
+from thetastream.side import Side
+from thetastream.truth import oracle
 
 from ..keys import HIGH, LOW
 from .evaluated import INF, NAN, array, decimals, floats, ints, texts, values
@@ -234,7 +236,9 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("function", Function, ids=lambda function: function.name)
+@pytest.mark.parametrize(
+    "function", [f for f in Function if f is not Function.LITERAL_PREFIX], ids=lambda f: f.name
+)
 def test_every_function_is_served(function: Function) -> None:
     node = parse(EXAMPLES[function])
     assert isinstance(node, Call)
@@ -246,3 +250,11 @@ def test_every_function_is_served(function: Function) -> None:
     if function in (Function.PI, Function.E):
         return
     assert unknown in ([True] if function is Function.IS_NULL else [None, 2])
+
+
+def test_the_literal_prefix_of_a_pattern() -> None:
+    patterns = ["", "abc", "a%b", "_a", "a\\%b", "é\n%", None]
+    node = Call(Function.LITERAL_PREFIX, (Column(Side.LEFT, "s"),))
+    found = values(node, s=texts(*patterns))
+    assert found == ["", "abc", "a", "", "a", "é\n", None]
+    assert found == [oracle.evaluate(node, {Side.LEFT: {"s": text}}) for text in patterns]

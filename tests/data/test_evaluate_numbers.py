@@ -74,7 +74,8 @@ def test_anything_with_a_float_is_a_double() -> None:
 
 def test_division_is_floating() -> None:
     a, b = ints(1, 0, -1, 7, None, 1), ints(0, 0, 0, 2, 1, None)
-    assert same(values("l.a / l.b", a=a, b=b), [INF, NAN, -INF, 3.5, None, None])
+    assert values("l.a / l.b", a=a, b=b) == [None, None, None, 3.5, None, None]
+    assert same(values("1 / l.a", a=floats(-0.0, NAN, INF)), [None, NAN, 0.0])
     assert values("l.a / l.b", a=decimals("1.50"), b=decimals("0.50")) == [3.0]
     assert values("l.a / 4", a=ints(1)) == [0.25]
 

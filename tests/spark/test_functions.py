@@ -14,7 +14,7 @@ import thetastream as ts
 from thetastream.condition.functions import TABLE
 from thetastream.condition.sql import parse
 from thetastream.data.evaluate import evaluate
-from thetastream.errors import DataError, OptionError, PredicateError
+from thetastream.errors import DataError, NestedLoopWarning, OptionError, PredicateError
 from thetastream.spark import theta_join
 
 WINDOW = ts.TimeWindow("1 day", time="at")
@@ -119,3 +119,27 @@ def test_a_function_that_raises_fails_the_query(spark: Any) -> None:
     left, right = (frame(spark, {"x": pa.array([1.0])}) for _ in range(2))
     with pytest.raises(Exception, match="no such luck"):
         theta_join(left, right, "l.x = r.x", WINDOW, residual=wrong).collect()
+
+
+@pytest.mark.parametrize(
+    "on",
+    ["l.s < r.s", "l.s BETWEEN r.s AND r.p", "starts_with(l.s, r.p)", "l.s NOT LIKE r.p"],
+)
+def test_strings_in_order(spark: Any, on: str) -> None:
+    """As embedded, also where strings share their first bytes."""
+    words = ["", "a", "ab", "abcdefgh", "abcdefghi", "abcdefgz", "é", "日本語の文字", "a%", None]
+    columns = {"s": pa.array(words, pa.string()), "p": pa.array(words[::-1], pa.string())}
+    left, right = frame(spark, columns), frame(spark, columns)
+    tactic = "nested-loop" if "LIKE" in on else "auto"
+    found = theta_join(left, right, on, WINDOW, columns=["id", "id_right"], tactic=tactic).collect()
+    table = pa.table({"id": range(len(words)), **columns})
+    truth = ts.oracle.join([(table, table)], on, ts.Unbounded()).pairs
+    assert sorted((row["id"], row["id_right"]) for row in found) == sorted(truth)
+
+
+def test_a_nested_loop_is_told_as_the_user_wrote_it(spark: Any) -> None:
+    left, right = (frame(spark, {"x": pa.array([1.0, 0.0])}) for _ in range(2))
+    with pytest.warns(NestedLoopWarning, match=r"^\(l.x \+ 1\) / r.x >= 0: no part") as seen:
+        joined = theta_join(left, right, "(l.x + 1) / r.x >= 0", WINDOW, columns=["id_right"])
+    assert seen[0].filename == __file__
+    assert {row["id_right"] for row in joined.collect()} == {0}, "NULL, not infinity"

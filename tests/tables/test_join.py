@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import thetastream as ts
 from thetastream.data.frames import batches_of
 from thetastream.engine.query import Query
-from thetastream.errors import OptionError, PredicateError, SchemaError
+from thetastream.errors import NestedLoopWarning, OptionError, PredicateError, SchemaError
 from thetastream.side import Side
 from thetastream.tables.finite import FiniteJoin
 from thetastream.testing import assert_same_pairs
@@ -301,3 +301,26 @@ def test_a_long_interval_that_the_sample_does_not_see(stored: Side) -> None:
     assert "bounded by" in result.explain(), "the sample has no long one"
     assert result.to_table().num_rows == 20_000 + 2 * (20_000 - 8)
     assert "bounded by" not in result.explain()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("how", ["inner", "left", "anti"])
+def test_a_residual_function(how: str, threads: int) -> None:
+    def odd(left: pa.RecordBatch, right: pa.RecordBatch) -> Any:
+        return (left["n"].to_numpy() + right["n"].to_numpy()) % 2 == 1
+
+    random = np.random.default_rng(3)
+    sides = [
+        pa.table({"x": random.integers(0, 40, count), "n": np.arange(count)}) for count in (90, 60)
+    ]
+    truth = ts.oracle.join([tuple(sides)], ts.Predicate.of(BAND, odd), ts.Unbounded(), how).pairs
+    found = ts.join(*sides, BAND, how, residual=odd, threads=threads, output="pairs").to_pylist()
+    assert Counter((row.get("left"), row.get("right")) for row in found) == Counter(truth)
+
+
+def test_a_nested_loop_warns_at_the_call() -> None:
+    for join in (ts.join, ts.join_iter):
+        with pytest.warns(NestedLoopWarning, match="no part of this condition") as seen:
+            join({"x": [1]}, {"x": [2]}, "l.x * r.x > 1")
+        assert [warning.filename for warning in seen] == [__file__]
+    ts.join({"x": [1]}, {"x": [2]}, "l.x * r.x > 1", tactic="nested-loop")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-FINITE, KEYS = "finite", "keys"
+FINITE, KEYS, CONDITIONS = "finite", "keys", "conditions"
 
 
 def bench(
@@ -37,7 +37,10 @@ def bench(
     ] = None,
     scale: Annotated[
         float,
-        typer.Option(min=2.0**-20, help="Papers, finite, keys: factor of the sizes; 0.01 to try."),
+        typer.Option(
+            min=2.0**-20,
+            help="Papers, finite, keys, conditions: factor of the sizes; 0.01 to try.",
+        ),
     ] = 1.0,
     threads: Annotated[
         list[int] | None, typer.Option(min=1, help="Finite: threads; by default 1 and 2.")
@@ -69,6 +72,11 @@ def bench(
 
         bench_keys(figure or (), scale=scale, repeat=repeat, output=output)
         return
+    if name == CONDITIONS:
+        from thetabench.cli.conditions import bench_conditions
+
+        bench_conditions(workloads=workload or (), scale=scale, repeat=repeat, output=output)
+        return
     from thetabench.cli.figures import bench_figures
     from thetabench.figure import Asked, Sizes
     from thetabench.papers import paper as paper_of
@@ -94,9 +102,11 @@ def main(arguments: list[str]) -> None:
 def _list() -> None:
     from rich.console import Console
 
+    from thetabench.cli.conditions import ABOUT as ABOUT_CONDITIONS
     from thetabench.cli.figures import list_papers
     from thetabench.cli.finite import ABOUT as ABOUT_FINITE
     from thetabench.cli.keys import ABOUT as ABOUT_KEYS
+    from thetabench.conditions.contests import CONTESTS
     from thetabench.finite.course import CONTESTANT_NAMES, WORKLOAD_NAMES
     from thetabench.keys.trials import EXPERIMENTS
     from thetabench.peers import PEERS
@@ -109,4 +119,6 @@ def _list() -> None:
     console.print(f"[bold]{KEYS}[/]  {ABOUT_KEYS}", highlight=False)
     for name, trial in EXPERIMENTS.items():
         console.print(f"  --figure {name:16}{trial.about}", highlight=False)
+    console.print(f"[bold]{CONDITIONS}[/]  {ABOUT_CONDITIONS}", highlight=False)
+    console.print(f"  workloads: {', '.join(CONTESTS)}", highlight=False)
     console.print(f"contestants: {', '.join(PEERS)}", highlight=False)

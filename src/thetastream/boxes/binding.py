@@ -7,15 +7,17 @@ fields of both sides.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from fractions import Fraction
 from functools import cached_property, reduce
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array, Mask
@@ -23,10 +25,10 @@ from thetastream.boxes.field import BoundTerm, Field
 from thetastream.boxes.keys import Keys
 from thetastream.boxes.spans import Span, spans_of
 from thetastream.condition.custom import Custom
-from thetastream.condition.expression import Call, Column, Expression
+from thetastream.condition.expression import Call, Column, Expression, Function
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.sql import parse
-from thetastream.condition.term import Compare, Relative, Term
+from thetastream.condition.term import Compare, Relative, StartsWith, Term
 from thetastream.data.batch import to_keys
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.data.kernels.floats import NAN_KEY
@@ -36,6 +38,8 @@ from thetastream.side import Side
 from thetastream.window import BoundTime, EventTime, Window
 
 _LARGEST = Fraction(sys.float_info.max)
+_LOWER = (Function.GE, Function.GT)
+_UPPER = (Function.LE, Function.LT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +128,46 @@ class Binding:
             masks.append(timed)
         masks += [true_mask(condition, lookup, rows) for condition in self._filters[side]]
         valid = reduce(np.logical_and, masks) if masks else None
-        return Keys(side, keys, times, rows, valid, timed, null_keys, nan_keys)
+        empty = self._count_empty(side, lookup, rows)
+        return Keys(side, keys, times, rows, valid, timed, null_keys, nan_keys, empty)
+
+    def _count_empty(self, side: Side, lookup: Callable[[Column], pa.Array], rows: int) -> int:
+        """How many rows have an interval that ends before it begins."""
+        empty = np.zeros(rows, np.bool_)
+        for start, end in self._spans[side]:
+            empty |= true_mask(Call(Function.GT, (start, end)), lookup, rows)
+        return int(np.count_nonzero(empty))
+
+    @cached_property
+    def _spans(self) -> dict[Side, list[tuple[Expression, Expression]]]:
+        """Starts and ends of intervals: those of ``overlaps`` and of ``contains``."""
+        return {side: [*self._ordered(side), *self._containing(side)] for side in Side}
+
+    def _ordered(self, side: Side) -> Iterator[tuple[Expression, Expression]]:
+        """What filters demand to be in order, as ``overlaps`` does."""
+        for node in self._filters[side]:
+            if isinstance(node, Call) and node.function is Function.LE:
+                start, end = node.args
+                if start.sides() and end.sides():
+                    yield start, end
+
+    def _containing(self, side: Side) -> Iterator[tuple[Expression, Expression]]:
+        """Two expressions of one type between which a value of the other side has to lie."""
+        bounds: dict[bool, list[tuple[Expression, Expression]]] = {True: [], False: []}
+        for bound in self.terms:
+            condition = bound.term.arms[0][0]
+            if bound.term.arms == ((condition,),) and isinstance(condition, Compare):
+                op = condition.op if side is Side.LEFT else condition.op.flip()
+                if not condition.constants and op in _LOWER + _UPPER:
+                    ends = bound.term.expression(side), bound.term.expression(side.other)
+                    bounds[op in _UPPER].append(ends)
+        for (start, value), (end, other) in product(bounds[True], bounds[False]):
+            if value.same(other) and self._type(start) == self._type(end):
+                yield start, end
+
+    def _type(self, node: Expression) -> pa.DataType:
+        """The type of an expression."""
+        return type_of(node, lambda column: value_type(_field(self.schemas, column).type))
 
     def _count_nan(self, keys: list[Array], masks: list[Mask]) -> int:
         nan = [
@@ -158,17 +201,19 @@ def bind(
     *,
     back: bool = False,
     by_value: Collection[str] = (),
+    text_in_order: bool = True,
 ) -> Binding:
     """Check columns and types, and determine the domain of every term.
 
     ``back``: in a time window, left rows meet only right rows that are not later. Terms on the
-    right columns ``by_value`` become residuals: their values do not fit into keys.
+    right columns ``by_value`` become residuals: their values do not fit into keys. So do terms on
+    the order of strings, without ``text_in_order``.
     """
     for side in Side:
         check_columns(predicate, window, side, schemas[side])
 
     def types(column: Column) -> pa.DataType:
-        return value_type(schemas[column.side].field(column.name).type)
+        return value_type(_field(schemas, column).type)
 
     terms: list[BoundTerm] = []
     residuals = [
@@ -184,9 +229,14 @@ def bind(
             residuals.append(parse(str(term)))
             continue
         if domain.kind is KeyKind.BYTES:
-            residuals.append(_as_expression(term))
+            if not term.is_implied:
+                residuals.append(as_expression(term))
             if not term.is_equality:
-                continue
+                if not text_in_order or not _is_bounded(term):
+                    continue
+                domain = Domain(KeyKind.PREFIX)
+        elif term.has_prefixes:
+            raise SchemaError(f"{term}: expected strings or binary, got {kinds[0]} and {kinds[1]}")
         _check_constants(term, domain)
         terms.append(BoundTerm(term, domain))
     for node in [*residuals, *(f for side in Side for f in predicate.filters(side))]:
@@ -197,6 +247,10 @@ def bind(
     time = bound if window is not None and window.boxed else None
     facts = (predicate, dict(schemas), tuple(terms), tuple(residuals))
     return Binding(*facts, bound, time, time_domain, names)
+
+
+def _field(schemas: Mapping[Side, pa.Schema], column: Column) -> pa.Field:
+    return schemas[column.side].field(column.name)
 
 
 def _check_constants(term: Term, domain: Domain) -> None:
@@ -214,12 +268,22 @@ def _check_constants(term: Term, domain: Domain) -> None:
                 raise SchemaError(f"{term}: {error}") from None
 
 
-def _as_expression(term: Term) -> Expression:
+def _is_bounded(term: Term) -> bool:
+    """Whether a term over byte strings asks for less than everything: <> alone does not."""
+    return all(
+        any(not isinstance(c, Compare) or c.op is not Function.NE for c in arm) for arm in term.arms
+    )
+
+
+def as_expression(term: Term) -> Expression:
     """A term over byte strings as a plain condition."""
     arms: list[Expression] = []
     for arm in term.arms:
         conditions: list[Expression] = []
         for condition in arm:
+            if isinstance(condition, StartsWith):
+                conditions.append(condition.call(term.left, term.right))
+                continue
             if not isinstance(condition, Compare) or condition.left_shift or condition.right_shift:
                 raise SchemaError(
                     f"{term}: strings and binary values cannot be added or subtracted"
@@ -248,6 +312,19 @@ def check_columns(
             raise SchemaError(
                 f"the {what} column {name!r} of the window is missing on the {side.value} side, "
                 f"which has {', '.join(schema.names)}.{suggest(name, schema.names)}"
+            )
+
+
+def refuse_untyped(
+    predicate: Predicate, window: Window | None, side: Side, schema: pa.Schema
+) -> None:
+    """SchemaError for a column of type null that is compared; as payload it is welcome."""
+    read = [] if window is None else window.columns(side).values()
+    for name in (*predicate.expression.columns(side), *read):
+        if pat.is_null(schema.field(name).type):
+            raise SchemaError(
+                f"column {name!r} of the {side.value} side has type null, and the join compares "
+                "it; cast it to the type it will have later"
             )
 
 

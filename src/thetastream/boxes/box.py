@@ -19,7 +19,7 @@ from itertools import product
 import numpy as np
 
 from thetastream._jit.arrays import LEAST, MOST, Array, Floats, Mask
-from thetastream.boxes import relative
+from thetastream.boxes import prefixes, relative
 from thetastream.boxes.kernels.arms import make_disjoint
 from thetastream.boxes.rounding import last_keys
 from thetastream.condition.expression import Function
@@ -72,6 +72,8 @@ def band_width(term: Term, domain: Domain) -> float | None:
 
 
 def _arm(arm: Arm, domain: Domain, fresh: Side, keys: Array) -> Pieces:
+    if domain.kind is KeyKind.PREFIX:
+        return intersected([prefixes.pieces(condition, fresh, keys) for condition in arm])
     edges = _float_edges if domain.kind is KeyKind.FLOAT else _exact_edges
     return intersected([edges(condition, domain, fresh, keys) for condition in arm])
 
@@ -107,6 +109,7 @@ def _exact_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
         op = condition.op if fresh is Side.RIGHT else condition.op.flip()
         stored, added = (domain.constant(condition.shift(s) or 0) for s in (fresh.other, fresh))
         return _exact_compare(op, added - stored, keys)
+    assert isinstance(condition, Difference)
     if condition.low is not None and condition.high is not None:
         return [exact_band(_steps(condition, domain, fresh), keys)]
     # minuend stored: u - v op c, so u op v + c.  minuend fresh: v - u op c, so u flip(op) v - c.
@@ -197,6 +200,7 @@ def _float_edges(condition: Condition, domain: Domain, fresh: Side, keys: Array)
         return relative.pieces(condition, domain, fresh, keys)
     if isinstance(condition, Compare):
         return _float_compare(condition, fresh, keys)
+    assert isinstance(condition, Difference)
     values = keys_to_floats(keys)
     if condition.minuend is fresh:
         return _float_difference_fresh(condition, values)

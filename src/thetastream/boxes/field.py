@@ -92,7 +92,7 @@ class Field:
     @cached_property
     def width(self) -> float | None:
         """Width of a bounded band, in values (floats) or key units."""
-        if len(self.members) != 1:
+        if len(self.members) != 1 or self.domain.kind is KeyKind.PREFIX:
             return None
         return box.band_width(self.terms[0].term, self.domain)
 

@@ -17,7 +17,8 @@ class Keys:
     """The keys of ``count`` rows on one side of a pair: an array per term, and event times.
 
     ``valid`` marks the rows that can match at all, ``timed`` those with an event time; None means
-    all rows. ``null_keys`` and ``nan_keys`` count rows. Immutable, but for remembered sort orders.
+    all rows. ``null_keys``, ``nan_keys`` and ``empty_intervals`` count rows. Immutable, but for
+    remembered sort orders.
     """
 
     side: Side
@@ -28,6 +29,7 @@ class Keys:
     timed: Mask | None = None
     null_keys: int = 0
     nan_keys: int = 0
+    empty_intervals: int = 0
     _sorted: dict[int, tuple[Array, Keys]] = dataclass_field(default_factory=dict)
 
     def able(self) -> tuple[Array, Keys]:

@@ -241,8 +241,8 @@ def _tables(
     from thetastream.data.frames import FrameKind, RowSource
 
     rows = [RowSource(one.schema, iter(one), FrameKind.ARROW, one.rows) for one in sources]
-    sides = rows if len(rows) > 1 else [rows[0].read_all()] * 2
-    return ts.join_iter(*sides, on, how, output=output, batch_rows=batch_rows, **options)
+    left, right = rows if len(rows) > 1 else [rows[0].read_all()] * 2
+    return ts.join_iter(left, right, on, how, output=output, batch_rows=batch_rows, **options)
 
 
 def run(engine: StreamJoin, pushes: Iterator[Push], line: ProgressLine) -> Iterator[pa.RecordBatch]:

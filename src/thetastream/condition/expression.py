@@ -41,6 +41,7 @@ class Function(Enum):
     GE = ">="
     IS_NULL = "IS NULL"
     LIKE = "LIKE"
+    LITERAL_PREFIX = "LITERAL_PREFIX"  # of a pattern, up to its first wildcard; not in SQL text
     ADD = "+"
     SUB = "-"
     MUL = "*"

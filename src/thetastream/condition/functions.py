@@ -207,7 +207,7 @@ _ENTRIES = (
     Entry(
         F.STARTS_WITH,
         "text text",
-        "whether it begins with the second",
+        "whether it begins with the second; also for binary",
         "STARTSWITH(l.s, 'a')",
         meaning.starts_with,
         aliases=("STARTS_WITH",),
@@ -215,7 +215,7 @@ _ENTRIES = (
     Entry(
         F.ENDS_WITH,
         "text text",
-        "whether it ends with the second",
+        "whether it ends with the second; also for binary",
         "ENDSWITH(l.s, 'a')",
         meaning.ends_with,
         aliases=("ENDS_WITH",),
@@ -223,7 +223,7 @@ _ENTRIES = (
     Entry(
         F.CONTAINS,
         "text text",
-        "whether the second occurs in it",
+        "whether the second occurs in it; also for binary",
         "CONTAINS(l.s, 'a')",
         meaning.contains,
     ),

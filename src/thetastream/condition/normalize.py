@@ -25,6 +25,7 @@ from thetastream.condition.term import (
     Constant,
     Difference,
     Relative,
+    StartsWith,
     Term,
     edges,
     exact,
@@ -70,6 +71,8 @@ def as_term(node: Expression, text: str) -> Term | None:
         if len(terms) < len(parts) or len({term.pair for term in terms}) != 1:
             return None
         return reduce(both if node.function is Function.AND else _either, terms)
+    if node.function is Function.STARTS_WITH:
+        return _starting(*node.args)
     if not node.function.compares:
         return None
     a, b = node.args
@@ -83,6 +86,23 @@ def as_term(node: Expression, text: str) -> Term | None:
     if len(a.sides()) == 1 and len(b.sides()) == 1:
         return _one_against_one(a, op, b)
     return _linear(a, op, b)
+
+
+def like_term(node: Expression) -> Term | None:
+    """What a LIKE over both sides implies: the string begins with the pattern's literal prefix."""
+    if not isinstance(node, Call) or node.function is not Function.LIKE:
+        return None
+    text, pattern = node.args
+    return _starting(text, Call(Function.LITERAL_PREFIX, (pattern,)))
+
+
+def _starting(whole: Expression, start: Expression) -> Term | None:
+    """``starts_with(l.s, r.s)``."""
+    if len(whole.sides()) != 1 or len(start.sides()) != 1 or whole.sides() == start.sides():
+        return None
+    (side,) = start.sides()
+    left, right = (start, whole) if side is Side.LEFT else (whole, start)
+    return Term(left, right, ((StartsWith(side),),))
 
 
 def _either(a: Term, b: Term) -> Term:

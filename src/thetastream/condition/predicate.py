@@ -25,9 +25,16 @@ from functools import cached_property
 
 from thetastream.condition.custom import Custom, PairFunction
 from thetastream.condition.expression import Expression, Function
-from thetastream.condition.normalize import as_term, both, conjuncts, push_not, refuse_empty
+from thetastream.condition.normalize import (
+    as_term,
+    both,
+    conjuncts,
+    like_term,
+    push_not,
+    refuse_empty,
+)
 from thetastream.condition.sql import parse
-from thetastream.condition.term import Arm, Compare, Relative, Term, swap
+from thetastream.condition.term import Arm, Compare, Relative, StartsWith, Term, swap
 from thetastream.errors import PredicateError
 from thetastream.side import Side
 
@@ -99,9 +106,12 @@ class Predicate:
         for conjunct in conjuncts(push_not(self.expression)):
             if len(conjunct.sides()) < 2:
                 filters.append(conjunct)
-            elif (term := as_term(conjunct, self.text)) is None:
+                continue
+            term = as_term(conjunct, self.text)
+            if term is None:
                 residuals.append(conjunct)
-            else:
+                term = like_term(conjunct)
+            if term is not None:
                 known = terms.get(term.pair)
                 terms[term.pair] = term if known is None else both(known, term)
         for term in terms.values():
@@ -146,7 +156,7 @@ def _self_mirrored(arm: Arm) -> bool:
         if isinstance(condition, Compare):
             if condition.op not in (Function.EQ, Function.NE) or condition != condition.mirrored():
                 return False
-        elif isinstance(condition, Relative) or (
+        elif isinstance(condition, Relative | StartsWith) or (
             condition.low is None
             or condition.high is None
             or condition.low.value != -condition.high.value

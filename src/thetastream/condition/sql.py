@@ -163,6 +163,10 @@ class _Reader:
 
     def read(self, node: exp.Expression) -> Expression:
         kind = type(node)
+        if node.args.get("negate"):  # NOT LIKE, which sqlglot does not wrap in a Not
+            plain = node.copy()
+            plain.set("negate", None)
+            return Call(Function.NOT, (self.read(plain),))
         if kind in self._special:
             return self._special[kind](node)
         if kind in _BINARY:

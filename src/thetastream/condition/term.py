@@ -101,7 +101,28 @@ class Relative:
         return f"{abs(left - right)} {'<' if self.strict else '<='} {width}"
 
 
-Condition = Compare | Difference | Relative
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """The string of one side begins with that of the other side, ``start``."""
+
+    start: Side
+
+    @property
+    def constants(self) -> list[Constant]:
+        """The constants that are compared: none."""
+        return []
+
+    def render(self, left: Expression, right: Expression) -> str:
+        """SQL text of the condition."""
+        return str(self.call(left, right))
+
+    def call(self, left: Expression, right: Expression) -> Call:
+        """The condition as a call."""
+        whole, start = (right, left) if self.start is Side.LEFT else (left, right)
+        return Call(Function.STARTS_WITH, (whole, start))
+
+
+Condition = Compare | Difference | Relative | StartsWith
 Arm = tuple[Condition, ...]
 
 
@@ -126,6 +147,22 @@ class Term:
     def is_equality(self) -> bool:
         """Whether the term is one plain ``=``."""
         return self.arms == ((Compare(Function.EQ),),)
+
+    @property
+    def has_prefixes(self) -> bool:
+        """Whether it asks for strings that begin with others."""
+        return any(isinstance(c, StartsWith) for arm in self.arms for c in arm)
+
+    @property
+    def is_prefix(self) -> bool:
+        """Whether an arm only asks for strings that begin with others."""
+        return any(all(isinstance(c, StartsWith) for c in arm) for arm in self.arms)
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether a residual implies it: it only finds candidates."""
+        nodes = (self.left, self.right)
+        return any(isinstance(n, Call) and n.function is Function.LITERAL_PREFIX for n in nodes)
 
     @property
     def is_band(self) -> bool:
@@ -155,7 +192,7 @@ def edges(
     condition: Condition, scale: Callable[[Constant], Fraction]
 ) -> list[tuple[Fraction, bool]]:
     """Constant edges that a condition sets for ``left - right``: ``(value, is a lower edge)``."""
-    if isinstance(condition, Relative):
+    if isinstance(condition, Relative | StartsWith):
         return []
     if isinstance(condition, Difference):
         sign = 1 if condition.minuend is Side.LEFT else -1

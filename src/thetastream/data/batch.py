@@ -19,6 +19,7 @@ from thetastream._jit.arrays import MOST, Array, Mask
 from thetastream.data.frames import table_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.data.kernels.hashing import hash_bytes
+from thetastream.data.kernels.prefixes import prefix_keys
 from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.schema import Domain, KeyKind, tick
 
@@ -178,20 +179,32 @@ def _shown(values: pa.Array, at: int) -> str:
         return f"{values[at].value} ({values.type})"
 
 
-def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:
+def bytes_of(values: pa.Array) -> tuple[NDArray[np.uint8], Array]:
+    """The bytes of strings or binary values, and where each one starts; at last, the end."""
     binary = values.cast(pa.large_binary())
-    hashes = np.empty(len(binary), np.int64)
-    offsets = np.frombuffer(binary.buffers()[1], np.int64)
-    offsets = offsets[binary.offset : binary.offset + len(binary) + 1].copy()
-    data = binary.buffers()[2]
-    hash_bytes(np.frombuffer(data or b"\0", np.uint8).copy(), offsets, hashes)
+    offsets = np.frombuffer(binary.buffers()[1] or bytes(8), np.int64)
+    offsets = offsets[binary.offset : binary.offset + len(binary) + 1]
+    data = np.frombuffer(binary.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return data.copy(), offsets - offsets[0]
+
+
+def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:
+    hashes = np.empty(len(values), np.int64)
+    hash_bytes(*bytes_of(values), hashes)
     return hashes
+
+
+def _from_prefixes(values: pa.Array, domain: Domain, what: str) -> Array:
+    keys = np.empty(len(values), np.int64)
+    prefix_keys(*bytes_of(values), keys)
+    return keys
 
 
 _CONVERT: dict[KeyKind, Callable[[pa.Array, Domain, str], Array]] = {
     KeyKind.FLOAT: lambda values, domain, what: float_keys(to_floats(values)),
     KeyKind.DECIMAL: _from_decimals,
     KeyKind.BYTES: _from_bytes,
+    KeyKind.PREFIX: _from_prefixes,
     KeyKind.UNSIGNED: lambda values, domain, what: _numpy(values, "uint64").view(np.int64) ^ _BIAS,
 }
 
@@ -229,13 +242,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def check_first(schema: pa.Schema, side: str) -> None:
-    """Raise SchemaError for columns without a type or with the same name."""
-    for field in schema:
-        if pat.is_null(field.type):
-            raise SchemaError(
-                f"column {field.name!r} of the {side} side has type null; cast it to the type it "
-                "will have later"
-            )
+    """Raise SchemaError for columns with the same name."""
     if len(set(schema.names)) < len(schema.names):
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         raise SchemaError(f"the {side} side has columns of the same name: {', '.join(twice)}")
@@ -262,6 +269,11 @@ def _matched(data: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.RecordBat
             array = pa.nulls(len(array), field.type)
         elif any({array.type, field.type} <= family for family in _ENCODINGS):
             array = array.cast(field.type)
+        if pat.is_null(field.type) and not pat.is_null(array.type):
+            raise SchemaError(
+                f"column {field.name!r} of the {side} side had type null so far, and now has "
+                f"{array.type}; cast it in the first push, or pass schemas="
+            )
         if not array.type.equals(field.type):
             raise SchemaError(
                 f"column {field.name!r} of the {side} side changed its type from {field.type} to "

@@ -43,8 +43,14 @@ def evaluate(node: Expression, lookup: Lookup, length: int) -> pa.Array:
         return custom_values(node, lookup, length)
     try:
         values = _value(node, lookup)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{node}: {error}; cast the columns to double to allow it") from None
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        text = isinstance(error, UnicodeDecodeError) or "UTF" in str(error)
+        cure = (
+            "a string is not UTF-8; keep such values as binary"
+            if text
+            else "cast the columns to double to allow it"
+        )
+        raise DataError(f"{node}: {error}; {cure}") from None
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
         raise SchemaError(f"{node}: the types of its parts do not go together; cast them") from None
     return spread(values, length)
@@ -205,6 +211,8 @@ def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.
         return _modulo(a, b, node)
     of_floats, of_exact = _ARITHMETIC[function]
     if function is Function.DIV or KeyKind.FLOAT in kinds:
+        if function is Function.DIV:
+            b = _without_zero(b)
         return _floating(of_floats, a, b)
     if KeyKind.DECIMAL in kinds:
         return of_exact(_to_decimal(a), _to_decimal(b))
@@ -213,6 +221,12 @@ def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.
 
 def _to_decimal(values: pa.Array) -> pa.Array:
     return values if pat.is_decimal(values.type) else values.cast(pa.decimal128(19, 0))
+
+
+def _without_zero(divisor: pa.Array) -> pa.Array:
+    """Doubles with NULL instead of zero, by which nothing can be divided."""
+    doubles = to_double(divisor)
+    return pc.if_else(pc.equal(doubles, 0.0), pa.scalar(None, pa.float64()), doubles)
 
 
 def _floating(function: Callable[[Any, Any], Any], a: pa.Array, b: pa.Array) -> pa.Array:
@@ -337,9 +351,11 @@ def _coalesce(args: list[pa.Array], node: Call) -> pa.Array:
 
 
 def _check_text(args: list[pa.Array], node: Call) -> None:
-    for kind in (values.type for values in args):
+    for values in args:
+        kind = values.type
         if not (is_text(kind) or pat.is_null(kind)):
             raise SchemaError(f"{node}: expected strings, got {kind}; cast the column")
+        values.validate(full=True)  # as UTF-8, which not every function looks at
 
 
 def _of_text(
@@ -348,6 +364,20 @@ def _of_text(
     def call(args: list[pa.Array], node: Call) -> pa.Array:
         _check_text(args, node)
         return function(args[0].cast(pa.string()) if pat.is_null(args[0].type) else args[0])
+
+    return call
+
+
+def _cased(
+    of_ascii: Callable[[pa.Array], pa.Array], of_text: Callable[[str], str]
+) -> Callable[[pa.Array], pa.Array]:
+    """In another case, by the full rules of Unicode, which Arrow lacks: ß is SS in upper case."""
+
+    def call(values: pa.Array) -> pa.Array:
+        if pc.all(pc.string_is_ascii(values), min_count=0).as_py():
+            return of_ascii(values)
+        texts = values.to_pylist()
+        return pa.array([None if text is None else of_text(text) for text in texts], values.type)
 
     return call
 
@@ -385,6 +415,9 @@ _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
     Function.NOT: lambda args, node: pc.invert(_conditions(args)[0]),
     Function.IS_NULL: lambda args, node: pc.is_null(args[0]),
     Function.LIKE: _like,
+    Function.LITERAL_PREFIX: _of_text(
+        lambda values: pc.replace_substring_regex(values, r"(?s)[%_\\].*", "")
+    ),
     Function.NEG: _unary(pc.negate_checked, pc.negate),
     Function.ABS: _unary(pc.abs_checked, pc.abs),
     Function.FLOOR: _unary(_rounded(pc.floor), pc.floor),
@@ -395,8 +428,8 @@ _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
     Function.COALESCE: _coalesce,
     Function.IF: _choose,
     Function.CAST: lambda args, node: cast(args[0], node),
-    Function.LOWER: _of_text(pc.utf8_lower),
-    Function.UPPER: _of_text(pc.utf8_upper),
+    Function.LOWER: _of_text(_cased(pc.ascii_lower, str.lower)),
+    Function.UPPER: _of_text(_cased(pc.ascii_upper, str.upper)),
     Function.LENGTH: _of_text(lambda values: pc.utf8_length(values).cast(pa.int64())),
     Function.CONCAT: _concatenated,
 }

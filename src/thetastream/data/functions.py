@@ -18,11 +18,14 @@ import pyarrow.types as pat
 from thetastream.condition import meaning
 from thetastream.condition.expression import Call, Expression, Function, Literal
 from thetastream.condition.functions import TABLE, Entry
-from thetastream.data.values import align, is_text, to_double
+from thetastream.data.batch import bytes_of
+from thetastream.data.kernels.prefixes import find_beginnings
+from thetastream.data.values import align, is_text, null_mask, to_double
 from thetastream.errors import SchemaError
 from thetastream.schema import NUMERIC, KeyKind, kind_of
 
 _TIMES = (KeyKind.DATE, KeyKind.NAIVE, KeyKind.ZONED)
+_OF_BYTES = (Function.STARTS_WITH, Function.ENDS_WITH, Function.CONTAINS)
 _NAMES = {"number": "a number", "whole": "a whole number", "text": "a string", "time": "a time"}
 
 
@@ -52,7 +55,9 @@ def _fit(values: pa.Array, kind: str, node: Call) -> pa.Array:
         return values if exact else to_double(values)
     if kind == "whole" and pat.is_integer(values.type):
         return values.cast(pa.int64())
-    if kind == "text" and is_text(values.type):
+    if kind == "text" and (is_text(values.type) or _is_binary(values.type, node)):
+        if node.function not in _OF_BYTES:
+            values.validate(full=True)
         return values
     if kind == "time" and family in _TIMES:
         clock = node.function in (Function.HOUR, Function.MINUTE, Function.SECOND)
@@ -60,6 +65,11 @@ def _fit(values: pa.Array, kind: str, node: Call) -> pa.Array:
     raise SchemaError(
         f"{node}: {node.function.value} takes {_NAMES[kind]} here, and got {values.type}; cast it"
     )
+
+
+def _is_binary(kind: pa.DataType, node: Call) -> bool:
+    """Whether values are binary, and the function takes such."""
+    return node.function in _OF_BYTES and kind_of(kind) is KeyKind.BYTES and not is_text(kind)
 
 
 def _result(entry: Entry) -> pa.DataType:
@@ -167,11 +177,23 @@ def _replace(args: list[pa.Array], node: Call) -> pa.Array:
 def _matched(name: str) -> Own:
     def of(args: list[pa.Array], node: Call) -> pa.Array:
         pattern = _text_constant(node, 1)
-        if pattern is None:
-            return _by_row(args, node)
-        return pc.call_function(name, [args[0]], pc.MatchSubstringOptions(pattern))
+        if pattern is not None:
+            values = args[0] if is_text(args[0].type) else args[0].cast(pa.large_binary())
+            return pc.call_function(name, [values], pc.MatchSubstringOptions(pattern))
+        if is_text(args[0].type) != is_text(args[1].type):
+            raise SchemaError(
+                f"{node}: {args[0].type} and {args[1].type} cannot be compared; cast one of them"
+            )
+        return _starting(*align(*args)) if name == "starts_with" else _by_row(args, node)
 
     return of
+
+
+def _starting(values: pa.Array, starts: pa.Array) -> pa.Array:
+    """Whether each value begins with the start beside it."""
+    found = np.empty(len(values), np.bool_)
+    find_beginnings(*bytes_of(values), *bytes_of(starts), found)
+    return pa.array(found, mask=null_mask(values, starts))
 
 
 def _argument(node: Call, at: int) -> Any:

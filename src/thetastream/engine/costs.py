@@ -6,15 +6,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.binding import Binding, as_expression, bind
 from thetastream.condition.advice import advise
 from thetastream.condition.expression import Expression
+from thetastream.condition.normalize import like_term
 from thetastream.condition.predicate import Predicate
 from thetastream.errors import OptionError
 from thetastream.plan.explanation import Explanation
+from thetastream.schema import KeyKind
 from thetastream.side import Side
 
 NESTED = "a nested loop: every row is compared with all rows of the window"
+_TEXT = (KeyKind.BYTES, KeyKind.PREFIX)
 
 
 def explain(
@@ -48,11 +51,16 @@ def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
     """The parts of a condition by how they are answered, and advice for those that cost most."""
     terms = [bound.term for bound in binding.terms] if binding is not None else predicate.terms
     residuals = predicate.residuals if binding is None else binding.residuals
+    bound = () if binding is None else binding.terms
+    texts = {str(as_expression(b.term)) for b in bound if b.domain.kind in _TEXT}
     checked: dict[str, Any] = {}
     for node in residuals:
-        exact = any(str(term) == str(node) for term in terms)
-        note = "strings are found by hash or prefix, and compared here" if exact else advise(node)
-        checked[str(node)] = note
+        if str(node) in texts:
+            checked[str(node)] = "strings are found by hash or prefix, and compared here"
+        elif like_term(node) is not None:
+            checked[str(node)] = "found by the text in front of wildcards, and compared here"
+        else:
+            checked[str(node)] = advise(node)
     return {
         "candidates": "an index finds them" if terms else NESTED,
         "indexed": [str(term) for term in terms],

@@ -340,6 +340,7 @@ class Engine:
         counters, keys = self._side_counters[rows.side], rows.roles[rows.side]
         counters.null_keys += keys.null_keys
         counters.nan_keys += keys.nan_keys
+        counters.empty_intervals += keys.empty_intervals
         if keys.timed is not None:
             counters.null_times += int(np.count_nonzero(~keys.timed))
 

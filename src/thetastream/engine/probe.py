@@ -208,9 +208,14 @@ class Probe:
                 yield positions if boxed else rows, ids
 
     def _residual(self, rows: Array, ids: Array) -> NDArray[np.bool_]:
+        taken: dict[tuple[Side, str], pa.Array] = {}  # of columns that several residuals read
+
         def lookup(column: Column) -> pa.Array:
-            fresh = column.side is self.side
-            return self.views[column.side].take(column.name, rows if fresh else ids)
+            place = column.side, column.name
+            if place not in taken:
+                at = rows if column.side is self.side else ids
+                taken[place] = self.views[column.side].take(column.name, at)
+            return taken[place]
 
         mask = self.binding.residual_mask(lookup, rows.size)
         assert mask is not None

@@ -83,16 +83,20 @@ def _pairs_made(query: Query, binding: Binding | None, choices: Sequence[Choice]
 
 
 def warn_of_nested_loop(
-    predicate: Predicate, tactic: Tactic, binding: Binding | None, stacklevel: int
+    predicate: Predicate, tactic: Tactic, binding: Binding | None, stacklevel: int, text: str = ""
 ) -> None:
-    """Warn, at the user's call, of a condition that no index serves; not if it was asked for."""
+    """Warn, at the user's call, of a condition that no index serves; not if it was asked for.
+
+    ``text`` is the condition as the user wrote it, if the predicate is another one.
+    """
     indexed = predicate.terms if binding is None else binding.terms
     if indexed or tactic.name == "nested-loop":
         return
     warnings.warn(
-        f"{predicate}: no part of this condition can be indexed, so every row is compared with all "
-        "rows of the window (a nested loop). Add a comparison of one expression per side that it "
-        "implies, such as a band; ts.explain says how. tactic='nested-loop' accepts it",
+        f"{text or predicate}: no part of this condition can be indexed, so every row is compared "
+        "with all stored rows of the other side (a nested loop). Add a comparison of one "
+        "expression per side that it implies, such as a band; ts.explain says how. "
+        "tactic='nested-loop' accepts it",
         NestedLoopWarning,
         stacklevel=stacklevel + 1,
     )

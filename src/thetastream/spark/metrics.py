@@ -43,6 +43,7 @@ class JoinMetrics(Items):
     fanOut: float
     numRowsDroppedByWatermark: int
     nullKeys: int
+    emptyIntervals: int
     numRowsTotal: int
     stateBytes: int
     writtenBytes: int
@@ -125,6 +126,7 @@ def read_reports(join: str, texts: list[str], progress: Mapping[str, Any]) -> Jo
         fanOut=total("output_rows") / rows if rows else 0.0,
         numRowsDroppedByWatermark=total("dropped"),
         nullKeys=total("null_keys"),
+        emptyIntervals=total("empty_intervals"),
         numRowsTotal=sum(stored.values()),
         stateBytes=sum(report["state_bytes"] for report in last),
         writtenBytes=total("written_bytes"),

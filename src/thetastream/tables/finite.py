@@ -16,6 +16,7 @@ O(s log s) to store s rows, one probe per streamed row, and the output.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import pyarrow as pa
 from thetastream._jit.arrays import Array, Mask
 from thetastream._jit.compiling import prepare
 from thetastream.boxes import kernels as box_kernels
-from thetastream.boxes.binding import Binding, bind
+from thetastream.boxes.binding import Binding, bind, check_columns, refuse_untyped
 from thetastream.boxes.fresh import Fresh
 from thetastream.boxes.keys import Keys
 from thetastream.data import kernels as data_kernels
@@ -38,7 +39,7 @@ from thetastream.engine.outside import Outside
 from thetastream.engine.parts.batches import counted, rechunked
 from thetastream.engine.probe import Probe
 from thetastream.engine.query import Query
-from thetastream.engine.report import explanation, row_bytes, snapshot
+from thetastream.engine.report import explanation, row_bytes, snapshot, warn_of_nested_loop
 from thetastream.engine.stream import RoleIndex, Stream
 from thetastream.metrics import Counters, Metrics, SideCounters
 from thetastream.output_mode import Output
@@ -74,7 +75,11 @@ class FiniteJoin(Result):
         for side, schema in schemas.items():
             check_first(schema, side.value)
             check_gatherable(schema, side.value)
+        for side, schema in schemas.items():
+            check_columns(query.predicate, query.window, side, schema)
+            refuse_untyped(query.predicate, query.window, side, schema)
         self._binding = bind(query.predicate, query.window, schemas, back=bool(query.aggregates))
+        warn_of_nested_loop(query.predicate, query.tactic, self._binding, 4)
         self._shape = shape_of(query, schemas)
         self._sources = measured(sources)
         self.kind = sources[Side.LEFT].kind
@@ -84,6 +89,7 @@ class FiniteJoin(Result):
         self._counters = Counters()
         self._side_counters = {side: SideCounters() for side in Side}
         self._parts: list[Counters] = [self._counters]
+        self._chunk_counters: list[SideCounters] = []  # of the streamed side
         self._streams: Mapping[Side, Stream] = {}
         self._progress = progress
         self._batches = self._run()
@@ -120,8 +126,10 @@ class FiniteJoin(Result):
                 setattr(whole, name, getattr(whole, name) + getattr(part, name))
             for phase, seconds in part.seconds.items():
                 whole.seconds[phase] += seconds
-        nothing = dict.fromkeys(Side, 0)
-        return snapshot(whole, self._side_counters, self._streams, nothing, {})
+        sides = {side: replace(counters) for side, counters in self._side_counters.items()}
+        for chunk in self._chunk_counters:
+            _note(sides[self._way.stored.other], chunk)
+        return snapshot(whole, sides, self._streams, dict.fromkeys(Side, 0), {})
 
     def _shown(self) -> tuple[str, Facts]:
         _, columns = super()._shown()
@@ -184,8 +192,9 @@ class FiniteJoin(Result):
             self._way = self._settled(stored, keys)
             table = StoredSide(keys, self._way, batch, self._query)
             self._streams = {stored: table.stream}
-            self._count_keys(stored, table.fresh)
-            work = PastStored(self._query, self._binding, self._shape, table, self._parts)
+            _note(self._side_counters[stored], table.fresh.keys)
+            facts = (self._query, self._binding, self._shape, table)
+            work = PastStored(*facts, self._parts, self._chunk_counters)
             yield from in_order(work.chunk, self._followed(chunks, bar), self._query.threads)
             yield from work.rest()
         finally:
@@ -196,11 +205,6 @@ class FiniteJoin(Result):
         batch = one_batch(self._sources[side].read_all())
         self._side_counters[side].rows += batch.num_rows
         return batch
-
-    def _count_keys(self, side: Side, rows: Fresh) -> None:
-        counters = self._side_counters[side]
-        counters.null_keys += rows.keys.null_keys
-        counters.nan_keys += rows.keys.nan_keys
 
     def _checked(self, side: Side, source: RowSource) -> Iterator[pa.RecordBatch]:
         for batch in source.batches:
@@ -235,6 +239,13 @@ class FiniteJoin(Result):
             engine.finish()
 
 
+def _note(counters: SideCounters, more: Keys | SideCounters) -> None:
+    """Add what is known of the keys of some rows."""
+    counters.null_keys += more.null_keys
+    counters.nan_keys += more.nan_keys
+    counters.empty_intervals += more.empty_intervals
+
+
 class StoredSide:
     """The stored side: its rows, their index, and which of them have matched."""
 
@@ -263,12 +274,13 @@ class PastStored:
         shape: Any,
         stored: StoredSide,
         parts: list[Counters],
+        chunks: list[SideCounters],
     ) -> None:
         self._query, self._binding, self._stored, self._parts = query, binding, stored, parts
+        self._chunks = chunks
         self._schema, self._origin = shape.schema, shape.origin
         self._side = stored.side.other
         self._size, self._how = query.batch_rows, query.how
-        self.null_keys = 0
 
     def chunk(self, numbered: tuple[int, pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the output that follow from one chunk."""
@@ -278,7 +290,9 @@ class PastStored:
         side, how = self._side, self._how
         with counters.timed("keys"):
             fresh = Fresh(side, batch, {side: self._binding.keys(side, batch)})
-        self.null_keys += fresh.keys.null_keys
+        noted = SideCounters()
+        _note(noted, fresh.keys)
+        self._chunks.append(noted)
         probe = self._probe(fresh, counters)
         view = NumberView(first) if self._query.output.numbered else probe.views[side]
         if self._query.output is Output.COUNT:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thetastream.aggregate import of_right, read_aggregates
+from thetastream.condition.custom import PairFunction
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.frames import batches_of, frame_of
@@ -34,6 +35,7 @@ def join(
     output: str | Output = "rows",
     aggregate: Mapping[str, str | tuple[str, str]] | None = None,
     progress: bool | None = None,
+    residual: PairFunction | None = None,
 ) -> Any:
     """Join two finite tables on any comparison; the kind of the left one comes out.
 
@@ -45,13 +47,14 @@ def join(
 
     ``output="pairs"`` returns row numbers, ``"count"`` the number of matches of each left row that
     has any. ``aggregate`` returns one row per left row. ``progress`` shows a bar for long work; by
-    default on a terminal only. Cost: O(s log s) for s stored rows, a search per streamed row, and
-    the output. For an answer larger than memory use ``join_iter``.
+    default on a terminal only. ``residual`` is a function of your own that decides candidate pairs;
+    threads call it at the same time. Cost: O(s log s) for s stored rows, a search per streamed row,
+    and the output. For an answer larger than memory use ``join_iter``.
 
     >>> join({"x": [1, 5, 9]}, {"y": [4, 20]}, "abs(l.x - r.y) <= 1")
     {'x': [5], 'y': [4]}
     """
-    result = join_iter(
+    result = _made(
         left,
         right,
         on,
@@ -64,6 +67,7 @@ def join(
         aggregate=aggregate,
         progress=progress,
         batch_rows=_PIECE,
+        residual=residual,
     )
     return frame_of(result.kind, result.to_table())
 
@@ -82,6 +86,7 @@ def join_iter(
     aggregate: Mapping[str, str | tuple[str, str]] | None = None,
     progress: bool | None = None,
     batch_rows: int = 65_536,
+    residual: PairFunction | None = None,
 ) -> FiniteJoin:
     """The same as ``join``, as an iterator of Arrow batches of at most ``batch_rows`` rows.
 
@@ -92,6 +97,40 @@ def join_iter(
     >>> [batch.to_pylist() for batch in result]
     [[{'x': 5, 'y': 4}]]
     """
+    return _made(
+        left,
+        right,
+        on,
+        how,
+        suffix=suffix,
+        columns=columns,
+        tactic=tactic,
+        threads=threads,
+        output=output,
+        aggregate=aggregate,
+        progress=progress,
+        batch_rows=batch_rows,
+        residual=residual,
+    )
+
+
+def _made(
+    left: Any,
+    right: Any,
+    on: str | Predicate | Expression,
+    how: str | How,
+    *,
+    suffix: str,
+    columns: Sequence[str] | None,
+    tactic: str | Tactic,
+    threads: int,
+    output: str | Output,
+    aggregate: Mapping[str, str | tuple[str, str]] | None,
+    progress: bool | None,
+    batch_rows: int,
+    residual: PairFunction | None,
+) -> FiniteJoin:
+    """The join, planned but not begun."""
     form = Output.of(output)
     if form is Output.RANGES:
         raise OptionError(
@@ -99,7 +138,7 @@ def join_iter(
             "use output='pairs' or output='count'"
         )
     query = Query(
-        Predicate.of(on),
+        Predicate.of(on, residual),
         Unbounded(),
         How.of(how),
         False,

@@ -20,7 +20,7 @@ from thetastream.boxes.keys import Keys
 from thetastream.data import kernels as data_kernels
 from thetastream.engine.engine import shape_of
 from thetastream.engine.query import Query
-from thetastream.metrics import Counters
+from thetastream.metrics import Counters, SideCounters
 from thetastream.plan import kernels as plan_kernels
 from thetastream.plan.choice import Choice, sample
 from thetastream.side import Side
@@ -46,6 +46,7 @@ class PreparedTable:
         self._binding: Binding = bind(query.predicate, query.window, schemas)
         self._shape = shape_of(query, schemas)
         self._parts: list[Counters] = []
+        self._chunks: list[SideCounters] = []
         self._past: PastStored | None = None
         self._stored: StoredSide | None = None
 
@@ -69,8 +70,8 @@ class PreparedTable:
         if self._past is None:
             way = self.plan(batch)
             self._stored = StoredSide(self._keys, way, self._rows, self._query)
-            parts = (self._query, self._binding, self._shape, self._stored, self._parts)
-            self._past = PastStored(*parts)
+            facts = (self._query, self._binding, self._shape, self._stored)
+            self._past = PastStored(*facts, self._parts, self._chunks)
         yield from self._past.chunk((0, batch))
 
     @property
@@ -87,9 +88,7 @@ class PreparedTable:
     def drained(self) -> tuple[Counters, int]:
         """What was counted since the last call, and how many streamed rows had a NULL key."""
         whole, self._parts[:] = _sum(self._parts), []
-        if self._past is None:
-            return whole, 0
-        null_keys, self._past.null_keys = self._past.null_keys, 0
+        null_keys, self._chunks[:] = sum(chunk.null_keys for chunk in self._chunks), []
         return whole, null_keys
 
 

@@ -34,7 +34,7 @@ from thetastream.condition.custom import Custom
 from thetastream.condition.expression import Call, Column, Expression, Function, Literal
 from thetastream.condition.functions import TABLE
 from thetastream.condition.predicate import Predicate
-from thetastream.condition.term import Compare, Condition, Relative
+from thetastream.condition.term import Compare, Condition, Relative, StartsWith
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.side import How, Side
@@ -220,6 +220,9 @@ def _custom(custom: Custom, left: Row, right: Row) -> bool:
 
 def _holds(condition: Condition, left: Any, right: Any) -> bool:
     """Whether one condition of a term holds, exactly as written."""
+    if isinstance(condition, StartsWith):
+        whole, start = (right, left) if condition.start is Side.LEFT else (left, right)
+        return bool(whole.startswith(start))
     value, constant = _common(left, right)
     a, b = value(left), value(right)
     if isinstance(condition, Relative):
@@ -381,11 +384,9 @@ def _fits(value: Any) -> Any:
     return value
 
 
-def _divide(a: Any, b: Any) -> float:
-    x, y = _float(a), _float(b)
-    if y != 0:
-        return x / y
-    return math.nan if x == 0 or math.isnan(x) else math.copysign(math.inf, x) * math.copysign(1, y)
+def _divide(a: Any, b: Any) -> float | None:
+    divisor = _float(b)
+    return None if divisor == 0 else _float(a) / divisor
 
 
 def _modulo(a: int, b: int) -> int | None:
@@ -421,6 +422,7 @@ _OTHERS: dict[Function, Callable[..., Any]] = {
     Function.LENGTH: len,
     Function.CONCAT: operator.add,
     Function.LIKE: _like,
+    Function.LITERAL_PREFIX: lambda pattern: re.split(r"[%_\\]", pattern)[0],
 }
 
 

@@ -26,7 +26,7 @@ from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Column, Function
 from thetastream.condition.predicate import Predicate
-from thetastream.condition.term import Compare, Term
+from thetastream.condition.term import Compare, StartsWith, Term
 from thetastream.data.evaluate import evaluate
 from thetastream.relation.image.coding import Coding, KeyPart, Words, from_keys
 from thetastream.relation.image.domains import stored_interval
@@ -162,9 +162,10 @@ class Asking:
         shared = self.coding.shared if last else b""
         below, above, valid = _words_around(part, values, shared)
         nothing = None if valid is None else ~valid
-        plain = all(isinstance(c, Compare) and not c.constants for arm in term.arms for c in arm)
-        operators = [c.op.flip() for c in term.arms[0] if isinstance(c, Compare)]
-        bounded = plain and len(term.arms) == 1
+        arms = [[c for c in arm if not isinstance(c, StartsWith)] for arm in term.arms]
+        plain = all(isinstance(c, Compare) and not c.constants for arm in arms for c in arm)
+        operators = [c.op.flip() for c in arms[0] if isinstance(c, Compare)]
+        bounded = plain and len(arms) == 1
         is_low = bounded and any(op in _LOWER for op in operators)
         is_high = bounded and any(op in _UPPER for op in operators)
         low = below if is_low else np.zeros_like(below)
@@ -209,7 +210,7 @@ def _words_around(
 
 def _terms_on(predicate: Predicate, name: str) -> list[Term]:
     """The terms that compare a column of the relation itself."""
-    terms = [t for t in predicate.terms if isinstance(t.right, Column)]
+    terms = [t for t in predicate.terms if not t.is_prefix]
     return [t for t in terms if isinstance(t.right, Column) and t.right.name == name]
 
 

@@ -108,7 +108,9 @@ class Matching:
         check_against(self.predicate, layout)
         schemas = {Side.LEFT: stream, Side.RIGHT: layout.schema}
         wide = {field.name for field in layout.schema if is_wide(value_type(field.type))}
-        self.binding: Binding = bind(self.predicate, None, schemas, by_value=wide)
+        self.binding: Binding = bind(
+            self.predicate, None, schemas, by_value=wide, text_in_order=False
+        )
         self._refuse_lengths()
         self._asking, self._asking_high = self._questions()
         self._key, self._high, self._others = self._fields()
@@ -349,7 +351,11 @@ def check_against(predicate: Predicate, layout: LeafLayout) -> None:
             if isinstance(term.right, Column) and term.right.name in key.ordered:
                 admits(term, term.right.name == key.ordered[1])
     first = key.equal[:1] or key.ordered
-    terms = [(t, t.right.name) for t in predicate.terms if isinstance(t.right, Column)]
+    terms = [
+        (term, term.right.name)
+        for term in predicate.terms
+        if isinstance(term.right, Column) and not term.is_prefix
+    ]
     coding = layout.codings[0]
     if coding is None:
         unordered = layout.domain.kind is KeyKind.BYTES

@@ -184,7 +184,7 @@ def theta_join(
         spec = _as_stored(spark, spec, checkpoint, given=partitions is not None)
     _ = spec.query, spec.routing  # errors of the join show here, not in a task
     order_domain(window.order, spec.schemas)
-    warn_of_nested_loop(spec.predicate, spec.tactic, spec.binding, 2)
+    warn_of_nested_loop(spec.predicate, spec.tactic, spec.binding, 2, str(on))
     facts = {
         "computed": {s.value: parts.computed[s] for s in Side if parts.computed[s]},
         "mode": "streaming" if streaming else "batch: every partition is joined at once",

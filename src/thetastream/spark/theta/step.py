@@ -150,7 +150,10 @@ class Step:
         self, opened: OpenPartition, before: Metrics, origin: str, fetched: int
     ) -> dict[str, Any]:
         now = opened.partition.metrics()
-        names = ("rows", "matches", "output_rows", "dropped", "null_keys", "candidates", "merges")
+        names = [
+            *("rows", "matches", "output_rows", "dropped", "null_keys", "empty_intervals"),
+            *("candidates", "merges"),
+        ]
         facts: dict[str, Any] = {name: now[name] - before[name] for name in names}
         for side in self.spec.streams:
             then, current = before.sides[side.value], now.sides[side.value]
