@@ -51,10 +51,11 @@ def encode(
     for row in range(words.shape[0]):
         start, stop = 0, count
         if count > 0:
-            bucket = 0
+            bucket = np.int64(0)
             if words[row, 0] > separators[0, 0]:
                 bucket = np.int64((words[row, 0] - separators[0, 0]) >> shift)
-                bucket = min(bucket, starts.size - 2)
+                if bucket > starts.size - 2:
+                    bucket = np.int64(starts.size - 2)
             start, stop = starts[bucket], starts[bucket + 1]
         while start < stop:
             middle = (start + stop) >> 1
