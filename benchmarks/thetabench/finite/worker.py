@@ -38,7 +38,9 @@ def measure(workload: str, contestant: str, threads: int, scale: float, repeat: 
     work = WORKLOADS[workload]
     left, right = work.make(scale)
     run = CONTESTANTS[contestant][1](work, left, right, threads)
-    seconds, peaks, answer = [], [], None
+    seconds: list[float] = []
+    peaks: list[int] = []
+    answer = None
     while len(seconds) < _runs(seconds, repeat):
         answer = None
         memory = PeakMemory()
