@@ -255,9 +255,14 @@ class RelationJoin(Shown):
 
     def _shown(self) -> tuple[str, Facts]:
         metrics = self.metrics()
-        facts = {"relation": self._relation.path, "how": self._how.value}
-        facts |= {"rows in": metrics.rows, "rows waiting": metrics.waiting_rows}
-        return f"{type(self).__name__} on {self._on}", {**facts, "matches": metrics.matches}
+        facts: dict[str, object] = {
+            "relation": self._relation.path,
+            "how": self._how.value,
+            "rows in": metrics.rows,
+            "rows waiting": metrics.waiting_rows,
+            "matches": metrics.matches,
+        }
+        return f"{type(self).__name__} on {self._on}", facts
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
