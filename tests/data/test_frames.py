@@ -174,6 +174,13 @@ def test_kinds_may_be_mixed() -> None:
     assert ts.join(left, right, "l.d = r.t AND l.x = r.x").height == 1
 
 
+def test_both_sides_may_be_relations_of_one_connection() -> None:
+    left, right = (duckdb.sql(f"SELECT range * {n} AS x FROM range(5000)") for n in (1, 2))
+    assert ts.join(left, right, "l.x = r.x").aggregate("count(*)").fetchall() == [(2500,)]
+    join = ts.StreamJoin("l.x = r.x", window=ts.Unbounded())
+    assert join.push(left, right).to_table().num_rows == 2500
+
+
 def test_a_reader_is_read_once() -> None:
     reader = TABLE.to_reader()
     assert ts.join(reader, TABLE, "l.x = r.x").num_rows == 3

@@ -170,7 +170,7 @@ def _from_stream(source: Any, kind: FrameKind, what: str) -> RowSource:
             f"{what} got a {type(source).__name__}, which is one column; a frame with "
             "named columns is needed"
         ) from None
-    if kind is FrameKind.POLARS:
+    if kind in (FrameKind.POLARS, FrameKind.DUCKDB):  # a connection has one open result
         return _from_table(reader.read_all(), kind)
     return _from_reader(reader, kind)
 

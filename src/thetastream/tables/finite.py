@@ -162,7 +162,7 @@ class FiniteJoin(Result):
     def _plan(self, allowed: Iterable[Side], spanned: Mapping[Side, Keys]) -> FiniteWay:
         """The cheapest way, with boxes bounded by the spans of these rows."""
         facts = (self._query.dealt_tactic, self._rows, self._samples)
-        found = []
+        found: list[FiniteWay] = []
         for side in allowed:
             binding = self._binding
             if not self._query.aggregates:
