@@ -44,7 +44,7 @@ def test_the_tree() -> None:
         value
         for value in vars(errors).values()
         if inspect.isclass(value) and issubclass(value, Exception)
-    } - {errors.NestedLoopWarning}
+    } - {errors.IdleTasksWarning, errors.NestedLoopWarning}
     assert found == {ThetastreamError, *TREE}
     for error, builtin in TREE.items():
         root = OptionError if error is RegistryError else ThetastreamError
@@ -56,7 +56,8 @@ def test_the_tree() -> None:
 def test_the_tree_is_drawn() -> None:
     drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     assert sorted(drawn) == sorted(error.__name__ for error in TREE)
-    assert set(errors.__all__) == {"NestedLoopWarning", "ThetastreamError", "suggest", *drawn}
+    others = {"IdleTasksWarning", "NestedLoopWarning", "ThetastreamError", "suggest"}
+    assert set(errors.__all__) == {*others, *drawn}
     assert ts.errors is errors
     assert ts.ThetastreamError is ThetastreamError
 

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "DataError",
+    "IdleTasksWarning",
     "NestedLoopWarning",
     "OptionError",
     "PredicateError",
@@ -93,6 +94,10 @@ class StateError(ThetastreamError, RuntimeError):
 
 class RelationError(ThetastreamError, RuntimeError):
     """A table on disk cannot be built, read or changed, or a join with it cannot be run so."""
+
+
+class IdleTasksWarning(UserWarning):
+    """Most tasks of a join's micro-batches on Spark have nothing to join, and still take time."""
 
 
 class NestedLoopWarning(UserWarning):

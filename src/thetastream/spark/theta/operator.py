@@ -25,7 +25,7 @@ from thetastream.condition.custom import PairFunction
 from thetastream.condition.expression import Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.engine.report import warn_of_nested_loop
-from thetastream.errors import OptionError, SchemaError, StateError, WindowError
+from thetastream.errors import IdleTasksWarning, OptionError, SchemaError, StateError, WindowError
 from thetastream.options.checks import read_columns, read_count, read_text
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
@@ -193,7 +193,7 @@ def theta_join(
     if streaming:
         spec = replace(spec, label=label_of(name, *spec.fingerprint.values()))
         if not in_files and (slow := idle_tasks(spark, spec.partitions)):
-            warnings.warn(slow, RuntimeWarning, stacklevel=2)
+            warnings.warn(slow, IdleTasksWarning, stacklevel=2)
             facts["slow"] = slow
         result = streaming_pipeline(spec, frames, shown, types)
     else:

@@ -11,11 +11,16 @@ What runs in Python is *launched* (``launch``): it says what to install where th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
+from pyspark.util import PythonEvalType
 
 from thetastream.duration import Interval
 from thetastream.errors import WindowError
@@ -66,18 +71,45 @@ def streaming_pipeline(
             frame = frame.withWatermark("time", _delay(clock))
         # Without a time, a blob is never late for Spark: the join drops late rows itself.
         packed.append(frame.drop("time"))
-    joined = (
-        _united(packed)
-        .groupBy("partition")
-        .transformWithStateInPandas(
-            LaunchedProcessor(f"{_WORKER}:JoinProcessor", payload, clock is not None),
-            T.StructType(fields),
-            "Append",
-            "None" if clock is None else "EventTime",
-            eventTimeColumnName=spec.event_time or "",
-        )
+    processor = LaunchedProcessor(f"{_WORKER}:JoinProcessor", payload, clock is not None)
+    mode = "None" if clock is None else "EventTime"
+    joined = _stateful(
+        _united(packed).groupBy("partition"), processor, T.StructType(fields), mode, spec
     )
     return observed(joined, OBSERVED, spec.label, "partitions")
+
+
+def _stateful(
+    grouped: GroupedData,
+    processor: StatefulProcessor,
+    schema: T.StructType,
+    mode: str,
+    spec: JoinSpec,
+) -> DataFrame:
+    """``transformWithStateInPandas``, under the join's title in Spark's plans.
+
+    PySpark names the function after a method of its own. So this takes the same steps with a named
+    one. Spark Connect takes other steps, and keeps PySpark's name.
+    """
+    column, inner = spec.event_time or "", cast("Any", grouped)
+    if not hasattr(inner, "_jgd"):
+        return grouped.transformWithStateInPandas(
+            processor, schema, "Append", mode, eventTimeColumnName=column
+        )
+    utils = TransformWithStateInPandasUdfUtils(processor, mode)
+    function: Any = partial(utils.transformWithStateUDF)
+    function.__name__ = spec.title("join")
+    make: Any = pandas_udf
+    udf = make(
+        function,
+        returnType=schema,
+        functionType=PythonEvalType.SQL_TRANSFORM_WITH_STATE_PANDAS_UDF,
+    )
+    frame, session = inner._df, inner.session
+    call = udf(*(frame[name] for name in frame.columns))
+    kind = session._jsparkSession.parseDataType(schema.json())
+    java = inner._jgd.transformWithStateInPandas(call._jc, kind, "Append", mode, None, column)
+    return DataFrame(java, session)
 
 
 def _packed(spec: JoinSpec, payload: bytes, side: Side, frame: DataFrame) -> DataFrame:
