@@ -53,9 +53,9 @@ def encode(
         if count > 0:
             bucket = np.int64(0)
             if words[row, 0] > separators[0, 0]:
-                bucket = np.int64((words[row, 0] - separators[0, 0]) >> shift)
-                if bucket > starts.size - 2:
-                    bucket = np.int64(starts.size - 2)
+                above_first = (words[row, 0] - separators[0, 0]) >> shift
+                # Compared before it is signed: a far word would become a negative bucket.
+                bucket = np.int64(min(above_first, np.uint64(starts.size - 2)))
             start, stop = starts[bucket], starts[bucket + 1]
         while start < stop:
             middle = (start + stop) >> 1
