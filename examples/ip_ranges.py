@@ -38,7 +38,8 @@ def visits(random: np.random.Generator, table: pa.Table, version: int, rows: int
 
 def owners(ip: bytes, first: np.ndarray, last: np.ndarray) -> set[int]:
     """A plain search; addresses of one length are in order as bytes."""
-    return {int(at) for at in np.flatnonzero((first <= ip) & (ip <= last))}
+    one = np.array([ip], object)  # NumPy would cut trailing zeros from plain bytes
+    return {int(at) for at in np.flatnonzero((first <= one) & (one <= last))}
 
 
 def main(folder: Path, rows: int = 400) -> dict[int, int]:

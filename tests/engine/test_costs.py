@@ -25,7 +25,7 @@ NUMBERS = pa.schema([("x", pa.float64()), ("w", pa.float64()), ("s", pa.string()
         ("abs(l.x - r.x) / l.x <= 0.01", "compare with a product"),
         ("l.x = r.x OR l.w = r.w", "join once per part"),
         ("l.x * r.x > 5", "add a comparison"),
-        ("l.s LIKE r.s", "add a comparison"),
+        ("l.s NOT LIKE r.s", "add a comparison"),
         ("abs(l.x - r.x) <= l.w + r.w", "add a comparison"),
     ],
 )

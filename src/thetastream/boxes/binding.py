@@ -62,12 +62,20 @@ class Binding:
     spans: Mapping[Side, Mapping[tuple[int, int], Span]] = dataclass_field(default_factory=dict)
 
     @cached_property
-    def _compared(self) -> dict[Side, list[tuple[Expression, Domain, str]]]:
-        """The compared expressions of each side, with their domains and names in messages."""
-        return {
-            side: [(b.term.expression(side), b.domain, b.names[side]) for b in self.terms]
-            for side in Side
-        }
+    def _compared(self) -> dict[Side, list[tuple[Expression, Domain, str, int]]]:
+        """The compared expressions of each side, with their domains and names in messages.
+
+        The number is that of the first term with the same expression and domain.
+        """
+        compared: dict[Side, list[tuple[Expression, Domain, str, int]]] = {}
+        for side in Side:
+            first: dict[object, int] = {}
+            compared[side] = [
+                (node, b.domain, b.names[side], first.setdefault((node.key(), b.domain), at))
+                for at, b in enumerate(self.terms)
+                for node in (b.term.expression(side),)
+            ]
+        return compared
 
     @cached_property
     def _filters(self) -> dict[Side, tuple[Expression, ...]]:
@@ -107,20 +115,20 @@ class Binding:
         def lookup(column: Column) -> pa.Array:
             return batch.column(column.name)
 
-        made: dict[object, Array] = {}  # terms may share an expression
         keys: list[Array] = []
         masks: list[Mask] = []
-        for node, domain, name in self._compared[side]:
-            what = (node.key(), domain)
-            if what not in made:
-                if isinstance(node, Column):
-                    values = lookup(node)
-                else:
-                    values = evaluate(node, lookup, rows)
-                made[what], valid = to_keys(values, domain, name)
-                if valid is not None:
-                    masks.append(valid)
-            keys.append(made[what])
+        for at, (node, domain, name, first) in enumerate(self._compared[side]):
+            if first < at:
+                keys.append(keys[first])
+                continue
+            if isinstance(node, Column):
+                values = lookup(node)
+            else:
+                values = evaluate(node, lookup, rows)
+            own, valid = to_keys(values, domain, name)
+            keys.append(own)
+            if valid is not None:
+                masks.append(valid)
         null_keys = rows - int(np.count_nonzero(reduce(np.logical_and, masks))) if masks else 0
         nan_keys = self._count_nan(keys, masks)
         times, timed = self.times(side, batch)

@@ -175,7 +175,7 @@ def test_columns_and_keys_are_part_of_the_fingerprint() -> None:
     )
     with pytest.raises(StateError, match="columns of the left side"):
         check_fingerprint(meta, wider.fingerprint, "here")
-    with pytest.raises(StateError, match="group keys 7 .*\n.*group keys 9 "):
+    with pytest.raises(StateError, match="group keys 7\n.*group keys 9\n"):
         check_fingerprint(meta, dataclasses.replace(join, keys=(9,)).fingerprint, "here")
 
 
