@@ -13,11 +13,20 @@ from thetabench.line import Line
 from thetabench.pim.contestant import Indexed
 from thetabench.pim.figures import FIGURES
 from thetabench.pim.paper import COLUMNS, PAPER
-from thetabench.plots import plot
-from thetabench.tables import SCORES, filled, marks, write_page
+from thetabench.tables import SCORES, filled
 from thetastream.errors import DataError
 
-from .bench_command import check_examples, check_listed, command, modules, small
+from .bench_command import (
+    check_examples,
+    check_file,
+    check_listed,
+    check_plots,
+    check_smoke,
+    measured_twice,
+    modules,
+    page_of,
+    small,
+)
 
 
 def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
@@ -89,66 +98,40 @@ def test_scores_stand_beside_their_limits() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "pim.csv"
-    PAPER.write(path, sample())
-    assert PAPER.read(path) == sample()
+    check_file(PAPER, sample(), tmp_path)
     again = [line("8b", "IB-chain", 2, tuples_per_s=9.0), line("8a", "b+tree", 1.0)]
-    both = PAPER.together(PAPER.read(path), again)
+    both = PAPER.together(sample(), again)
     assert [r.figure for r in both[:2]] == ["8a", "8b"]
     assert len([r for r in both if r.figure == "8b"]) == 1
     assert len(both) == len(sample()) - 4 + 2
-    with pytest.raises(DataError, match="thetastream bench pim"):
-        PAPER.read(tmp_path / "absent.csv")
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    file, page = tmp_path / "pim.csv", tmp_path / "page.md"
-    PAPER.write(file, sample())
-    (tmp_path / "pim-8b.png").touch()
-    text = "".join(
-        f"# {name}\n{'|'.join(marks(PAPER.name, name))}\n" for name in (SCORES, *FIGURES)
-    )
-    page.write_text(text, encoding="utf-8")
-    write_page(PAPER, file, page)
-    written = page.read_text(encoding="utf-8")
+    written = page_of(PAPER, sample(), tmp_path, "8b", (SCORES, *FIGURES))
     assert "| chain length | B-chain | IB-chain |\n| --: | --: | --: |\n| 2 | 1 | 1.2 |" in written
     assert "![chain length](pim-8b.png)" in written
     assert "pim-10a.png" not in written, "there is no such file"
     assert "Not run: sortedcontainers: not installed." in written
     assert "| 2^17 | b+tree | 3 | 1 | – | 5 | – |" in written
     assert "| gamma | 0.8 |" in written
-    assert "MISSED" in written
     assert "A Processor, 2 cores" in written
-    assert filled(PAPER, written, sample(), {"8b": "pim-8b.png"}) == written
     with pytest.raises(DataError, match="needs the marks"):
         filled(PAPER, "no marks", sample(), {})
 
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
-    files = plot(PAPER, sample(), tmp_path, "sample")
     drawn = ["8b", "9b", "10a", "10c", "11a", "12a", "12b", "13b", "peers", "merge", "cost"]
-    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
 
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("pim", "8b", tmp_path, "--plots")
-    assert done.exit_code == 0, done.output
-    assert "what must be reached" in done.output
-    assert "8b: IB-chain, chain length 2: million tuples per second" in done.output
-    path = tmp_path / "pim-scale-0.0001.csv"
-    assert (tmp_path / "pim-scale-0.0001-8b.png").exists()
-    before = PAPER.read(path)
-    assert {(r.figure, r.verified, r.scale) for r in before} == {("8b", True, 0.0001)}
-    assert before[0].cores >= 1
-    assert "numba" in before[0].versions
-    assert small("pim", "9c", tmp_path).exit_code == 0
-    after = PAPER.read(path)
-    assert [r for r in after if r.figure == "8b"] == before
-    assert {r.figure for r in after} == {"8b", "9c"}
+    says = "8b: IB-chain, chain length 2: million tuples per second"
+    lines = measured_twice(PAPER, tmp_path, "8b", "9c", says)
+    assert {line.figure for line in lines} == {"8b", "9c"}
+    assert lines[0].cores >= 1
 
 
 def test_the_command_fails_on_a_wrong_answer_and_keeps_earlier_cells(
@@ -179,9 +162,6 @@ def test_examples_in_docstrings_are_right(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    done = command("pim", "--scale", "0.01", "--output", str(tmp_path), "--plots")
-    assert done.exit_code == 0, done.output
-    results = PAPER.read(tmp_path / "pim-scale-0.01.csv")
-    assert {result.figure for result in results} == set(FIGURES)
+    check_smoke(PAPER, tmp_path)
     for name in FIGURES:
         assert (tmp_path / f"pim-scale-0.01-{name}.png").exists()

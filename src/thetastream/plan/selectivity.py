@@ -159,9 +159,10 @@ class Selectivity:
     @cached_property
     def _inside(self) -> dict[Field, NDArray[np.float64]]:
         """For each field, the share of the stored sample inside a fresh row's intervals."""
-        if self._uneven:
-            return {field: self._covered(field, 1) for field in self.fields}
-        return self._inside_some
+        inside = dict(self._inside_some)
+        for field in self._uneven:
+            inside[field] = self._covered(field, 1)
+        return inside
 
     @cached_property
     def _inside_some(self) -> dict[Field, NDArray[np.float64]]:
@@ -171,10 +172,12 @@ class Selectivity:
         return {field: self._covered(field, step) for field in self.fields}
 
     @cached_property
-    def _uneven(self) -> bool:
-        """Whether a few fresh rows match most stored rows, so that all have to be compared."""
-        some = self._inside_some.values()
-        return len(self.fields) > 1 and min(map(_effective, some)) < BOXES
+    def _uneven(self) -> list[Field]:
+        """Fields in which a few fresh rows match most stored rows, so that all are compared."""
+        if len(self.fields) < 2:
+            return []
+        some = self._inside_some.items()
+        return [field for field, inside in some if _effective(inside) < BOXES]
 
     def _covered(self, field: Field, step: int) -> NDArray[np.float64]:
         """The share of the stored sample inside the intervals of every ``step``-th fresh row."""
