@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from thetastream.errors import RegistryError
 from thetastream.index.subwindows.opencl import find
-from thetastream.prices import constants
+from thetastream.prices import constants, yardstick
 
 # "ci" and "quick", for what a newcomer runs, try the same examples on every run and every machine;
 # "explore" tries new ones: THETASTREAM_HYPOTHESIS=explore make test ARGS="-k oracle"
@@ -32,8 +32,9 @@ settings.load_profile(os.environ.get("THETASTREAM_HYPOTHESIS", "ci"))
 
 @pytest.fixture(autouse=True, scope="session")
 def _uncalibrated() -> Iterator[None]:
-    """What is planned must not hang on whether the machine was calibrated."""
+    """Estimates must not depend on the machine, nor on whether it was calibrated."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yardstick, "factor", lambda: 1.0)
         patch.setattr(constants, "_NAME", f"calibration-of-{os.getpid()}.json")
         yield
 

@@ -44,9 +44,9 @@ TEXTS = [
 WORDS = [  # that the engine uses; each needs an entry in the glossary
     *("bill", "binding", "box", "census", "collector", "copy", "domain", "emitter", "field"),
     *("fresh", "frontier", "home", "key", "layout", "lead", "lifetime", "lineage", "outside"),
-    *("partition", "price", "probe", "question", "rank", "residual", "role", "run", "settled"),
-    *("side", "stored", "structure", "subwindow", "tactic", "tactic family", "term", "token"),
-    *("view", "window"),
+    *("partition", "price", "probe", "question", "rank", "residual", "role", "ruler", "run"),
+    *("settled", "side", "span", "stored", "streamed side", "structure", "subwindow", "tactic"),
+    *("tactic family", "term", "token", "view", "window"),
 ]
 HOMONYMS: dict[str, str] = {}  # class names that may occur twice, each with the reason why
 

@@ -142,5 +142,5 @@ def test_a_failure_half_way_is_not_hidden(monkeypatch):
     with pytest.raises(MemoryError):
         join.push(left=table([1]))
     monkeypatch.undo()
-    with pytest.raises(errors.StateError, match="half-way"):
+    with pytest.raises(errors.StateError, match="halfway"):
         join.push(left=table([1]))

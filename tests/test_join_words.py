@@ -225,7 +225,7 @@ def test_dates() -> None:
 
 
 def test_text_that_is_no_time() -> None:
-    with pytest.raises(SchemaError, match="'soon' is no timestamp; write it as"):
+    with pytest.raises(SchemaError, match="'soon' is not a timestamp; write it as"):
         kept("l.x = r.x AND l.t < 'soon'", pa.timestamp("us"))
 
 

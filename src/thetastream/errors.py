@@ -10,7 +10,7 @@
     ├── SchemaError         columns and types: missing, changed, of type null, not comparable
     ├── DataError           values: out of range for their key, overflow, a missing data folder
     ├── StateError          the order of calls and their surroundings: push after flush, a join
-    │                       that failed half-way, a session without RocksDB
+    │                       that failed halfway, a session without RocksDB
     └── RelationError       a table on disk: damaged, locked, too new, no room, a budget too small
 
 Wording: what was expected, what came, what to do. Assertions are for our own mistakes.

@@ -238,7 +238,7 @@ class StreamJoin(Shown):
             raise StateError("this join was flushed: the streams have ended; make a new StreamJoin")
         if self._broken:
             raise StateError(
-                "an earlier push failed half-way, so results would be wrong; make a new StreamJoin"
+                "an earlier push failed halfway, so results would be wrong; make a new StreamJoin"
             )
 
     def _learn(self, schemas: dict[Side, pa.Schema]) -> None:

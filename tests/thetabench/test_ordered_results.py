@@ -14,11 +14,19 @@ from thetabench.ordered.figures import FIGURES
 from thetabench.ordered.growing import Held
 from thetabench.ordered.paper import COLUMNS, PAPER, TABLE
 from thetabench.ordered.summary import judged, table
-from thetabench.plots import plot
-from thetabench.tables import SCORES, filled, marks, write_page
-from thetastream.errors import DataError
+from thetabench.tables import SCORES
 
-from .bench_command import check_examples, check_listed, command, modules, small
+from .bench_command import (
+    check_examples,
+    check_file,
+    check_listed,
+    check_plots,
+    check_smoke,
+    measured_twice,
+    modules,
+    page_of,
+    small,
+)
 
 PLACES = (SCORES, *FIGURES, *PAPER.derived)
 TREE, TRIE, JUDY = "b-tree", "radix-trie", "judy"
@@ -159,32 +167,21 @@ def test_table_1_is_made_of_the_lines_of_other_figures() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "ordered.csv"
-    PAPER.write(path, sample())
-    assert PAPER.read(path) == sample()
+    check_file(PAPER, sample(), tmp_path)
     again = [line("8", TRIE, 16, bytes_per_pair=9.0), line("9", TREE, 1)]
-    both = PAPER.together(PAPER.read(path), again)
+    both = PAPER.together(sample(), again)
     assert [r.bytes_per_pair for r in both if r.figure == "8"] == [9.0]
     assert [r.figure for r in both].index("9") < [r.figure for r in both].index("10")
-    with pytest.raises(DataError, match="thetastream bench ordered"):
-        PAPER.read(tmp_path / "absent.csv")
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    file, page = tmp_path / "ordered.csv", tmp_path / "page.md"
-    PAPER.write(file, sample())
-    (tmp_path / "ordered-8.png").touch()
-    places = {name: "|".join(marks(PAPER.name, name)) for name in PLACES}
-    page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    write_page(PAPER, file, page)
-    written = page.read_text(encoding="utf-8")
+    written = page_of(PAPER, sample(), tmp_path, "8", PLACES)
     assert "| million keys | flat array | b-tree | radix-trie | judy |" in written
     assert "| 16 | 16 | 24 | 12 | 14 |" in written
     assert "![memory, Linear Road keys](ordered-8.png)" in written
     assert "| 2^8 | linear road | 512 | 9 | 8 | 20 |" in written
     assert "Not run: judy, one by one: no library." in written
     assert "| simplicity | best (1) | best (1) | – | – |" in written
-    assert "MISSED" in written
     assert (
         "*Here:* holds here: bytes per key and id, million keys 16: radix-trie 12, judy 14, "
         "flat array 16, b-tree 24." in written
@@ -193,35 +190,21 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
     assert "Nanoseconds per insertion: least at 256 (linear road) bytes" in written
     assert "*Here:* does not hold here, because the best size depends on what" in written
     assert "*Here:* microseconds per question, questions at a time 1: WindowIndex 40" in written
-    assert filled(PAPER, written, sample(), {"8": "ordered-8.png"}) == written
 
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
-    files = plot(PAPER, sample(), tmp_path, "sample")
     drawn = [name for name in FIGURES if name != "9"]
-    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
 
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("ordered", "8,11", tmp_path, "--plots")
-    assert done.exit_code == 0, done.output
-    assert "what must be reached" in done.output
-    assert "8: sorted-runs, million keys 0.0003: bytes per key and id" in done.output
-    path = tmp_path / "ordered-scale-0.0001.csv"
-    assert (tmp_path / "ordered-scale-0.0001-8.png").exists()
-    before = PAPER.read(path)
-    assert {(r.figure, r.verified) for r in before if r.ran} == {("8", True), ("11", True)}
-    assert "numba" in before[0].versions
-    again = small("ordered", "aggregate", tmp_path)
-    assert again.exit_code == 0, again.output
-    after = PAPER.read(path)
-    assert [r for r in after if r.figure in ("8", "11")] == before
-    assert {r.figure for r in after} == {"8", "11", "aggregate"}
-    assert "polars" in next(r.versions for r in after if r.contestant == "polars")
+    says = "8: sorted-runs, million keys 0.0003: bytes per key and id"
+    lines = measured_twice(PAPER, tmp_path, "8,11", "aggregate", says)
+    assert {line.figure for line in lines} == {"8", "11", "aggregate"}
+    assert "polars" in next(line.versions for line in lines if line.contestant == "polars")
 
 
 def test_the_command_shows_table_1(tmp_path: Path) -> None:
@@ -257,8 +240,5 @@ def test_examples_in_docstrings_are_right(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    done = command("ordered", "--scale", "0.01", "--output", str(tmp_path), "--plots")
-    assert done.exit_code == 0, done.output
-    results = PAPER.read(tmp_path / "ordered-scale-0.01.csv")
-    assert {result.figure for result in results} == set(FIGURES)
-    assert [r.reason for r in results if not r.ran and JUDY not in r.structure] == []
+    lines = check_smoke(PAPER, tmp_path)
+    assert [line.reason for line in lines if not line.ran and JUDY not in line.structure] == []

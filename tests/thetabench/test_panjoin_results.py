@@ -12,11 +12,19 @@ from thetabench.line import Line
 from thetabench.panjoin.contestant import BTreesSet
 from thetabench.panjoin.figures import FIGURES
 from thetabench.panjoin.paper import COLUMNS, PAPER
-from thetabench.plots import plot
-from thetabench.tables import SCORES, filled, marks, write_page
-from thetastream.errors import DataError
+from thetabench.tables import SCORES
 
-from .bench_command import check_examples, check_listed, command, modules, small
+from .bench_command import (
+    check_examples,
+    check_file,
+    check_listed,
+    check_plots,
+    check_smoke,
+    measured_twice,
+    modules,
+    page_of,
+    small,
+)
 
 # --- Results -------------------------------------------------------------------------------------
 
@@ -111,60 +119,37 @@ def test_a_large_error_is_judged_even_if_an_adjustment_was_never_enough() -> Non
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "panjoin.csv"
-    PAPER.write(path, sample())
-    assert PAPER.read(path) == sample()
+    check_file(PAPER, sample(), tmp_path)
     again = [line("13b", "bi-sort", 1, tuples_per_s=9.0), line("10a", "P = 4", 64.0)]
-    both = PAPER.together(PAPER.read(path), again)
+    both = PAPER.together(sample(), again)
     assert [r.figure for r in both[:3]] == ["4", "4", "10a"]
     assert len([r for r in both if r.figure == "13b"]) == 1
-    with pytest.raises(DataError, match="thetastream bench panjoin"):
-        PAPER.read(tmp_path / "absent.csv")
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    file, page = tmp_path / "panjoin.csv", tmp_path / "page.md"
-    PAPER.write(file, sample())
-    (tmp_path / "panjoin-13b.png").touch()
-    places = {name: "|".join(marks(PAPER.name, name)) for name in (SCORES, *FIGURES)}
-    page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    write_page(PAPER, file, page)
-    written = page.read_text(encoding="utf-8")
+    written = page_of(PAPER, sample(), tmp_path, "13b", (SCORES, *FIGURES))
     assert "| selectivity | rap-table | wib-tree | bi-sort | bi-sort, pairs |" in written
     assert "![band probing](panjoin-13b.png)" in written
     assert "panjoin-15c.png" not in written, "there is no such file"
     assert "Not run: btrees, insertion: not installed." in written
     assert "| 1 | x, rows | 1 | 50 |\n| 1 | x, count | 1 | – |" in written
     assert "| 16 | worst case | 7 | 8 |" in written
-    assert "MISSED" in written
-    assert filled(PAPER, written, sample(), {"13b": "panjoin-13b.png"}) == written
 
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
-    files = plot(PAPER, sample(), tmp_path, "sample")
     drawn = ["4", "10f", "11f", "leaves", "13b", "15c", "15e", "w1"]
-    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
 
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("panjoin", "11f", tmp_path, "--plots")
-    assert done.exit_code == 0, done.output
-    assert "what must be reached" in done.output
-    assert "11f: b+tree, insertion, batch 2^8: million tuples per second" in done.output
-    path = tmp_path / "panjoin-scale-0.0001.csv"
-    assert (tmp_path / "panjoin-scale-0.0001-11f.png").exists()
-    before = PAPER.read(path)
-    assert {(r.figure, r.verified, r.scale) for r in before if r.ran} == {("11f", True, 0.0001)}
-    assert {"b+tree", "btrees"} <= {r.structure for r in before if r.ran}
-    assert "numba" in before[0].versions
-    assert small("panjoin", "15a,w1", tmp_path).exit_code == 0
-    after = PAPER.read(path)
-    assert [r for r in after if r.figure == "11f"] == before
-    assert {r.figure for r in after} == {"11f", "15a", "w1"}
+    says = "11f: b+tree, insertion, batch 2^8: million tuples per second"
+    lines = measured_twice(PAPER, tmp_path, "11f", "15a,w1", says)
+    assert {line.figure for line in lines} == {"11f", "15a", "w1"}
+    own = [line for line in lines if line.figure == "11f" and line.ran]
+    assert {"b+tree", "btrees"} <= {line.structure for line in own}
 
 
 def test_the_command_fails_on_a_wrong_answer(
@@ -187,10 +172,8 @@ def test_examples_in_docstrings_are_right(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    done = command("panjoin", "--scale", "0.01", "--output", str(tmp_path), "--plots")
-    assert done.exit_code == 0, done.output
-    results = PAPER.read(tmp_path / "panjoin-scale-0.01.csv")
-    assert {result.figure for result in results} == set(FIGURES)
-    assert [r.reason for r in results if not r.ran and r.structure != "bi-sort-opencl"] == []
+    lines = check_smoke(PAPER, tmp_path)
+    other = [line for line in lines if line.structure != "bi-sort-opencl"]
+    assert [line.reason for line in other if not line.ran] == []
     for name in FIGURES:
         assert (tmp_path / f"panjoin-scale-0.01-{name}.png").exists()

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import thetabench.pim as package
 from thetabench.contestant import MissingPackage, Unavailable
 from thetabench.digest import Digest, VerificationError, mix
 from thetabench.figure import Sizes
@@ -21,16 +19,12 @@ from thetabench.pim.contestant import Cell, Contestant, Indexed, Joiner, make
 from thetabench.pim.figures import FIGURES
 from thetabench.pim.inserts import landed, spread
 from thetabench.pim.ordered import KINDS, OrderedSetJoin
-from thetabench.pim.paper import COLUMNS, PAPER
+from thetabench.pim.paper import PAPER
 from thetabench.pim.stream import Shape, Stream, pairs, truths
 from thetabench.pim.trial import PimCourse
-from thetabench.plots import plot
-from thetabench.tables import SCORES, filled, marks, write_page
-from thetastream.errors import DataError, RegistryError
+from thetastream.errors import RegistryError
 from thetastream.index.trees.kernels import css, forest
 from thetastream.index.trees.kernels import store as layout
-
-from .bench_command import check_examples, check_listed, command, modules, small
 
 TINY = Sizes(scale=2.0**-13, seconds=0.002)
 SHAPES = {
@@ -348,173 +342,3 @@ def test_a_pair_in_an_empty_box_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Indexed, "run", wrong)
     with pytest.raises(VerificationError, match="boxes that hold no key"):
         measured(PAPER.cells(["9b"], TINY))
-
-
-# --- Results -------------------------------------------------------------------------------------
-
-
-def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
-    about: dict[str, Any] = {
-        "axis": FIGURES[figure].axis, "structure": contestant, "window": 1 << 20, "task_size": 8,
-        "merge": "non-blocking", "distribution": "uniform", "cpu": "A Processor", "cores": 2,
-    }  # fmt: skip
-    return COLUMNS.line(figure=figure, contestant=contestant, place=place, **{**about, **more})
-
-
-def sample() -> list[Line]:
-    return [
-        line("8b", "B-chain", 2, tuples_per_s=1e6),
-        line("8b", "IB-chain", 2, tuples_per_s=1.2e6),
-        line("8b", "B-chain", 4, tuples_per_s=1e6),
-        line("8b", "IB-chain", 4, tuples_per_s=1.3e6),
-        *(
-            line("10a", name, 2.0**e, tuples_per_s=speed * 1e6)
-            for e in (16, 23)
-            for name, speed in (("b+tree", 1), ("im-tree", 1.4 + (e == 23)), ("pim-tree", 2.6))
-        ),
-        *(
-            line("10c", f"{n} threads", s, threads=n, task_size=s, tuples_per_s=1e6 * (1 + n))
-            for s in (4, 8, 64)
-            for n in (1, 2)
-        ),
-        line("11a", "b+tree", 2.0**20, bytes_per_row=20.0),
-        line("11a", "pim-tree, m = 1", 2.0**20, bytes_per_row=25.0),
-        line("11a", "pim-tree, m = 1, with merge buffer", 2.0**20, bytes_per_row=44.0),
-        *(
-            line("12a", "self-join", n, threads=n, tuples_per_s=1e6 * (5, 3, 6)[n])
-            for n in range(3)
-        ),
-        line("12b", "pim-tree", 0, tuples_per_s=1e6),
-        line("12b", "pim-tree", 1, tuples_per_s=0.8e6, distribution="gamma"),
-        *(line("13b", "r = 1, one thread", n, tuples_per_s=(2, 1, 1.96)[n - 1]) for n in (1, 2, 3)),
-        line("peers", "pim-tree", 2.0**20, tuples_per_s=3e6),
-        line("peers", "btrees", 2.0**20, tuples_per_s=0.5e6),
-        line("peers", "sortedcontainers", 2.0**20, status="not run", reason="not installed"),
-        line("merge", "non-blocking merge", 1 / 16, p999_us=10.0, tuples_per_s=0.95e6),
-        line("merge", "blocking merge", 1 / 16, merge="blocking", p999_us=80.0, tuples_per_s=1e6),
-        line("cost", "b+tree", 2.0**20, ns_per_tuple=900.0, predicted_ns=800.0),
-        line("9b", "b+tree", 2.0**17, ns_descend=3.0, ns_scan=1.0, ns_insert=5.0),
-    ]
-
-
-def test_scores_stand_beside_their_limits() -> None:
-    found = {score.measure: (score.value, score.verdict) for score in PAPER.scores(sample())}
-    expected = {
-        "im-tree over b+tree": (1.9, "reached"),
-        "pim-tree over b+tree": (2.6, "aim reached"),
-        "IB-chain over B-chain": (1.25, "MISSED"),
-        "pim-tree over btrees": (6.0, "reached"),
-        "pim-tree over sortedcontainers": (None, "not measured"),
-        "two threads over one": (1.5, "reached"),
-        "cost of concurrency control, self-join": (40.0, "reported"),
-        "p99.9 of a task during a merge": (8.0, "reached"),
-        "throughput, non-blocking over blocking": (0.95, "reached"),
-        "memory of pim-tree, m = 1, with": (2.2, "MISSED"),
-        "memory of pim-tree, m = 1, over": (1.25, "aim reached"),
-        "skewed over uniform keys": (0.8, "MISSED"),
-        "after a drift over before": (0.98, "reached"),
-    }
-    assert len(found) == len(expected)
-    for start, (value, verdict) in expected.items():
-        (measure,) = [name for name in found if name.startswith(start)]
-        assert found[measure][1] == verdict, measure
-        assert found[measure][0] == (None if value is None else pytest.approx(value)), measure
-
-
-def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "pim.csv"
-    PAPER.write(path, sample())
-    assert PAPER.read(path) == sample()
-    again = [line("8b", "IB-chain", 2, tuples_per_s=9.0), line("8a", "b+tree", 1.0)]
-    both = PAPER.together(PAPER.read(path), again)
-    assert [r.figure for r in both[:2]] == ["8a", "8b"]
-    assert len([r for r in both if r.figure == "8b"]) == 1
-    assert len(both) == len(sample()) - 4 + 2
-    with pytest.raises(DataError, match="thetastream bench pim"):
-        PAPER.read(tmp_path / "absent.csv")
-
-
-def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    file, page = tmp_path / "pim.csv", tmp_path / "page.md"
-    PAPER.write(file, sample())
-    (tmp_path / "pim-8b.png").touch()
-    text = "".join(
-        f"# {name}\n{'|'.join(marks(PAPER.name, name))}\n" for name in (SCORES, *FIGURES)
-    )
-    page.write_text(text, encoding="utf-8")
-    write_page(PAPER, file, page)
-    written = page.read_text(encoding="utf-8")
-    assert "| chain length | B-chain | IB-chain |\n| --: | --: | --: |\n| 2 | 1 | 1.2 |" in written
-    assert "![chain length](pim-8b.png)" in written
-    assert "pim-10a.png" not in written, "there is no such file"
-    assert "Not run: sortedcontainers: not installed." in written
-    assert "| 2^17 | b+tree | 3 | 1 | – | 5 | – |" in written
-    assert "| gamma | 0.8 |" in written
-    assert "MISSED" in written
-    assert "A Processor, 2 cores" in written
-    assert filled(PAPER, written, sample(), {"8b": "pim-8b.png"}) == written
-    with pytest.raises(DataError, match="needs the marks"):
-        filled(PAPER, "no marks", sample(), {})
-
-
-def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
-    files = plot(PAPER, sample(), tmp_path, "sample")
-    drawn = ["8b", "9b", "10a", "10c", "11a", "12a", "12b", "13b", "peers", "merge", "cost"]
-    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
-
-
-# --- The command ---------------------------------------------------------------------------------
-
-
-def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("pim", "8b", tmp_path, "--plots")
-    assert done.exit_code == 0, done.output
-    assert "what must be reached" in done.output
-    assert "8b: IB-chain, chain length 2: million tuples per second" in done.output
-    path = tmp_path / "pim-scale-0.0001.csv"
-    assert (tmp_path / "pim-scale-0.0001-8b.png").exists()
-    before = PAPER.read(path)
-    assert {(r.figure, r.verified, r.scale) for r in before} == {("8b", True, 0.0001)}
-    assert before[0].cores >= 1
-    assert "numba" in before[0].versions
-    assert small("pim", "9c", tmp_path).exit_code == 0
-    after = PAPER.read(path)
-    assert [r for r in after if r.figure == "8b"] == before
-    assert {r.figure for r in after} == {"8b", "9c"}
-
-
-def test_the_command_fails_on_a_wrong_answer_and_keeps_earlier_cells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert small("pim", "8b", tmp_path).exit_code == 0
-    honest = Indexed.run
-    monkeypatch.setattr(Indexed, "run", lambda *given: without_last(honest(*given)))
-    done = small("pim", "9c", tmp_path)
-    assert done.exit_code == 1
-    assert "gave a wrong answer" in done.output
-    assert {r.figure for r in PAPER.read(tmp_path / "pim-scale-0.0001.csv")} == {"8b"}
-
-
-def without_last(answer: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    for positions, numbers in answer:
-        yield positions[:-1], numbers[:-1]
-
-
-def test_the_command_lists_the_figures() -> None:
-    check_listed(FIGURES)
-
-
-@pytest.mark.parametrize("name", modules(package))
-def test_examples_in_docstrings_are_right(name: str) -> None:
-    check_examples(package, name)
-
-
-@pytest.mark.slow
-def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    done = command("pim", "--scale", "0.01", "--output", str(tmp_path), "--plots")
-    assert done.exit_code == 0, done.output
-    results = PAPER.read(tmp_path / "pim-scale-0.01.csv")
-    assert {result.figure for result in results} == set(FIGURES)
-    for name in FIGURES:
-        assert (tmp_path / f"pim-scale-0.01-{name}.png").exists()

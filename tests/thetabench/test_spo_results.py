@@ -9,15 +9,23 @@ import pytest
 
 import thetabench.spo as package
 from thetabench.line import Line
-from thetabench.plots import plot
 from thetabench.spo.figures import FIGURES
 from thetabench.spo.paper import COLUMNS, PAPER
-from thetabench.tables import SCORES, filled, marks, write_page
+from thetabench.tables import SCORES
 from thetabench.windows import Filled
 from thetastream.datasets.real import VARIABLE
-from thetastream.errors import DataError
 
-from .bench_command import check_examples, check_listed, command, modules, small
+from .bench_command import (
+    check_examples,
+    check_file,
+    check_listed,
+    check_plots,
+    check_smoke,
+    measured_twice,
+    modules,
+    page_of,
+    small,
+)
 
 
 def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
@@ -118,39 +126,25 @@ def test_the_limits_are_those_that_were_asked_for() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "spo.csv"
-    PAPER.write(path, sample())
-    assert PAPER.read(path) == sample()
+    check_file(PAPER, sample(), tmp_path)
     again = [line("7b", "bits", 60_000, tuples_per_s=9.0), line("9a", "po-join", 1e6)]
-    both = PAPER.together(PAPER.read(path), again)
+    both = PAPER.together(sample(), again)
     assert [r.tuples_per_s for r in both if r.figure == "7b"] == [9.0]
     assert [r.figure for r in both].index("9a") < [r.figure for r in both].index("10a")
-    with pytest.raises(DataError, match="thetastream bench spo"):
-        PAPER.read(tmp_path / "absent.csv")
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    file, page = tmp_path / "spo.csv", tmp_path / "page.md"
-    PAPER.write(file, sample())
-    (tmp_path / "spo-7b.png").touch()
-    places = {name: "|".join(marks(PAPER.name, name)) for name in (SCORES, *FIGURES)}
-    page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    write_page(PAPER, file, page)
-    written = page.read_text(encoding="utf-8")
+    written = page_of(PAPER, sample(), tmp_path, "7b", (SCORES, *FIGURES))
     assert "| slide | bits | hash |" in written
     assert "| 60,000 | 6 | 1 |" in written
     assert "![Q3, mutable part](spo-7b.png)" in written
     assert "| 1,000,000 | po-join | 1 | 2 | 3 | 5 |" in written
     assert "Not run: Q2: po-join: no data folder." in written
-    assert "MISSED" in written
-    assert filled(PAPER, written, sample(), {"7b": "spo-7b.png"}) == written
 
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
-    files = plot(PAPER, sample(), tmp_path, "sample")
     drawn = ["7a", "7b", "10a", "11c", "11d", "13", "17", "20", "22", "w2", "w3"]
-    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
@@ -160,21 +154,10 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    done = small("spo", "9", tmp_path, "--plots")
-    assert done.exit_code == 0, done.output
-    assert "what must be reached" in done.output
-    assert "9b: bits, batch 2^6, slide 2^8: thousand rows per second" in done.output
-    path = tmp_path / "spo-scale-0.0001.csv"
-    assert (tmp_path / "spo-scale-0.0001-9a.png").exists()
-    before = PAPER.read(path)
-    assert {(r.figure, r.verified) for r in before if r.ran} == {("9a", True), ("9b", True)}
-    assert "numba" in before[0].versions
-    again = small("spo", "22,taxi", tmp_path)
-    assert again.exit_code == 0, again.output
-    assert f"not run: No data folder is known. Set {VARIABLE}" in again.output
-    after = PAPER.read(path)
-    assert [r for r in after if r.figure in ("9a", "9b")] == before
-    assert {r.figure for r in after} == {"9a", "9b", "22", "taxi"}
+    says = "9b: bits, batch 2^6, slide 2^8: thousand rows per second"
+    lines = measured_twice(PAPER, tmp_path, "9", "22,taxi", says)
+    assert {line.figure for line in lines} == {"9a", "9b", "22", "taxi"}
+    assert any(f"No data folder is known. Set {VARIABLE}" in line.reason for line in lines)
 
 
 def test_the_command_fails_on_a_wrong_answer(
@@ -199,8 +182,5 @@ def test_examples_in_docstrings_are_right(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    done = command("spo", "--scale", "0.01", "--output", str(tmp_path), "--plots")
-    assert done.exit_code == 0, done.output
-    results = PAPER.read(tmp_path / "spo-scale-0.01.csv")
-    assert {result.figure for result in results} == set(FIGURES)
-    assert [r.reason for r in results if not r.ran and r.figure != "taxi"] == []
+    lines = check_smoke(PAPER, tmp_path)
+    assert [line.reason for line in lines if not line.ran and line.figure != "taxi"] == []

@@ -9,14 +9,22 @@ import pytest
 
 import thetabench.ssij as package
 from thetabench.line import Line
-from thetabench.plots import plot
 from thetabench.ssij import readplans
 from thetabench.ssij.figures import FIGURES
 from thetabench.ssij.paper import COLUMNS, PAPER
-from thetabench.tables import SCORES, filled, marks, write_page
-from thetastream.errors import DataError
+from thetabench.tables import SCORES
 
-from .bench_command import check_examples, check_listed, command, modules, small
+from .bench_command import (
+    check_examples,
+    check_file,
+    check_listed,
+    check_plots,
+    check_smoke,
+    measured_twice,
+    modules,
+    page_of,
+    small,
+)
 
 PLACES = (SCORES, *FIGURES)
 SSIJ, MESH = "ssij", "mesh-join"
@@ -134,62 +142,38 @@ def test_a_claim_without_its_lines_is_not_measured() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "ssij.csv"
-    PAPER.write(path, sample())
-    assert PAPER.read(path) == sample()
+    check_file(PAPER, sample(), tmp_path)
     again = [line("worst", SSIJ, 1.0, tuples_per_s=9.0)]
-    both = PAPER.together(PAPER.read(path), again)
+    both = PAPER.together(sample(), again)
     assert [r.tuples_per_s for r in both if r.figure == "worst"] == [9.0]
     assert [r.figure for r in both].index("worst") < [r.figure for r in both].index("spark")
-    with pytest.raises(DataError, match="thetastream bench ssij"):
-        PAPER.read(tmp_path / "absent.csv")
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    file, page = tmp_path / "ssij.csv", tmp_path / "page.md"
-    PAPER.write(file, sample())
-    (tmp_path / "ssij-3.png").touch()
-    places = {name: "|".join(marks(PAPER.name, name)) for name in PLACES}
-    page.write_text("".join(f"# {n}\n{place}\n" for n, place in places.items()), encoding="utf-8")
-    write_page(PAPER, file, page)
-    written = page.read_text(encoding="utf-8")
+    written = page_of(PAPER, sample(), tmp_path, "3", PLACES)
     assert "| skew | ssij | mesh-join |" in written
     assert "| 1 | 200 | 40 |" in written
     assert "![skew, plain zipf, 7.5 % memory](ssij-3.png)" in written
     assert "Not run: ssij, taxi zones: no data." in written
-    assert "MISSED" in written
     assert (
         "*Here:* holds here: thousand stream rows per second; skew 0: ssij 50, mesh-join 40; "
         "skew 1: ssij 200, mesh-join 40." in written
     )
     assert "most at 4 blocks, 2.5; 2.5 at 4 and 1.25 at 8." in written
-    assert filled(PAPER, written, sample(), {"3": "ssij-3.png"}) == written
 
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
-    files = plot(PAPER, sample(), tmp_path, "sample")
     drawn = [name for name in FIGURES if name not in ("7-direct", "devices")]
-    assert [file.name for file in files] == [f"sample-{name}.png" for name in drawn]
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
 
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
-    done = small("ssij", "plan", tmp_path, "--plots")
-    assert done.exit_code == 0, done.output
-    assert "what must be reached" in done.output
-    assert "plan: optimal, share of blocks wanted 0.5: milliseconds to read" in done.output
-    path = tmp_path / "ssij-scale-0.0001.csv"
-    assert (tmp_path / "ssij-scale-0.0001-plan.png").exists()
-    before = PAPER.read(path)
-    assert {(r.figure, r.verified) for r in before} == {("plan", True)}
-    again = small("ssij", "index", tmp_path)
-    assert again.exit_code == 0, again.output
-    after = PAPER.read(path)
-    assert [r for r in after if r.figure == "plan"] == before
-    assert {r.figure for r in after} == {"plan", "index"}
+    says = "plan: optimal, share of blocks wanted 0.5: milliseconds to read"
+    lines = measured_twice(PAPER, tmp_path, "plan", "index", says)
+    assert {line.figure for line in lines} == {"plan", "index"}
 
 
 def test_the_command_fails_on_a_wrong_answer(
@@ -214,9 +198,6 @@ def test_examples_in_docstrings_are_right(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    done = command("ssij", "--scale", "0.01", "--output", str(tmp_path), "--plots")
-    assert done.exit_code == 0, done.output
-    results = PAPER.read(tmp_path / "ssij-scale-0.01.csv")
-    assert {result.figure for result in results} == set(FIGURES)
+    lines = check_smoke(PAPER, tmp_path)
     systems = ("8", "9", "spark")
-    assert [r.reason for r in results if not r.ran and r.figure not in systems] == []
+    assert [line.reason for line in lines if not line.ran and line.figure not in systems] == []

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any
 
+from thetabench import records
 from thetabench.conditions.contests import CONTESTS
 from thetabench.digest import Digest, VerificationError
-from thetabench.machine import hold_to_one_thread, provenance
+from thetabench.machine import hold_to_one_thread
 
 _PACKAGES = ("thetastream", "duckdb", "numpy", "numba", "pyarrow")
 
@@ -79,25 +78,9 @@ def measurements(
 
 def write(path: Path, lines: Sequence[ConditionLine]) -> None:
     """Write the result file, with machine and versions."""
-    where = provenance(_PACKAGES)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        names = [*(field.name for field in fields(ConditionLine)), *where]
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**asdict(line), **where} for line in lines)
+    records.write(path, ConditionLine, records.with_origin(lines, _PACKAGES))
 
 
 def read(path: Path) -> list[ConditionLine]:
     """Read a result file."""
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    whole = dict.fromkeys(("turns", "pairs"), int)
-    names = ("seconds", "least_seconds", "most_seconds", "scale", "cpu_share")
-    kinds: dict[str, Any] = {**whole, **dict.fromkeys(names, float)}
-    return [
-        ConditionLine(
-            **{f.name: kinds.get(f.name, str)(row[f.name]) for f in fields(ConditionLine)}
-        )
-        for row in rows
-    ]
+    return records.read(path, ConditionLine)

@@ -5,7 +5,6 @@ python -m thetabench.conditions.report benchmarks/results/conditions.csv
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +13,11 @@ import typer
 
 from thetabench.conditions.contests import CONTESTS
 from thetabench.conditions.course import ConditionLine, read
+from thetabench.line import BUSY
+from thetabench.records import machine_of
 from thetabench.tables import insert, row
 
 BEGIN, END = "<!-- conditions:begin -->", "<!-- conditions:end -->"
-BUSY = 0.9  # processor seconds per second
 
 
 def table(lines: Sequence[ConditionLine]) -> list[str]:
@@ -43,18 +43,12 @@ def table(lines: Sequence[ConditionLine]) -> list[str]:
 
 def markdown(file: Path) -> str:
     """The table of a result file, and the machine."""
-    with file.open(encoding="utf-8") as source:
-        first = next(csv.DictReader(source))
-    where = (
-        f"Processor seconds of one thread; median of {first['turns']} turns. Machine: "
-        f"{first['cpu']}, {first['cores']} cores, "
-        f"{int(first['memory_bytes']) / 2**30:.0f} GiB, Python {first['python']}, "
-        f"{first['versions']}; {first['date']}."
-    )
-    shares = [line.cpu_share for line in read(file)]
-    if min(shares) < BUSY:
+    lines = read(file)
+    turns = min((line.turns for line in lines), default=0)
+    where = f"Processor seconds of one thread; median of {turns} turns. {machine_of(file)}"
+    if min(line.cpu_share for line in lines) < BUSY:
         where += " The machine was busy with other work."
-    return "\n".join([*table(read(file)), "", where])
+    return "\n".join([*table(lines), "", where])
 
 
 def main(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from thetabench import records
 from thetabench.finite.peers import CONTESTANTS
 from thetabench.finite.workloads import WORKLOADS
-from thetabench.machine import provenance, resident_bytes, thread_settings
+from thetabench.machine import resident_bytes, thread_settings
 from thetastream.plan.machine import Machine
 
 OURS = "thetastream"
@@ -133,15 +133,11 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, s
 
 def kept(path: Path, measured: Sequence[FiniteLine]) -> list[dict[str, str]]:
     """The rows of a result file of cells that are not measured now."""
-    if not path.exists():
-        return []
     again = {(line.workload, str(line.threads), line.contestant) for line in measured}
     scales = {str(line.scale) for line in measured}
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
     return [
         row
-        for row in rows
+        for row in records.rows(path)
         if (row["workload"], row["threads"], row["contestant"]) not in again
         and row["scale"] in scales
     ]
@@ -149,38 +145,19 @@ def kept(path: Path, measured: Sequence[FiniteLine]) -> list[dict[str, str]]:
 
 def write(path: Path, lines: Sequence[FiniteLine]) -> None:
     """Write lines into the result file, with machine and versions; lines of other cells stay."""
-    where = provenance([OURS, "numpy", "numba", "pyarrow"])
-    others = kept(path, lines)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        names = [*(field.name for field in fields(FiniteLine)), *where]
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows([*others, *({**asdict(line), **where} for line in lines)])
+    own = records.with_origin(lines, [OURS, "numpy", "numba", "pyarrow"])
+    records.write(path, FiniteLine, [*kept(path, lines), *own])
 
 
 def read(path: Path) -> list[FiniteLine]:
     """Read a result file."""
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    kinds = {"threads": int, "seconds": float, "peak_mb": float, "pairs": int, "scale": float}
-    return [
-        FiniteLine(**{f.name: kinds.get(f.name, str)(row[f.name]) for f in fields(FiniteLine)})
-        for row in rows
-    ]
+    return records.read(path, FiniteLine)
 
 
 def machine_of(path: Path) -> str:
-    """Where the lines of a result file come from, in words."""
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    first = rows[0]
-    peers = dict.fromkeys(f"{row['contestant']} {row['version']}" for row in rows if row["version"])
-    return (
-        f"Machine: {first['cpu']}, {first['cores']} cores, "
-        f"{int(first['memory_bytes']) / 2**30:.0f} GiB, Python {first['python']}, "
-        f"{first['versions']}; {', '.join(peers)}; {first['date']}."
-    )
+    """Where the lines of a result file come from, with the versions of all contestants."""
+    versions = [f"{line.contestant} {line.version}" for line in read(path) if line.version]
+    return records.machine_of(path, ", ".join(dict.fromkeys(versions)))
 
 
 def every(names: Sequence[str] | None, known: Sequence[str]) -> list[str]:

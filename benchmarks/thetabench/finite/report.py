@@ -5,7 +5,6 @@ python -m thetabench.finite.report      writes them into the page and the README
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from thetabench import records
 from thetabench.finite.course import OURS, FiniteLine, machine_of, read
 from thetabench.finite.workloads import WORKLOADS
 from thetabench.score import Score
@@ -188,8 +188,7 @@ def _scored(lines: Sequence[FiniteLine]) -> list[str]:
 
 def brief(file: Path) -> str:
     """The summary of a result file, and where it was measured."""
-    with file.open(encoding="utf-8") as rows:
-        first = next(csv.DictReader(rows))
+    first = next(iter(records.rows(file)))
     where = f"{first['cpu']}, {first['date']}"
     note = f"Two finite tables, `ts.join`: seconds, and the best of seven peers; {where}."
     return "\n".join([*summary(read(file)), "", note])

@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from thetabench.keys.course import RESULTS, KeyLine, machine_of, read
+from thetabench.keys.course import RESULTS, KeyLine, read
 from thetabench.keys.trials import EXPERIMENTS
+from thetabench.records import machine_of
 from thetabench.tables import insert, row
 from thetastream.errors import DataError
 

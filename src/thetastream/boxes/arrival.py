@@ -79,7 +79,7 @@ class Waiting:
         return self.pieces[0] if self.pieces else None
 
     def add(self, rows: Fresh) -> None:
-        """Add rows behind those that already wait."""
+        """Add rows after those that already wait."""
         if rows.count:
             self.pieces.append(rows)
 

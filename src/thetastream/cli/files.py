@@ -1,4 +1,4 @@
-"""Files, and folders of files, read and written batch by batch, in the format that the name tells.
+"""Files, and folders of files, read and written batch by batch, in the format that the name shows.
 
 Parquet (``.parquet``, ``.pq``), CSV (``.csv``), JSON lines (``.jsonl``, ``.ndjson``) and Arrow IPC
 (``.arrow``, ``.ipc``, ``.feather``; ``.arrows`` for the stream format). Memory holds a few batches,
@@ -34,7 +34,7 @@ class Format(Enum):
 
     @classmethod
     def of(cls, path: Path) -> Format:
-        """The format that a file's name tells."""
+        """The format, from the ending of a file's name."""
         ending = path.suffix.lower()
         for format_ in cls:
             if ending in format_.value:
@@ -80,7 +80,7 @@ class InputFile:
         return self
 
     def _open_folder(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """All files of a folder; the first one tells the columns."""
+        """All files of a folder; the first one determines the columns."""
         known = {ending for format_ in Format for ending in format_.value}
         shown = sorted(path for path in self.path.iterdir() if not path.name.startswith((".", "_")))
         paths = [path for path in shown if path.suffix.lower() in known]

@@ -233,7 +233,7 @@ def _tables(
     batch_rows: int,
     **options: Any,
 ) -> FiniteJoin:
-    """The join of files as finite tables; their lengths are known if the format tells.
+    """The join of files as finite tables; their lengths are known if the format records them.
 
     A single one is read once, and is both sides.
     """

@@ -39,7 +39,7 @@ def advise(node: Expression) -> str:
 
 
 def _of_size(small: Call, large: Expression) -> str:
-    """``abs(l.x - r.x) <= width``, with a width of one side that is no share of its value."""
+    """``abs(l.x - r.x) <= width``; the width reads one side, but is not a share of its value."""
     if small.function is not Function.ABS or len(large.sides()) != 1:
         return ""
     inner = small.args[0]

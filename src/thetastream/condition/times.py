@@ -21,11 +21,11 @@ def read_date(text: str) -> date:
     """
     found = _DATE.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no date; write it as '2024-01-31'")
+        raise ValueError(f"{text!r} is not a date; write it as '2024-01-31'")
     try:
         return date.fromisoformat(found[1])
     except ValueError as error:
-        raise ValueError(f"{text!r} is no date: {error}") from None
+        raise ValueError(f"{text!r} is not a date: {error}") from None
 
 
 def read_timestamp(text: str) -> datetime:
@@ -40,8 +40,8 @@ def read_timestamp(text: str) -> datetime:
     found = _TIME.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"{text!r} is no timestamp; write it as '2024-01-31 08:15:00', with '+01:00' or 'Z' "
-            "behind it for a time zone"
+            f"{text!r} is not a timestamp; write it as '2024-01-31 08:15:00', with '+01:00' or 'Z' "
+            "added for a time zone"
         )
     day_text, clock, fraction, zone = found.groups()
     digits = (fraction or "0").ljust(9, "0")
@@ -51,7 +51,7 @@ def read_timestamp(text: str) -> datetime:
     try:
         return datetime.fromisoformat(f"{day_text} {_seconds(clock)}.{digits[:6]}{offset}")
     except ValueError as error:
-        raise ValueError(f"{text!r} is no timestamp: {error}") from None
+        raise ValueError(f"{text!r} is not a timestamp: {error}") from None
 
 
 def read_time(text: str) -> date:

@@ -1,8 +1,8 @@
 """CAST between numbers, booleans, strings and times, by the rules of Spark.
 
-A floating number becomes a whole one by cutting its fraction off; what does not fit is an error, as
-is text that is no number, date or time. Dates become midnight, timestamps their date (the local one
-if they have a zone).
+A floating number becomes a whole one by losing its fraction. A value that does not fit is an error,
+and so is text that is not a number, date or time. Dates become midnight, timestamps their date (the
+local one if they have a zone).
 """
 
 from __future__ import annotations

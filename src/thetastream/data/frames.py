@@ -162,7 +162,7 @@ def _from_reader(reader: pa.RecordBatchReader, kind: FrameKind = FrameKind.ARROW
 
 
 def _from_stream(source: Any, kind: FrameKind, what: str) -> RowSource:
-    """What exports a stream. The length of a frame in memory tells the number of its rows."""
+    """What exports a stream. A frame in memory has a length, the number of its rows."""
     try:
         reader = pa.RecordBatchReader.from_stream(source)
     except (pa.ArrowInvalid, TypeError):
@@ -273,7 +273,7 @@ def _array(values: Any, kind: pa.DataType | None, name: str, what: str) -> Any:
 
 
 def _from_iterable(items: Iterator[Any], schema: pa.Schema | None, what: str) -> RowSource:
-    """An iterator of frames: the first one tells the columns."""
+    """An iterator of frames: the first one determines the columns."""
     first = next(items, None)
     if first is None:
         if schema is None:

@@ -197,7 +197,7 @@ def _starting(values: pa.Array, starts: pa.Array) -> pa.Array:
 
 
 def _argument(node: Call, at: int) -> Any:
-    """The value of a constant argument; None if it is no constant, or missing."""
+    """The value of a constant argument; None if it is missing or not a constant."""
     arg: Expression | None = node.args[at] if at < len(node.args) else None
     return arg.value if isinstance(arg, Literal) else None
 

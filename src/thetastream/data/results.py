@@ -67,7 +67,7 @@ class Result(Shown, Iterator[pa.RecordBatch], ABC):
 
 
 class Streamed(Result):
-    """Batches that are made while they are read; ``schema`` tells their columns once it is asked.
+    """Batches that are made while they are read; ``schema`` returns their columns when called.
 
     >>> batch = pa.record_batch({"x": [1]})
     >>> Streamed(lambda: batch.schema, iter([batch])).to_table().to_pydict()

@@ -312,7 +312,7 @@ class Index(ABC):
 def chunks(boxes: int, limit: int, cursor: Array, step: Step) -> Iterator[Pair]:
     """Call ``step(cursor, filled, positions, ids)`` until ``cursor[0]`` has passed all boxes.
 
-    Chunks start small, for a few matches per box, and double while they come out full.
+    Chunks start small, for a few matches per box, and double as long as they are full.
     """
     room = min(limit, max(256, 4 * boxes))
     while cursor[0] < boxes:

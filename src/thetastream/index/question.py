@@ -95,7 +95,7 @@ class Question(Kept):
         yield from islice(self._chunks, count, None)
 
     def _next(self, cursor: Array, room: int) -> tuple[Pair | None, int]:
-        """The next chunk; chunks double while they come out full."""
+        """The next chunk; chunks double as long as they are full."""
         view = self.view or self._now()
         lows, highs = self._first
         while not view.ended(cursor, lows.size):

@@ -9,7 +9,7 @@ from thetastream.plan.estimate import Estimate
 from thetastream.plan.layout import Layout
 
 TRUSTED = 1.5  # the ratio of measured to estimated cost beyond which estimates are corrected
-MOST = 16.0  # the largest correction: a machine that stalled for a while tells nothing
+MOST = 16.0  # the largest correction: a machine that stalled for a while is no measure
 
 
 class Learned:

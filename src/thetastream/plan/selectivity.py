@@ -13,7 +13,9 @@ The joint share of two correlated fields is not the product of their shares:
            │  · ·    │ box                 have second keys inside the box
            └──────────────── first key
 
-``joint`` is the share that passes all fields, counted on pairs of sample rows. ``met`` is the share
+``joint`` is the share that passes all fields, counted on pairs of sample rows. If a few fresh rows
+match most of the stored ones, a part of the sample has too few of those, so all of it is counted.
+``met`` is the share
 of blocks of stored rows, in the order of one field, whose zone in another meets the box: what an
 index with zone maps has to read. A block of the sample stands for a longer one of the window, so
 ``met`` is measured for two lengths and extrapolated to the length that 64 rows of the window have
@@ -36,7 +38,7 @@ from thetastream.boxes.field import Field
 from thetastream.boxes.keys import Keys
 from thetastream.plan.kernels.sampling import count_inside, count_met, shares_inside
 
-ASKED = 512  # fresh rows whose boxes are used
+ASKED = 512  # fresh rows whose boxes are used, unless a few of them hold most of the rows
 BOXES = 128  # of the fresh sample, for comparing all with all
 SHORT, LONG = 2, 8  # sample rows in a block
 ZONE = 64  # rows in a block of the index
@@ -56,8 +58,6 @@ class Selectivity:
         """From samples of both sides; shares are assumed if one of them is missing or empty."""
         if stored is None or fresh is None or not (len(stored) and len(fresh)):
             stored = fresh = None
-        elif len(fresh) > ASKED:
-            fresh = fresh.take(np.arange(0, len(fresh), -(-len(fresh) // ASKED)))
         return cls(tuple(fields), stored, fresh)
 
     @property
@@ -88,12 +88,13 @@ class Selectivity:
             return product
         ranked = sorted(self.fields, key=lambda field: self.shares[field])
         keys = np.stack([self._keys(field)[self._orders[ranked[0]]] for field in ranked])
-        arms = max(low.shape[0] for low, _ in self._some.values())
-        boxes = int(self._some[ranked[0]][0].shape[1])
+        edges = self._edges if self._uneven else self._some
+        arms = max(low.shape[0] for low, _ in edges.values())
+        boxes = int(edges[ranked[0]][0].shape[1])
         lows = np.full((len(ranked), arms, boxes), 1, np.int64)
         highs = np.zeros_like(lows)
         for place, field in enumerate(ranked):
-            low, high = self._some[field]
+            low, high = edges[field]
             lows[place, : low.shape[0]], highs[place, : high.shape[0]] = low, high
         counts = np.zeros(1, np.int64)
         count_inside(keys, lows, highs, counts)
@@ -137,13 +138,12 @@ class Selectivity:
     def busy(self, field: Field) -> float:
         """The share of fresh rows whose intervals hold most of the rows inside a field's intervals.
 
-        1 if all intervals hold equally many, 1/n if one of n holds everything: (Σx)² / (n Σx²).
+        1 if all intervals hold equally many, 1/n if one of n holds everything.
         """
         if self.fresh is None:
             return 1.0
         inside = self._inside[field]
-        squares = float((inside**2).sum())
-        return float(inside.sum()) ** 2 / (inside.size * squares) if squares else 1.0
+        return _effective(inside) / inside.size
 
     # --- Computed once ---------------------------------------------------------------------------
 
@@ -158,11 +158,32 @@ class Selectivity:
 
     @cached_property
     def _inside(self) -> dict[Field, NDArray[np.float64]]:
-        """For each field, the share of the stored sample inside every fresh row's intervals."""
-        inside = {}
-        for field, (low, high) in self._edges.items():
-            inside[field] = np.empty(low.shape[1])
-            shares_inside(self._keys(field)[self._orders[field]], low, high, inside[field])
+        """For each field, the share of the stored sample inside a fresh row's intervals."""
+        inside = dict(self._inside_some)
+        for field in self._uneven:
+            inside[field] = self._covered(field, 1)
+        return inside
+
+    @cached_property
+    def _inside_some(self) -> dict[Field, NDArray[np.float64]]:
+        """The same for ``ASKED`` fresh rows."""
+        assert self.fresh is not None
+        step = -(-len(self.fresh) // ASKED)
+        return {field: self._covered(field, step) for field in self.fields}
+
+    @cached_property
+    def _uneven(self) -> list[Field]:
+        """Fields in which a few fresh rows match most stored rows, so that all are compared."""
+        if len(self.fields) < 2:
+            return []
+        some = self._inside_some.items()
+        return [field for field, inside in some if _effective(inside) < BOXES]
+
+    def _covered(self, field: Field, step: int) -> NDArray[np.float64]:
+        """The share of the stored sample inside the intervals of every ``step``-th fresh row."""
+        low, high = _every(self._edges[field], step)
+        inside = np.empty(low.shape[1])
+        shares_inside(self._keys(field)[self._orders[field]], low, high, inside)
         return inside
 
     @cached_property
@@ -180,14 +201,23 @@ class Selectivity:
         """The same for a few fresh rows."""
         assert self.fresh is not None
         step = -(-len(self.fresh) // BOXES)
-        return {
-            field: tuple(np.ascontiguousarray(edge[:, ::step]) for edge in edges)  # type: ignore[misc]
-            for field, edges in self._edges.items()
-        }
+        return {field: _every(edges, step) for field, edges in self._edges.items()}
 
     def _keys(self, field: Field) -> Array:
         assert self.stored is not None
         return field.keys(self.stored)
+
+
+def _every(edges: tuple[Array, Array], step: int) -> tuple[Array, Array]:
+    """The edges of every ``step``-th box."""
+    low, high = edges
+    return np.ascontiguousarray(low[:, ::step]), np.ascontiguousarray(high[:, ::step])
+
+
+def _effective(inside: NDArray[np.float64]) -> float:
+    """How many boxes account for most of what is inside: (Σx)² / Σx², all if they are alike."""
+    squares = float((inside**2).sum())
+    return float(inside.sum()) ** 2 / squares if squares else float(inside.size)
 
 
 def _assumed(field: Field) -> float:

@@ -86,14 +86,23 @@ class Prices:
         total = self.of(bill) or 1.0
         costs = {step: count * float(getattr(self, step)) for step, count in bill.items()}
         return {
-            WORDS[step]: f"{bill[step]:.3g} × {getattr(self, step):g} ns"
+            WORDS[step]: f"{bill[step]:.3g} × {_rounded(getattr(self, step)):g} ns"
             for step in sorted(bill, key=lambda step: -costs[step])
             if costs[step] >= least * total
         }
 
+    def scaled(self, factor: float) -> Prices:
+        """All prices times a factor."""
+        return Prices(**{name: price * factor for name, price in self.as_dict().items()})
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+def _rounded(price: float) -> float:
+    """Three digits of a price."""
+    return float(f"{price:.3g}")
 
 
 WORDS: dict[str, str] = {price.name: price.metadata["words"] for price in fields(Prices)}

@@ -20,6 +20,7 @@ from typing import Any
 
 from thetastream._jit.cache import cache_root
 from thetastream.errors import DataError
+from thetastream.prices import yardstick
 from thetastream.prices.batches import Prices
 
 CALIBRATED = "calibrated on this machine"
@@ -33,7 +34,9 @@ Table = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What one node or row costs, in nanoseconds. The defaults were measured once, on one machine.
+    """What one node or row costs, in nanoseconds.
+
+    The defaults were measured once, on one machine; ``load`` scales them to this one.
 
     ``search``, ``insert``, ``delete`` and ``immutable`` are by the number of nodes in a level;
     ``compare``, ``compare_run``, ``merge`` and ``merge_young`` by the number of rows in the window.
@@ -67,15 +70,27 @@ class Constants:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Constants:
-        """Read a calibration; without one in the usual place, return the defaults."""
+        """Read a calibration; without one in the usual place, scale the defaults."""
         file = calibration_file() if path is None else path
         try:
             changed = file.stat().st_mtime_ns
         except OSError:
             if path is not None or _PLACE in os.environ:
                 raise DataError(f"there is no calibration at {file}; {_AGAIN}") from None
-            return cls()
+            return _scaled(yardstick.factor())
         return _read(file, changed)
+
+    def scaled(self, factor: float) -> Constants:
+        """All constants times a factor."""
+        if factor == 1.0:
+            return self
+        trees: dict[str, Any] = {
+            name: _times(getattr(self, name), factor)
+            for name in self.as_dict()
+            if name != "batches"
+        }
+        source = f"{self.source}, × {factor:.2f} for this machine"
+        return Constants(**trees, batches=self.batches.scaled(factor), source=source)
 
     def save(self, path: Path | None = None, **facts: Any) -> Path:
         """Write a calibration, with facts about its origin; return the file."""
@@ -90,6 +105,17 @@ class Constants:
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         return {name: value for name, value in asdict(self).items() if name != "source"}
+
+
+@lru_cache(maxsize=1)
+def _scaled(factor: float) -> Constants:
+    return Constants().scaled(factor)
+
+
+def _times(value: float | Table, factor: float) -> float | Table:
+    if isinstance(value, tuple):
+        return tuple((size, cost * factor) for size, cost in value)
+    return value * factor
 
 
 _AGAIN = "run `thetastream index calibrate`"
@@ -120,11 +146,12 @@ def _read(file: Path, changed: int) -> Constants:
             raise ValueError(f"its format is {written!r}, not {_FORMAT}")
         trees = _filled(Constants, values, but=("batches", "source"))
         batches = _filled(Prices, values["batches"]) if written == _FORMAT else {}
+        prices = Prices(**batches) if batches else Prices().scaled(yardstick.factor())
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise DataError(f"the calibration {file} cannot be used: {what}; {_AGAIN} again") from None
     source = CALIBRATED if batches else TREES_ONLY
-    return Constants(**trees, batches=Prices(**batches), source=source)
+    return Constants(**trees, batches=prices, source=source)
 
 
 def _filled(cls: type, values: Mapping[str, Any], but: Sequence[str] = ()) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def shipped(
     function = residual if residual is not None or built is None else built.function
     if function is None:
         return None
-    Custom.of(function)  # refuse what is no function
+    Custom.of(function)  # refuse what is not a function
     names = [frames[side].columns for side in Side]
     return Custom(ShippedFunction(function)).over(*names)
 

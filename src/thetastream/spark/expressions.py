@@ -161,7 +161,7 @@ class Splitter:
 
 
 def spellings(frame: Any) -> dict[str, str]:
-    """The columns of a DataFrame by their names in small letters; none if Spark tells them apart.
+    """The columns of a DataFrame by their names in lower case; none if Spark tells them apart.
 
     A name that is written in small letters already is not there, nor one that is not unique.
     """

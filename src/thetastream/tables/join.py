@@ -19,7 +19,7 @@ from thetastream.side import How, Side
 from thetastream.tables.finite import FiniteJoin
 from thetastream.window import Unbounded
 
-_PIECE = 1 << 18  # rows of a piece, if the whole answer is made anyway
+_PIECE = 1 << 18  # rows of a piece, if the caller takes the whole answer at once
 
 
 def join(
@@ -37,7 +37,7 @@ def join(
     progress: bool | None = None,
     residual: PairFunction | None = None,
 ) -> Any:
-    """Join two finite tables on any comparison; the kind of the left one comes out.
+    """Join two finite tables on any comparison; return a table of the left one's kind.
 
     A table is an Arrow table, batch or reader, a pandas or Polars frame (lazy ones too), a DuckDB
     relation, a dict of columns, a list of dicts, or an iterator of these. ``on`` and ``how`` are

@@ -180,7 +180,7 @@ def predicates(kinds: Kinds, *, regroup: bool = True) -> st.SearchStrategy[str]:
 
 
 def conjunctions(kinds: Kinds) -> st.SearchStrategy[str]:
-    """A plain term per column: equalities and bands first, any operator behind them."""
+    """A plain term per column: equalities and bands first, then any operator."""
 
     def of(name: str) -> st.SearchStrategy[str]:
         kind = kinds[name][0]

@@ -101,7 +101,7 @@ class TimeWindow(EventTime):
 
 
 def _is_positive(value: Length) -> bool:
-    """Whether a size is above zero; what is no size is reported later."""
+    """Whether a size is above zero; values that are not sizes are reported later."""
     try:
         return lengths.plain(lengths.read_length(value, "size", least=0)) > 0
     except WindowError:

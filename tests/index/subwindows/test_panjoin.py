@@ -38,7 +38,7 @@ CHAINS = ("bi-sort", "rap-table", "wib-tree", "llat", "subwindows")
 BAND = "abs(l.x - r.x) <= 5"
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 INTS = [(KINDS["int"], KINDS["int"])]
-PRICES = Constants.load().batches
+PRICES = Constants().batches
 
 
 def chosen(text: str, tactic: str = "panjoin", rows: float = 1e6, **options: Any) -> Choice:

@@ -284,7 +284,7 @@ def spark_home(folder: Path) -> Path:
     return home
 
 
-# --- Tasks that fail half-way -------------------------------------------------------------------
+# --- Tasks that fail halfway --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [1, 2])

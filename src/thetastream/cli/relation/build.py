@@ -127,7 +127,7 @@ def read_names(texts: list[str] | None) -> list[str]:
 
 
 def read_key(names: list[str]) -> str | tuple[Any, ...]:
-    """One key column, two of an interval, or one of both behind columns compared by equality.
+    """One key column, two of an interval, or either of these after columns compared by equality.
 
     >>> read_key(["part"]), read_key(["lo, hi"]), read_key(["lo", "hi"])
     ('part', ('lo', 'hi'), ('lo', 'hi'))
@@ -144,7 +144,7 @@ def read_key(names: list[str]) -> str | tuple[Any, ...]:
     parts = [part.strip() for name in names for part in name.split(",")]
     if not 1 <= len(parts) <= 2 or not all(parts):
         raise RelationError(
-            f"a relation has one key column, or two of an interval (--key lo,hi), also behind "
+            f"a relation has one key column, or two of an interval (--key lo,hi), also after "
             f"others (--key 'region,(lo,hi)'); got --key {' --key '.join(names)}"
         )
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])

@@ -43,7 +43,7 @@ from thetastream.index.folding import Fold
 from thetastream.plan.layout import Boxes
 from thetastream.side import Side
 
-ROWS = ""  # the fold that counts rows, in the place of a column's name
+ROWS = ""  # the fold that counts rows, instead of a column's name
 _ASKED = 1 << 16  # waiting rows that probe at a time
 
 

@@ -178,7 +178,7 @@ class Partition:
         return census
 
     def restore(self, batches: Mapping[Side, Sequence[pa.RecordBatch]]) -> None:
-        """Restore rows of runs behind those that are stored; per stream, oldest first."""
+        """Restore rows of runs after those that are stored; per stream, oldest first."""
         self._engine.restore(
             [self._fresh(side, joined(runs)) for side, runs in batches.items() if runs]
         )

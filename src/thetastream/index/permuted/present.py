@@ -37,7 +37,7 @@ class Present:
 
     @property
     def words(self) -> NDArray[np.uint64]:
-        """The bits as one row of words, and the word behind them."""
+        """The bits as one row of words, and the word after them."""
         return self._room[:, : self._used + 1]
 
     def fits(self, ids: Array) -> None:

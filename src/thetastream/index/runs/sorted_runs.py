@@ -260,7 +260,7 @@ class SortedRuns(Index):
     def _pairs(
         self, runs: tuple[Run, ...], lows: Array, highs: Array, before: int, limit: int
     ) -> Iterator[Pair]:
-        """Chunks start small, for a few matches per box, and double while they come out full."""
+        """Chunks start small, for a few matches per box, and double as long as they are full."""
         boxes = lows.shape[1]
         room = min(limit, max(256, 4 * boxes))
         positions, rows = np.empty(room, np.int64), np.empty(room, np.int64)

@@ -48,7 +48,7 @@ class Scanned(Subwindow):
 
 
 class _View(SubwindowView):
-    """The rows that were there; rows are only ever added behind them."""
+    """The rows that were there; rows are only ever appended."""
 
     __slots__ = ("_ids", "_keys")
 

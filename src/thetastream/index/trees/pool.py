@@ -256,7 +256,7 @@ class Pool:
         loops.insert_rows(st, side, keys[order], ids[order], np.zeros(1, np.int64), self.path)
 
     def _widen(self, arena: int, leaves: int, inners: int) -> None:
-        """Insert room behind an arena's nodes; all that lies behind moves up."""
+        """Insert room after an arena's nodes; all that lies after it moves up."""
         old, facts = self.store.forest, self.arena(arena).copy()
         arrays = list(old)
         leaf_end, inner_end = int(facts[forest.LEAF_END]), int(facts[forest.INNER_END])

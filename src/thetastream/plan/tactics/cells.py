@@ -68,7 +68,7 @@ class Quantizer:
 
 
 class CellLayout(Layout):
-    """A composite key: equalities and the cell of a band in front, the order of a field behind."""
+    """A composite key: equalities and the cell of a band first, then the order of a field."""
 
     tactic = "cells"
     prepared, pushed = "prepare_cells", "push_cells"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ChangeCounts(int):
-    """Rows of a change: put in where there was none, put in the place of another, and taken out.
+    """Rows of a change: inserted, replaced, and removed.
 
     As a number it is the rows written, or those removed if none was written.
 

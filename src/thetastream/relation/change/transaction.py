@@ -111,7 +111,7 @@ class Transaction:
         return ChangeCounts(inserted=len(chunk))
 
     def update(self, rows: Any, upsert: bool = False, replace_key: bool = False) -> ChangeCounts:
-        """Put rows in the place of those with the same key. Returns the counts.
+        """Replace rows with the same key. Returns the counts.
 
         Rows are found by the unique key, if the relation has one, else by the key it is sorted by
         (in an interval relation: ``lo``). Without a unique key, several rows may have one key: an

@@ -245,7 +245,7 @@ def make_layout(schema: pa.Schema, options: BuildOptions) -> LeafLayout:
         if options.key.open_ends and (wide or domain.kind is KeyKind.BYTES):
             raise OptionError(
                 f"open_ends=True needs an interval of numbers or times; {both} is of "
-                f"{schema.field(low).type}: put the least or greatest value in the place of NULL"
+                f"{schema.field(low).type}: replace NULL by the least or greatest value"
             )
     room = options.block_bytes * options.fill
     if layout.keys_at + 8 > room:

@@ -36,7 +36,9 @@ def count_intervals(snapshot: Snapshot) -> IntervalCounts:
     """Count the intervals of a snapshot; O(n log n), with the key columns in memory."""
     key = snapshot.layout.columns
     if not key.is_interval:
-        raise RelationError(f"the key {key} is no interval; only key=('lo', 'hi') has any to count")
+        raise RelationError(
+            f"the key {key} is not an interval; only key=('lo', 'hi') has any to count"
+        )
     schema = snapshot.layout.schema
     kinds = pa.schema([schema.field(name) for name in key.names])
     table = pa.Table.from_batches(scan(snapshot, key.names), schema=kinds)

@@ -114,7 +114,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def empty_intervals(
     batch: pa.RecordBatch, layout: LeafLayout, keys: Array, his: Array | None, valid: Mask | None
 ) -> Mask | None:
-    """The rows whose ``lo`` is above their ``hi``; None if the key is no interval."""
+    """The rows whose ``lo`` is above their ``hi``; None if the key is not an interval."""
     if his is None:
         return None
     if layout.domain != layout.high_domain or any(layout.codings):

@@ -162,7 +162,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _from_paths(paths: Sequence[Any]) -> Source:
-    """Files, or folders of files, all of one format, which their names tell.
+    """Files, or folders of files, all of one format, which their names show.
 
     Folders named ``column=value`` become a column, as Hive and Spark write them.
     """

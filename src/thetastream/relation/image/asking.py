@@ -200,7 +200,7 @@ def _words_around(
         return none, np.full_like(none, _FULL), mask
     try:
         exact = values.cast(kind)
-    except pa.ArrowInvalid:  # more digits behind the point, or in front of it
+    except pa.ArrowInvalid:  # more digits after the decimal point, or before it
         none = np.zeros((len(values), 2), np.uint64)
         mask = values.is_valid().to_numpy(zero_copy_only=False)
         return none, np.full_like(none, _FULL), mask

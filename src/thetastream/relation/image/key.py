@@ -57,7 +57,7 @@ class KeyColumns:
         return KeyColumns(tuple(equal), tuple(ordered))
 
     def with_ends(self, open_ends: bool | None) -> KeyColumns:
-        """The same key with another meaning of NULL ends; OptionError if it is no interval."""
+        """The same key with another meaning of NULL ends; OptionError if it is not an interval."""
         if open_ends is not None and not isinstance(open_ends, bool):
             raise OptionError(f"open_ends must be True, False or None; got {open_ends!r}")
         if open_ends and not self.is_interval:

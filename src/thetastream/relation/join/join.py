@@ -276,7 +276,7 @@ class RelationJoin(Shown):
             raise StateError("the join is closed; make a new RelationJoin")
         if self._engine is not None and self._engine.has_failed:
             raise StateError(
-                "an earlier look-up failed half-way, so that answers would be missing; make a new "
+                "an earlier look-up failed halfway, so that answers would be missing; make a new "
                 "RelationJoin and push the rows again from where it failed"
             )
 

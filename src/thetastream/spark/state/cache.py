@@ -48,7 +48,7 @@ class RunFiles:
         self._folder = (state or root or default_root()) / lineage
 
     def write(self, run: str, blob: bytes | pa.Buffer) -> None:
-        """Write a run. A full disk is no error: the run is in the state store."""
+        """Write a run. A full disk is not an error: the run is in the state store."""
         try:
             claim(self._folder)
             write_file(self._folder / f"{run}.arrow", memoryview(blob))

@@ -45,7 +45,7 @@ class FileTree:
         self._made = False
 
     def put(self, name: str, data: bytes | pa.Buffer) -> None:
-        """Write a file, in the place of one of that name."""
+        """Write a file; replace one of that name."""
         if not self._made:
             self._system.create_dir(self._base, recursive=True)
             self._made = True
@@ -63,7 +63,7 @@ class FileTree:
             return None
 
     def remove(self, name: str) -> None:
-        """Remove a file. A missing one is no error: a task may be run again."""
+        """Remove a file. A missing one is not an error: a task may be run again."""
         try:
             self._system.delete_file(f"{self._base}/{name}")
         except (FileNotFoundError, OSError):

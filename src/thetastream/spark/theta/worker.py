@@ -77,7 +77,7 @@ def join_task(payload: bytes) -> Callable[..., Iterator[pa.RecordBatch]]:
 class JoinInFiles:
     """Joins a partition, micro-batch by micro-batch, in ``mapInArrow``; the state is in files.
 
-    Spark tells a task the query, the micro-batch and the partition.
+    A task learns from Spark which query, micro-batch and partition it works on.
     """
 
     def __init__(self, payload: bytes) -> None:
