@@ -53,12 +53,12 @@ def _beginnings(keys: Array) -> Pieces:
     """The keys of all strings with which a fresh one begins, each once."""
     code = keys.view(np.uint64) ^ _BIAS
     points = [(code & ~_ones(count)) ^ _BIAS for count in range(_BYTES + 1)]
-    found: Pieces = []
+    pieces: Pieces = []
     for shorter, longer in zip(points[1:], points, strict=False):
         same = shorter == longer
         key = shorter.view(np.int64)
-        found.append((np.where(same, 1, key), np.where(same, 0, key)))
-    return [(keys, keys), *found]
+        pieces.append((np.where(same, 1, key), np.where(same, 0, key)))
+    return [(keys, keys), *pieces]
 
 
 def _ones(count: int) -> np.uint64:

@@ -124,14 +124,14 @@ def _stored(condition: Relative, values: Floats) -> Pieces:
         alone = finite & (float(condition.factor) * values == 0) & (not condition.strict)
         low = np.where(able, low, np.where(alone, own, 1))
         high = np.where(able, high, np.where(alone, own, 0))
-    found: Pieces = [(low, high)]
+    pieces: Pieces = [(low, high)]
     if condition.strict:
-        return found
+        return pieces
     # u = +inf: its width admits v unless v is +inf or NaN.  u = NaN admits all.  abs: u = -inf too.
     top = np.where(np.isnan(values) | (values == np.inf), NAN_KEY, POSITIVE_INFINITY_KEY)
-    found.append((top, np.full_like(top, NAN_KEY)))
+    pieces.append((top, np.full_like(top, NAN_KEY)))
     if condition.absolute:
         bottom = np.full_like(top, NEGATIVE_INFINITY_KEY)
         none = np.isnan(values) | (values == -np.inf)
-        found.append((np.where(none, 1, bottom), np.where(none, 0, bottom)))
-    return found
+        pieces.append((np.where(none, 1, bottom), np.where(none, 0, bottom)))
+    return pieces

@@ -19,11 +19,11 @@ def read_date(text: str) -> date:
     >>> read_date("2024-02-29")
     datetime.date(2024, 2, 29)
     """
-    found = _DATE.fullmatch(text)
-    if found is None:
+    parts = _DATE.fullmatch(text)
+    if parts is None:
         raise ValueError(f"{text!r} is not a date; write it as '2024-01-31'")
     try:
-        return date.fromisoformat(found[1])
+        return date.fromisoformat(parts[1])
     except ValueError as error:
         raise ValueError(f"{text!r} is not a date: {error}") from None
 
@@ -37,13 +37,13 @@ def read_timestamp(text: str) -> datetime:
     if _DATE.fullmatch(text):
         day = read_date(text)
         return datetime(day.year, day.month, day.day)
-    found = _TIME.fullmatch(text)
-    if found is None:
+    parts = _TIME.fullmatch(text)
+    if parts is None:
         raise ValueError(
             f"{text!r} is not a timestamp; write it as '2024-01-31 08:15:00', with '+01:00' or 'Z' "
             "added for a time zone"
         )
-    day_text, clock, fraction, zone = found.groups()
+    day_text, clock, fraction, zone = parts.groups()
     digits = (fraction or "0").ljust(9, "0")
     if digits[6:].strip("0"):
         raise ValueError(f"{text!r} is finer than a microsecond")

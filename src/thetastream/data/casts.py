@@ -108,10 +108,10 @@ def _to_time(values: pa.Array, name: str) -> pa.Array:
     if is_text(values.type):
         read = read_date if name == "DATE" else read_timestamp
         try:
-            found = [None if text is None else read(text) for text in values.to_pylist()]
+            results = [None if text is None else read(text) for text in values.to_pylist()]
         except ValueError as error:
             raise DataError(f"CAST … AS {name}: {error}") from None
-        return pa.array(found, _type(name))
+        return pa.array(results, _type(name))
     if pat.is_timestamp(values.type) and values.type.tz is not None and name != "TIMESTAMP":
         values = pc.local_timestamp(values)
     if name == "DATE":

@@ -20,7 +20,7 @@ def custom_values(node: Custom, lookup: Callable[[Column], pa.Array], length: in
     """Which pairs match; NULL where the function cannot say."""
     batches = [_batch(side, node, lookup, length) for side in Side]
     try:
-        found = node.function(*batches)
+        answer = node.function(*batches)
     except ThetastreamError:
         raise
     except Exception as error:
@@ -28,7 +28,7 @@ def custom_values(node: Custom, lookup: Callable[[Column], pa.Array], length: in
             f"the residual function {node.name} raised {type(error).__name__} on {length} "
             f"candidate pairs: {error}"
         ) from error
-    return _checked(found, node, length)
+    return _checked(answer, node, length)
 
 
 def _batch(

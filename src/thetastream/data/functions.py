@@ -132,8 +132,8 @@ def _by_row(args: list[pa.Array], node: Call) -> pa.Array:
     assert entry.meaning is not None
     columns = [values.to_pylist() for values in align(*args)]
     rows = zip(*columns, strict=True)
-    found = [None if None in row else entry.meaning(*row) for row in rows]
-    return pa.array(found, _result(entry))
+    results = [None if None in row else entry.meaning(*row) for row in rows]
+    return pa.array(results, _result(entry))
 
 
 def _trimmed(name: str) -> Own:
@@ -191,9 +191,9 @@ def _matched(name: str) -> Own:
 
 def _starting(values: pa.Array, starts: pa.Array) -> pa.Array:
     """Whether each value begins with the start beside it."""
-    found = np.empty(len(values), np.bool_)
-    find_beginnings(*bytes_of(values), *bytes_of(starts), found)
-    return pa.array(found, mask=null_mask(values, starts))
+    begins = np.empty(len(values), np.bool_)
+    find_beginnings(*bytes_of(values), *bytes_of(starts), begins)
+    return pa.array(begins, mask=null_mask(values, starts))
 
 
 def _argument(node: Call, at: int) -> Any:

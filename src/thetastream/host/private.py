@@ -63,8 +63,8 @@ def own_folder(folder: Path) -> Path:
     except PermissionError as error:
         reason = str(error)
     others = sorted(folder.parent.glob(f"{folder.name}-*"))
-    found = next((other for other in others if fault(other) is None), None)
-    own = found or Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
+    usable = next((other for other in others if fault(other) is None), None)
+    own = usable or Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
     say(f"{reason}; using {own} instead")
     return claim(own)
 

@@ -145,8 +145,8 @@ def numbered(frame: DataFrame) -> DataFrame:
 
 def observed(joined: DataFrame, kind: str, label: str, reports: str) -> DataFrame:
     """The rows of the answer; the others are reports, which Spark collects under a name."""
-    found = joined.observe(f"{kind}-{label}", F.collect_list(METRICS).alias(reports))
-    return found.where(F.col(METRICS).isNull()).drop(METRICS)
+    observed = joined.observe(f"{kind}-{label}", F.collect_list(METRICS).alias(reports))
+    return observed.where(F.col(METRICS).isNull()).drop(METRICS)
 
 
 def label_of(name: str | None, *facts: object) -> str:

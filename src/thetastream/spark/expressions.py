@@ -167,10 +167,10 @@ def spellings(frame: Any) -> dict[str, str]:
     """
     if str(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
         return {}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in frame.columns:
-        found[name.lower()] = name
-    return found
+        names[name.lower()] = name
+    return names
 
 
 def _number(node: Any) -> float | None:

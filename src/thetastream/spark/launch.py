@@ -38,14 +38,14 @@ def load(target: str, version: str, arguments: tuple[Any, ...]) -> Any:
         "that has it: PYSPARK_PYTHON, or spark.pyspark.python"
     )
     try:
-        found = str(import_module("thetastream").__version__)
-        made = getattr(import_module(module), name) if found == version else None
+        installed = str(import_module("thetastream").__version__)
+        made = getattr(import_module(module), name) if installed == version else None
     except ImportError as error:
         raise ImportError(f"{here} cannot run thetastream: {error}. {advice}") from None
     if made is None:
         raise ImportError(
-            f"{here} has thetastream {found}, but the driver planned the join with {version}; both "
-            f"must be the same. {advice}"
+            f"{here} has thetastream {installed}, but the driver planned the join with {version}; "
+            f"both must be the same. {advice}"
         )
     return made(*arguments)
 

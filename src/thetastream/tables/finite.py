@@ -162,13 +162,13 @@ class FiniteJoin(Result):
     def _plan(self, allowed: Iterable[Side], spanned: Mapping[Side, Keys]) -> FiniteWay:
         """The cheapest way, with boxes bounded by the spans of these rows."""
         facts = (self._query.dealt_tactic, self._rows, self._samples)
-        found: list[FiniteWay] = []
+        planned: list[FiniteWay] = []
         for side in allowed:
             binding = self._binding
             if not self._query.aggregates:
                 binding = binding.spanned(side, spanned[side])
-            found += ways(binding, *facts, [side])
-        return min(found, key=lambda way: way.seconds)
+            planned += ways(binding, *facts, [side])
+        return min(planned, key=lambda way: way.seconds)
 
     def _settled(self, side: Side, keys: Keys) -> FiniteWay:
         """The way for all stored rows: their spans may be wider than those of the sample."""

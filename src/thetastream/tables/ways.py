@@ -65,8 +65,8 @@ def ways(
     pairless: bool = False,
 ) -> list[FiniteWay]:
     """The best way for each side that may be stored, the cheapest first."""
-    found = [_way(binding, tactic, side, rows, samples, pairless) for side in stored]
-    return sorted(found, key=lambda way: way.seconds)
+    both = [_way(binding, tactic, side, rows, samples, pairless) for side in stored]
+    return sorted(both, key=lambda way: way.seconds)
 
 
 def _way(

@@ -87,18 +87,18 @@ def diff(
     import thetastream as ts
 
     with ts.Relation.open(before) as old, ts.Relation.open(after) as new:
-        found = old.difference(new)
+        difference = old.difference(new)
     counts = {
-        "inserted": found.inserted,
-        "replaced": found.replaced,
-        "removed": found.removed,
+        "inserted": difference.inserted,
+        "replaced": difference.replaced,
+        "removed": difference.removed,
     }
     text = ", ".join(f"{table.num_rows:,} {name}" for name, table in counts.items())
-    typer.echo(f"rows: {text}, {found.unchanged:,} unchanged")
-    for sign, table in (("+", found.inserted), ("-", found.removed)):
+    typer.echo(f"rows: {text}, {difference.unchanged:,} unchanged")
+    for sign, table in (("+", difference.inserted), ("-", difference.removed)):
         for row in table.slice(0, rows).to_pylist():
             typer.echo(f"{sign} {row}")
-    pairs = zip(found.replaced.to_pylist(), found.replacing.to_pylist(), strict=True)
+    pairs = zip(difference.replaced.to_pylist(), difference.replacing.to_pylist(), strict=True)
     for old_row, new_row in list(pairs)[:rows]:
         typer.echo(f"- {old_row}\n+ {new_row}")
 

@@ -190,8 +190,8 @@ class _Share:
 
 def _shares(plan: RoutingPlan, multiples: Multiples) -> list[_Share]:
     """Relative bands whose cells can be cut, however they are written."""
-    found = [*_relative(plan), *_enclosing(plan, multiples)]
-    return [share for share in found if same_on_both(plan, share.term) or not _needs_both(plan)]
+    bands = [*_relative(plan), *_enclosing(plan, multiples)]
+    return [share for share in bands if same_on_both(plan, share.term) or not _needs_both(plan)]
 
 
 def _relative(plan: RoutingPlan) -> Iterator[_Share]:

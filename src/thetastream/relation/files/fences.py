@@ -247,10 +247,10 @@ def read_codings(
     head = json.loads(data[16 : 16 + length])
     at = 16 + length + -length % 8
     arrays = _arrays(data, head, at + head["schema"] + -head["schema"] % 8)
-    found: list[Coding | None] = []
+    codings: list[Coding | None] = []
     for which, parts in enumerate(parts_of(schema, facts.columns)):
         stored = [array for name, array in arrays.items() if name.startswith(f"{_CODING}{which}.")]
         if stored and sum(part.width for part in parts) != len(stored[1]):
             parts = parts[-1:]  # of an earlier version: ``hi`` without the columns in front
-        found.append(Coding.restored(parts, stored) if stored else None)
-    return found[0], found[1]
+        codings.append(Coding.restored(parts, stored) if stored else None)
+    return codings[0], codings[1]

@@ -59,8 +59,8 @@ class RowKey:
         """Which of the ``wanted`` are not among rows that are present, which are in any order."""
         if not present or not len(wanted):
             return np.ones(len(wanted), np.bool_)
-        asked, found = self.numbers(wanted, joined_chunks(present))
-        return ~np.isin(asked, found)
+        asked, present_numbers = self.numbers(wanted, joined_chunks(present))
+        return ~np.isin(asked, present_numbers)
 
     def repeated(self, rows: KeyedRows) -> tuple[Array, Array]:
         """The first row of each value that several rows have, and their number."""

@@ -146,9 +146,9 @@ class Coding:
         prepare(kernels)
         parts = tuple(parts)
         shared = _shared_prefix(parts[-1], samples)
-        found = [_words(parts, batch, shared)[0] for batch in samples if batch.num_rows]
+        sampled = [_words(parts, batch, shared)[0] for batch in samples if batch.num_rows]
         width = sum(part.width for part in parts)
-        words = np.concatenate(found) if found else np.empty((0, width), np.uint64)
+        words = np.concatenate(sampled) if sampled else np.empty((0, width), np.uint64)
         ordered = words[np.lexsort(words.T[::-1])]
         fresh = np.ones(len(ordered), np.bool_)
         fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
@@ -251,13 +251,13 @@ def parts_of(schema: pa.Schema, key: KeyColumns) -> tuple[tuple[KeyPart, ...], t
     Behind equality columns, ``hi`` is coded with them too: the greatest code of a leaf then belongs
     to the last value of those columns, so that a leaf is not read for long intervals of others.
     """
-    found: list[tuple[KeyPart, ...]] = []
+    both: list[tuple[KeyPart, ...]] = []
     highs = (*key.equal, *key.ordered[1:]) if key.is_interval else ()
     for names in (key.sorted_by, highs):
         parts = tuple(KeyPart.of(schema, name, name in key.equal) for name in names)
         plain_key = len(parts) == 1 and parts[0].width == 1 and not parts[0].is_text
-        found.append(() if plain_key else parts)
-    return found[0], found[1]
+        both.append(() if plain_key else parts)
+    return both[0], both[1]
 
 
 class Sample:

@@ -151,13 +151,13 @@ class Matching:
     def _questions(self) -> tuple[Asking | None, Asking | None]:
         """What the predicate asks of keys that are codes; None: of other keys, or nothing."""
         fields, opens = self.binding.fields(Side.RIGHT), bool(self.layout.columns.open_ends)
-        found: list[Asking | None] = []
+        askings: list[Asking | None] = []
         for upper, coding in enumerate(self.layout.codings):
             asking = None
             if coding is not None:
                 asking = Asking(coding, self.predicate, fields, opens=opens, upper=bool(upper))
-            found.append(asking if asking is not None and asking.is_bounded else None)
-        return found[0], found[1]
+            askings.append(asking if asking is not None and asking.is_bounded else None)
+        return askings[0], askings[1]
 
     def _fields(self) -> tuple[Field | None, Field | None, list[Field]]:
         keyed: list[Field | None] = [None, None]

@@ -193,8 +193,8 @@ class Demo:
         wanted = Counter(pair for row in rows for pair in self._expected(row))
         ids = [trades["id"][row].as_py() for row in rows]
         result = self.result()
-        found = result.where(result["id"].isin(ids)).select("id", "id_right").collect()
-        return Discrepancy(len(rows), wanted, Counter(map(tuple, found)), result.count())
+        pairs = result.where(result["id"].isin(ids)).select("id", "id_right").collect()
+        return Discrepancy(len(rows), wanted, Counter(map(tuple, pairs)), result.count())
 
     def _expected(self, row: int) -> list[tuple[int, int]]:
         """The pairs of one trade, found by the oracle among the quotes near it.

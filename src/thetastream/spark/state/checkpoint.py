@@ -81,8 +81,8 @@ def _fingerprint(text: str) -> Fingerprint:
             f"formats {', '.join(map(str, READABLE))}; restart with the version that wrote it, or "
             "with a new checkpoint location"
         )
-    found: Fingerprint = facts["fingerprint"]
-    return found
+    fingerprint: Fingerprint = facts["fingerprint"]
+    return fingerprint
 
 
 def _place(checkpoint: str) -> tuple[pafs.FileSystem, str]:
@@ -101,8 +101,8 @@ def _place(checkpoint: str) -> tuple[pafs.FileSystem, str]:
 
 def _last_commit(system: pafs.FileSystem, base: str) -> int | None:
     """The last micro-batch that was committed; None if there is none."""
-    found = system.get_file_info(pafs.FileSelector(f"{base}/commits", allow_not_found=True))
-    numbers = [int(info.base_name) for info in found if info.base_name.isdigit()]
+    files = system.get_file_info(pafs.FileSelector(f"{base}/commits", allow_not_found=True))
+    numbers = [int(info.base_name) for info in files if info.base_name.isdigit()]
     return max(numbers, default=None)
 
 

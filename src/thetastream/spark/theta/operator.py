@@ -244,10 +244,10 @@ def _check_window(window: Any) -> None:
 
 def _as_stored(spark: SparkSession, spec: JoinSpec, checkpoint: str, *, given: bool) -> JoinSpec:
     """The join with the partitions of its checkpoint; StateError if that is of another join."""
-    found = fingerprints_in(spark, checkpoint, spec.state_path if spec.in_files else None)
-    if not found:
+    fingerprints = fingerprints_in(spark, checkpoint, spec.state_path if spec.in_files else None)
+    if not fingerprints:
         return spec
-    stored = nearest(found, spec.fingerprint)
+    stored = nearest(fingerprints, spec.fingerprint)
     keys = keys_in(stored)
     if not given or len(keys) == spec.partitions:
         spec = replace(spec, keys=keys)
