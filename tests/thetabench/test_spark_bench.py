@@ -252,6 +252,29 @@ def test_a_wrong_answer_ends_the_run(change: Change, figure: str) -> None:
         run([figure], partial(FakeSession, change=once))
 
 
+@pytest.mark.parametrize("change", [swap, double, drop])
+def test_a_wrong_answer_of_a_peer_is_its_failure(change: Change) -> None:
+    def once(seat: Any, pairs: Pairs, batch: int) -> None:
+        if batch == 1 and seat.contestant == BUCKETS[0]:
+            change(seat, pairs, batch)
+
+    lines = by_name(run(["join"], partial(FakeSession, change=once)))
+    assert lines[BUCKETS[0]].status == "failed"
+    assert "gave a wrong answer in micro-batch 1" in lines[BUCKETS[0]].reason
+    assert lines[BUCKETS[0]].tuples_per_s == 0
+    assert {name for name, line in lines.items() if line.verified} == set(lines) - {BUCKETS[0]}
+
+
+def test_a_micro_batch_without_a_report_is_a_wrong_answer() -> None:
+    class Silent(FakeSession):
+        def ask(self, what: str, seat: Any, **more: Any) -> dict[str, Any]:
+            reply = super().ask(what, seat, **more)
+            return reply | {"batches": []} if more["batch"] == 1 else reply
+
+    with pytest.raises(VerificationError, match="got 0 with"):
+        run(["large"], Silent)
+
+
 def test_a_row_that_an_empty_joiner_loses_is_noticed() -> None:
     class Forgetful(FakeSession):
         def _answer(self, seat: Any, *more: Any) -> tuple[int, int]:
