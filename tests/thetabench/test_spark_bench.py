@@ -38,7 +38,7 @@ from thetabench.spark.cells import (
     Plan,
 )
 from thetabench.spark.course import SparkCourse
-from thetabench.spark.paper import COLUMNS, GOALS, paper
+from thetabench.spark.paper import COLUMNS, GOALS, measured, paper
 from thetabench.spark.peers import Seat
 from thetabench.spark.session import Session
 from thetabench.tables import SCORES, filled, marks
@@ -361,6 +361,17 @@ def test_scores_stand_beside_their_limits() -> None:
     assert [(own.value, own.verdict) for own in w2.values()] == [(30, "reached"), (4, "reported")]
     latency = scored("latency", latency_p99={HOME: 0.25})
     assert [score.remark for score in latency.values()] == ["500 rows: 0.25 s"]
+
+
+def test_the_page_says_when_a_figure_was_measured() -> None:
+    made = [("small", "2027-01-02"), ("join", "2027-01-02"), ("large", "2026-11-16")]
+    lines = [COLUMNS.line(figure=figure, contestant=HOME, date=date) for figure, date in made]
+    figures = ("small", "join", "large", "w2")
+    assert measured(figures, lines).startswith(
+        "Measured on 2026-11-16: large; on 2027-01-02: small, join. Not measured yet: w2. Figures "
+        "from before 2026-11-17 are of older code: "
+    )
+    assert measured(("small",), lines[:1]) == "Measured on 2027-01-02: small.\n\n"
 
 
 def test_every_column_of_the_committed_file_is_read() -> None:
