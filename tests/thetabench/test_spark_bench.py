@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,9 +39,10 @@ from thetabench.spark.cells import (
     Plan,
 )
 from thetabench.spark.course import SparkCourse
-from thetabench.spark.paper import COLUMNS, GOALS, paper
+from thetabench.spark.paper import COLUMNS, GOALS, measured, paper
 from thetabench.spark.peers import Seat
 from thetabench.spark.session import Session
+from thetabench.spark.worker import fresh_progress
 from thetabench.tables import SCORES, filled, marks
 from thetastream.errors import RegistryError
 
@@ -252,6 +254,47 @@ def test_a_wrong_answer_ends_the_run(change: Change, figure: str) -> None:
         run([figure], partial(FakeSession, change=once))
 
 
+@pytest.mark.parametrize("change", [swap, double, drop])
+def test_a_wrong_answer_of_a_peer_is_its_failure(change: Change) -> None:
+    def once(seat: Any, pairs: Pairs, batch: int) -> None:
+        if batch == 1 and seat.contestant == BUCKETS[0]:
+            change(seat, pairs, batch)
+
+    lines = by_name(run(["join"], partial(FakeSession, change=once)))
+    assert lines[BUCKETS[0]].status == "failed"
+    assert "gave a wrong answer in micro-batch 1" in lines[BUCKETS[0]].reason
+    assert lines[BUCKETS[0]].tuples_per_s == 0
+    assert {name for name, line in lines.items() if line.verified} == set(lines) - {BUCKETS[0]}
+
+
+def test_a_micro_batch_without_a_report_is_a_wrong_answer() -> None:
+    class Silent(FakeSession):
+        def ask(self, what: str, seat: Any, **more: Any) -> dict[str, Any]:
+            reply = super().ask(what, seat, **more)
+            return reply | {"batches": []} if more["batch"] == 1 else reply
+
+    with pytest.raises(VerificationError, match="got 0 with"):
+        run(["large"], Silent)
+
+
+def test_what_a_waiting_query_reports_is_no_micro_batch() -> None:
+    def progress(number: int, rows: int) -> Any:
+        return SimpleNamespace(batchId=number, numInputRows=rows)
+
+    def fresh(before: int, *reports: Any) -> list[int]:
+        query = SimpleNamespace(recentProgress=reports, lastProgress=[None, *reports][-1])
+        return [own.batchId for own in fresh_progress(query, before)]
+
+    first, waits = progress(0, 8), progress(1, 0)
+    assert fresh(-1) == []
+    assert fresh(-1, first) == [0]
+    assert fresh(-1, progress(4, 8)) == [4], "of a restarted query"
+    assert fresh(0, first, waits) == []
+    assert fresh(0, first, waits, progress(1, 6)) == [1]
+    assert fresh(0, first, waits, waits, progress(1, 6), progress(2, 2)) == [1, 2]
+    assert fresh(0, first, waits, progress(1, 8), progress(2, 0)) == [1]
+
+
 def test_a_row_that_an_empty_joiner_loses_is_noticed() -> None:
     class Forgetful(FakeSession):
         def _answer(self, seat: Any, *more: Any) -> tuple[int, int]:
@@ -338,6 +381,17 @@ def test_scores_stand_beside_their_limits() -> None:
     assert [(own.value, own.verdict) for own in w2.values()] == [(30, "reached"), (4, "reported")]
     latency = scored("latency", latency_p99={HOME: 0.25})
     assert [score.remark for score in latency.values()] == ["500 rows: 0.25 s"]
+
+
+def test_the_page_says_when_a_figure_was_measured() -> None:
+    made = [("small", "2027-01-02"), ("join", "2027-01-02"), ("large", "2026-11-16")]
+    lines = [COLUMNS.line(figure=figure, contestant=HOME, date=date) for figure, date in made]
+    figures = ("small", "join", "large", "w2")
+    assert measured(figures, lines).startswith(
+        "Measured on 2026-11-16: large; on 2027-01-02: small, join. Not measured yet: w2. Figures "
+        "from before 2026-11-17 are of older code: "
+    )
+    assert measured(("small",), lines[:1]) == "Measured on 2027-01-02: small.\n\n"
 
 
 def test_every_column_of_the_committed_file_is_read() -> None:

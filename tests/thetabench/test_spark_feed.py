@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from thetabench.digest import Digest
-from thetabench.spark.cells import EQUI, HOME
+from thetabench.spark.cells import BLOCKS, EQUI, HOME
 from thetabench.spark.eventlog import read_events
 from thetabench.spark.feed import Feed, Shape, link
-from thetabench.spark.peers import Nothing, Seat, spec_of
+from thetabench.spark.peers import Nothing, Rejoin, Seat, spec_of
 from thetabench.spark.reference import echoes, equals, received, reference
 from thetastream.errors import DataError
 from thetastream.side import Side
@@ -98,6 +98,28 @@ def test_an_empty_joiner_answers_in_arrow_what_it_was_sent(tmp_path: Path, parti
     assert none + Digest(*checksum(rows)) == sum(echoes(feed, 2, copies=2), none)
 
 
+class Cached:
+    """A micro-batch that stays cached until it is let go."""
+
+    kept = True
+
+    def unpersist(self) -> None:
+        self.kept = False
+
+
+def test_a_rejoin_keeps_what_a_silent_side_can_still_meet(tmp_path: Path) -> None:
+    """Files of the two sides can come in two micro-batches: then one of them has one side only."""
+    feed = Feed.of(Shape("W2", 100, 40, 1, fill=True))
+    rejoin: Any = Rejoin(seat_of(tmp_path, feed, BLOCKS))
+    batches = [Cached() for _ in range(4)]
+    tops = [{"left": 100, "right": 100}, {"right": 250}, {"left": 199}, {"left": 201}]
+    kept = []
+    for batch, top in zip(batches, tops, strict=True):
+        rejoin._keep(batch, top)
+        kept.append([own.kept for own in batches].index(True))
+    assert kept == [0, 0, 0, 1]
+
+
 def test_files_of_a_micro_batch_appear_together(tmp_path: Path) -> None:
     shape = Shape("W1", 31, 24, 3, fill=True)
     Feed.of(shape).save(tmp_path / "feed")
@@ -146,7 +168,8 @@ def test_stages_and_tasks_are_read_from_the_event_log(tmp_path: Path) -> None:
         stage("Completed", 1, 1000, 1400), stage("Completed", 9, 0, 9000),
         stage("Submitted", 2, 1450, 0), task(2, 100, 10), stage("Completed", 2, 1450, 1700),
     ]  # fmt: skip
-    (tmp_path / "app").write_text("\n".join(map(json.dumps, events)) + "\n")
+    cut = json.dumps(task(2, 9000, 9000))[:-9]  # the session was killed
+    (tmp_path / "app").write_text("\n".join([*map(json.dumps, events), cut]))
     (tmp_path / ".app.crc").write_bytes(b"\xff\x00")
     ((key, spent),) = read_events(tmp_path).items()
     assert key == ("q", 7)

@@ -28,7 +28,9 @@ REJOIN, BLOCKS = "foreachBatch", "foreachBatch-blocks"
 LOST, KEPT = "restart, run files lost", "restart, run files kept"
 HIT, ATTACH, REBUILD = "hit", "attach", "rebuild"
 JOINS = (HOME, STATE_FILES)
-CONTESTANTS = (*JOINS, *NOOPS, *DOUBLES, *BUCKETS, *EQUI, REJOIN, BLOCKS)
+PEERS = (*BUCKETS, *EQUI, REJOIN, BLOCKS)
+"""What Spark users write today."""
+CONTESTANTS = (*JOINS, *NOOPS, *DOUBLES, *PEERS)
 _LEAST = 8  # rows of a micro-batch
 
 

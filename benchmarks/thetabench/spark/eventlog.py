@@ -63,4 +63,5 @@ def _events(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.suffix != ".crc":
             with path.open(encoding="utf-8") as file:
-                yield from map(json.loads, file)
+                # The last line of a session that had to be killed is not whole.
+                yield from (json.loads(line) for line in file if line.endswith("}\n"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from thetabench.figure import Figure, Lines
@@ -225,6 +226,27 @@ GOALS: tuple[Goal, ...] = (
 )  # fmt: skip
 """What must be reached, in the order of the requirements."""
 
+_SHARED = "2026-11-17"
+"""Since then contestants of a figure share a session."""
+
+
+def measured(figures: Iterable[str], lines: Lines) -> str:
+    """When each figure was measured, and which have not been: results may be of several runs."""
+    dates = sorted({line.date for line in lines})
+    own = {date: dict.fromkeys(line.figure for line in lines if line.date == date)
+           for date in dates}  # fmt: skip
+    parts = [f"on {date}: {', '.join(names)}" for date, names in own.items()]
+    missing = [name for name in figures if not any(name in names for names in own.values())]
+    text = f"Measured {'; '.join(parts)}."
+    if missing:
+        text += f" Not measured yet: {', '.join(missing)}."
+    if dates and dates[0] < _SHARED:
+        text += (
+            f" Figures from before {_SHARED} are of older code: every contestant had a session of "
+            "its own and ten timed micro-batches at most, and `empty` returned every row once."
+        )
+    return f"{text}\n\n"
+
 
 # --- Plots ---------------------------------------------------------------------------------------
 
@@ -272,6 +294,7 @@ def paper(name: str, plan: Plan) -> Paper:
     return Paper(
         name, "Spark", made, MEASURES, COLUMNS, SparkCourse, GOALS,
         panels={"small": _stages, "join": _speeds, "large": _speeds, "w2": _speeds},
+        note=partial(measured, tuple(made)),
     )  # fmt: skip
 
 

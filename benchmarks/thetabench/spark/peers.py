@@ -270,6 +270,7 @@ class Rejoin:
         self._seat = seat
         self._pairs = self._by_blocks if blocks else self._compared
         self._kept: list[tuple[int, DataFrame]] = []
+        self._tops: dict[str, int] = {}
         self.answers: list[tuple[int, int]] = []
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -287,7 +288,7 @@ class Rejoin:
         told = answer.observe(seen, *counted(self._seat.checksum))
         told.write.format("noop").mode("overwrite").save()
         self.answers.append(observed(seen.get))
-        self._keep(fresh, [row["top"] for row in tops])
+        self._keep(fresh, {row["side"]: row["top"] for row in tops})
 
     def _compared(self, left: DataFrame, right: DataFrame, fresh: Side) -> DataFrame:
         """All pairs; the side that is fresh is broadcast."""
@@ -320,11 +321,13 @@ class Rejoin:
             )
         )
 
-    def _keep(self, fresh: DataFrame, tops: list[int]) -> None:
-        """Keep what a later row can meet; times rise from one micro-batch to the next."""
-        self._kept.append((max(tops), fresh))
-        while self._kept[0][0] <= min(tops) - self._seat.window:
-            self._kept.pop(0)[1].unpersist()
+    def _keep(self, fresh: DataFrame, tops: dict[str, int]) -> None:
+        """Keep what a later row can meet; the times of a side rise, and it may send no rows."""
+        self._tops |= tops
+        self._kept.append((max(tops.values()), fresh))
+        if len(self._tops) == len(Side):
+            while self._kept[0][0] <= min(self._tops.values()) - self._seat.window:
+                self._kept.pop(0)[1].unpersist()
 
 
 def _of(side: Side, rows: DataFrame) -> DataFrame:

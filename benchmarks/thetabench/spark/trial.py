@@ -8,16 +8,18 @@ of its Python workers and compilers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import correlation, median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thetabench.contestant import Failed
 from thetabench.digest import Digest, VerificationError, verify
 from thetabench.machine import versions
 from thetabench.race import Trial, Values
-from thetabench.spark.cells import LOST, Entrant, SparkCell
+from thetabench.spark.cells import LOST, PEERS, Entrant, SparkCell
 
 if TYPE_CHECKING:
     from thetabench.spark.course import SparkCourse
@@ -42,6 +44,7 @@ class SparkTrial(Trial[Entrant]):
         self._session: Session | None = None
         self._query = ""
         self._java = ""
+        self._wrong = ""
         self.reports: list[list[dict[str, Any]]] = []
         """What Spark reports of the micro-batches of each turn: of one, as a rule."""
 
@@ -57,7 +60,21 @@ class SparkTrial(Trial[Entrant]):
         self.reports.append(reply["batches"])
 
     def finish(self) -> None:
-        """Compare the answer of every micro-batch."""
+        """Compare the answer of every micro-batch.
+
+        A wrong one ends the run; that of a peer is a failure of the peer, and the others go on.
+        """
+        try:
+            self._compare()
+        except VerificationError as error:
+            if self.who.structure not in PEERS:
+                raise
+            self._wrong = str(error)
+
+    def lines(self) -> Iterator[Values]:
+        yield {"status": Failed.status, "reason": self._wrong} if self._wrong else self.columns
+
+    def _compare(self) -> None:
         found = [_added(own["answer"] for own in reports) for reports in self.reports]
         if len(found) != self.who.batches:
             raise VerificationError(
@@ -205,7 +222,7 @@ class Landing(SparkTrial):
         self.reports = [[own] for own in reply["batches"]]
         self._latencies, self._period = reply["latencies"], reply["period"]
 
-    def finish(self) -> None:
+    def _compare(self) -> None:
         """Compare all answers together: files of both sides can come in two micro-batches."""
         found = _added(own["answer"] for reports in self.reports for own in reports)
         truth = self._course.truth(self.who)[: self.who.batches]
@@ -273,9 +290,9 @@ class Stepping(Trial[Entrant]):
         }
 
 
-def _added(answers: Any) -> tuple[int, int]:
-    counts, sums = zip(*answers, strict=True)
-    return sum(counts), sum(sums)
+def _added(answers: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    every = list(answers)
+    return sum(count for count, _ in every), sum(total for _, total in every)
 
 
 def _seconds(reports: list[dict[str, Any]], *names: str) -> float:

@@ -120,16 +120,12 @@ class Turns:
     def _reports(self, seat: Seat, query: StreamingQuery) -> list[dict[str, Any]]:
         """Those of micro-batches since the last turn: of one, as a rule."""
         before = self._last.get(seat.name, -1)
-        last = query.lastProgress
-        if last is None:
-            return []
-        alone = last.batchId == before + 1 or before < 0
-        fresh = [last] if alone else [p for p in query.recentProgress if p.batchId > before]
-        self._last[seat.name] = last.batchId
+        fresh = fresh_progress(query, before)
+        self._last[seat.name] = fresh[-1].batchId if fresh else before
         reports = [_report(progress) for progress in fresh]
         if seat.name in self._rejoins:
             answers = self._rejoins[seat.name].answers
-            for report, answer in zip(reports, answers[-len(reports) :], strict=True):
+            for report, answer in zip(reports, answers[len(answers) - len(reports) :], strict=True):
                 report["answer"] = answer
         return reports
 
@@ -173,6 +169,20 @@ class Turns:
                 for side in range(len(Side))
             ],
         }
+
+
+def fresh_progress(query: Any, before: int) -> list[Any]:
+    """What Spark says of the micro-batches after a number.
+
+    A query that waits reports that, too, under the number of its next micro-batch, without rows.
+    """
+    last = query.lastProgress
+    if last is None:
+        return []
+    if last.numInputRows and (last.batchId == before + 1 or before < 0):
+        return [last]  # reading all reports takes long
+    own = {p.batchId: p for p in query.recentProgress if p.batchId > before and p.numInputRows}
+    return [own[number] for number in sorted(own)]
 
 
 def _batch_of(number: int, side: int, reports: list[dict[str, Any]]) -> int:

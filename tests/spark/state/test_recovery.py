@@ -65,7 +65,7 @@ def run_to_end(drill: Drill) -> None:
 # --- Stop and start -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "seed"), JOINS[:4])
+@pytest.mark.parametrize(("name", "seed"), JOINS)
 def test_stop_and_start_again(tmp_path: Path, name: str, seed: int) -> None:
     rng = random.Random(seed)
     first, second, third = sorted(rng.sample(range(PUSHES - 1), 3))
@@ -192,7 +192,7 @@ def test_kill_of_python_workers(tmp_path: Path, name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "seed"), [JOINS[1], JOINS[5]])
-@pytest.mark.parametrize("victim", ["worker", "driver"])
+@pytest.mark.parametrize("victim", ["worker", "executor", "driver"])
 def test_kill_while_a_partition_catches_up(
     tmp_path: Path, name: str, seed: int, victim: str
 ) -> None:
@@ -200,14 +200,18 @@ def test_kill_while_a_partition_catches_up(
     marker = tmp_path / "stalled"
     trip = {"stage": "catch-up", "marker": str(marker)}
     drill = prepared(tmp_path, name, seed, pushes=14, changes={"trip": trip})
+    if victim == "executor":
+        drill.master = "local-cluster[1,2,1024]"
+        drill.environment["SPARK_HOME"] = str(spark_home(tmp_path))
     with drill.process() as running:
         stalled = drill.await_that(running, lambda: marker.exists() and bool(marker.read_text()))
         assert stalled, f"no partition was behind; {drill.log()}"
         if victim == "worker":
             kill(int(marker.read_text()))
-            status = running.wait(600)
-        else:
-            status = FAILED
+        elif victim == "executor":
+            (executor,) = executors(drill)
+            kill(executor.id)
+        status = FAILED if victim == "driver" else running.wait(600)
     if status:
         run_to_end(drill)
     drill.check()
@@ -259,17 +263,18 @@ def test_loss_of_an_executor(tmp_path: Path, name: str, seed: int) -> None:
     with drill.process() as running:
         assert drill.await_that(running, lambda: drill.begun() >= 1), drill.log()
         time.sleep(rng.uniform(0, 1))
-        executors = [
-            process
-            for process in processes(drill.mark)
-            if "CoarseGrainedExecutorBackend" in process.command
-        ]
-        assert executors, "there was no executor to kill"
-        kill(rng.choice(executors).id)
+        found = executors(drill)
+        assert found, "there was no executor to kill"
+        kill(rng.choice(found).id)
         status = running.wait(600)
     if status:
         run_to_end(drill)
     drill.check()
+
+
+def executors(drill: Drill) -> list[Process]:
+    found = processes(drill.mark)
+    return [process for process in found if "CoarseGrainedExecutorBackend" in process.command]
 
 
 def spark_home(folder: Path) -> Path:
