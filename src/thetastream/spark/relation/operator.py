@@ -33,6 +33,7 @@ from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
 from thetastream.spark.launch import launched
 from thetastream.spark.relation.report import OBSERVED
 from thetastream.spark.relation.worker import REPORT, RelationSpec
+from thetastream.spark.starting import watch
 from thetastream.spark.theta.explanation import remember_facts
 from thetastream.spark.types import arrow_schema, check_names, spark_type
 
@@ -90,12 +91,15 @@ def relation_join(
             batch_rows=batch_rows,
             reports=stream.isStreaming,
         )
-        facts = _tried(spec, relation, text)
+        with parts.naming(text):
+            facts = _tried(spec, relation, text)
+    label = label_of(name, spec.path, spec.on, spec.how) if spec.reports else name or ""
+    facts = {"join": facts.pop("join"), "name": label, **facts}
     facts["computed by Spark"] = dict(parts.computed[Side.LEFT]) or "nothing"
     facts["memory of each worker"] = show_size(spec.memory)
     facts["mode"] = "streaming" if stream.isStreaming else "batch"
-    joined = _mapped(shown, spec, types, name)
-    remember_facts(joined, facts)
+    joined = _mapped(shown, spec, types, name, label)
+    remember_facts(joined, facts, parts.written)
     return joined
 
 
@@ -181,7 +185,11 @@ def _tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
 
 
 def _mapped(
-    shown: DataFrame, spec: RelationSpec, types: list[tuple[str, DataType]], name: str | None
+    shown: DataFrame,
+    spec: RelationSpec,
+    types: list[tuple[str, DataType]],
+    name: str | None,
+    label: str,
 ) -> DataFrame:
     fields = [StructField(name, kind) for name, kind in types]
     if spec.reports:
@@ -191,4 +199,6 @@ def _mapped(
     joined = numbered(shown).mapInArrow(task, StructType(fields))
     if not spec.reports:
         return joined
-    return observed(joined, OBSERVED, label_of(name, spec.path, spec.on, spec.how), "tasks")
+    result = observed(joined, OBSERVED, label, "tasks")
+    watch(result, None if name is None else title)
+    return result

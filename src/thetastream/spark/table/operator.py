@@ -46,6 +46,8 @@ from thetastream.spark.columns import (
 from thetastream.spark.expressions import Split, split
 from thetastream.spark.frames import METRICS
 from thetastream.spark.launch import launched
+from thetastream.spark.session import described
+from thetastream.spark.starting import watch
 from thetastream.spark.state.digest import digest_of
 from thetastream.spark.table.worker import TableSpec
 from thetastream.spark.theta.explanation import remember_facts
@@ -100,18 +102,21 @@ def join_table(
         reports=True,
         residual=custom,
     )
-    binding = bind(spec.query.predicate, window, schemas)  # errors show here, not in a task
-    warn_of_nested_loop(spec.query.predicate, spec.tactic, binding, 3)
-    rows = _collected(shown[stored], spec, limit)
+    with parts.naming(text):
+        binding = bind(spec.query.predicate, window, schemas)  # errors show here, not in a task
+    warn_of_nested_loop(spec.query.predicate, spec.tactic, binding, 3, text)
+    label = label_of(name, text, how, stored, spec.output)
+    with described(frames[stored].sparkSession, f"read the table of {label}"):
+        rows = _collected(shown[stored], spec, limit)
     title = "thetastream: join" + ("" if name is None else f" {name}")
     spec = replace(spec, **_sent(frames[stored].sparkSession, rows))
     task = launched(title, "thetastream.spark.table.worker:TableTask", pickle.dumps(spec))
     fields = [StructField(n, kind) for (n, _, _), kind in zip(answer, kinds, strict=True)]
     fields.append(StructField(METRICS, StringType()))
     joined = numbered(shown[stored.other]).mapInArrow(task, StructType(fields))
-    label = label_of(name, text, how, stored, spec.output)
     result = observed(joined, OBSERVED, label, "partitions")
-    remember_facts(result, _facts(spec, parts, rows, text, label), _written(parts))
+    watch(result, None if name is None else title)
+    remember_facts(result, _facts(spec, parts, rows, text, label), parts.written)
     return result
 
 
@@ -183,13 +188,6 @@ def _sent(spark: SparkSession, rows: pa.RecordBatch) -> dict[str, Any]:
     return {"file": name, "digest": digest}
 
 
-def _written(parts: Split) -> dict[str, str]:
-    """Names of computed columns, and what the user wrote."""
-    return {
-        f"{side.alias}.{name}": sql for side in Side for name, sql in parts.computed[side].items()
-    }
-
-
 def _facts(
     spec: TableSpec, parts: Split, rows: pa.RecordBatch, text: str, label: str
 ) -> dict[str, Any]:
@@ -198,18 +196,24 @@ def _facts(
     nothing = spec.schemas[spec.stored.other].empty_table().to_batches()
     other = nothing[0] if nothing else pa.RecordBatch.from_pylist([], _other(spec))
     way = PreparedTable(spec.query, spec.schemas, spec.stored, rows).plan(other)
-    facts = dict(explanation(spec.query, binding, [way.choice]).as_dict())
-    facts["predicate"] = text
-    facts["name"] = label
-    facts["computed by Spark"] = {s.value: parts.computed[s] for s in Side if parts.computed[s]}
-    facts["window"] = f"none: the {spec.stored.value} side is a table, read when the join was made"
-    facts["memory"] = (
-        f"{rows.num_rows:,} rows of {show_size(rows.nbytes)} per host, and an index per worker"
-    )
-    facts["state"] = "none: every row is answered when its task ends"
-    facts["partitioning"] = "none: rows stay where they are, and every host has the whole table"
-    facts["mode"] = "streaming"
-    return facts
+    known = dict(explanation(spec.query, binding, [way.choice]).as_dict())
+    for name in ("predicate", "window", "memory"):
+        del known[name]
+    slow = known.pop("slow", [])
+    return {
+        "predicate": text,
+        "name": label,
+        "window": f"none: the {spec.stored.value} side is a table, read when the join was made",
+        "how": known.pop("how"),
+        "mode": "streaming",
+        "partitioning": "none: rows stay where they are, and every host has the whole table",
+        "state": "none: every row is answered when its task ends",
+        "memory": f"{rows.num_rows:,} rows of {show_size(rows.nbytes)} per host, and an index per "
+        "worker",
+        "slow": slow,
+        "computed by Spark": {s.value: parts.computed[s] for s in Side if parts.computed[s]},
+        **known,
+    }
 
 
 def _other(spec: TableSpec) -> pa.Schema:
