@@ -92,13 +92,13 @@ def relation_join(
             reports=stream.isStreaming,
         )
         with parts.naming(text):
-            facts = _tried(spec, relation, text)
+            facts = tried(spec, relation, text)
     label = label_of(name, spec.path, spec.on, spec.how) if spec.reports else name or ""
     facts = {"join": facts.pop("join"), "name": label, **facts}
     facts["computed by Spark"] = dict(parts.computed[Side.LEFT]) or "nothing"
     facts["memory of each worker"] = show_size(spec.memory)
     facts["mode"] = "streaming" if stream.isStreaming else "batch"
-    joined = _mapped(shown, spec, types, name, label)
+    joined = mapped(shown, spec, types, name, label)
     remember_facts(joined, facts, parts.written)
     return joined
 
@@ -171,7 +171,7 @@ def _gathered(
     return tuple(names[(side, column)] for _, side, column in answer)
 
 
-def _tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
+def tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
     """Make the join once, so that errors show here and not in a task; return what it explains."""
     try:
         with spec.engine(relation) as join:
@@ -184,13 +184,14 @@ def _tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
 # --- The pipeline -------------------------------------------------------------------------------
 
 
-def _mapped(
+def mapped(
     shown: DataFrame,
     spec: RelationSpec,
     types: list[tuple[str, DataType]],
     name: str | None,
     label: str,
 ) -> DataFrame:
+    """Join the rows of a DataFrame with the relation."""
     fields = [StructField(name, kind) for name, kind in types]
     if spec.reports:
         fields.append(StructField(REPORT, StringType()))
