@@ -108,14 +108,24 @@ def _read(name: Any, what: Any) -> Aggregate:
                 f"aggregate {name!r} must be 'count' or a pair (column, function) such as "
                 f"('speed', 'mean'); got {what!r}"
             )
-        return Aggregate(name, Summary.of(what[1]), what[0])
-    function = Summary.of(what)
+        return Aggregate(name, _function(name, what[1], what), what[0])
+    function = _function(name, what, what)
     if function is not Summary.COUNT:
         raise SchemaError(
             f"aggregate {name!r}: {function.value} needs a column; write "
             f"('column', {function.value!r})"
         )
     return Aggregate(name, function)
+
+
+def _function(name: str, word: Any, what: Any) -> Summary:
+    try:
+        return Summary.of(word)
+    except SchemaError as error:
+        raise SchemaError(
+            f"aggregate {name!r} must be 'count' or a pair (column, function) such as "
+            f"('speed', 'mean'); got {what!r}: {error}"
+        ) from None
 
 
 def of_right(aggregates: Sequence[Aggregate]) -> tuple[Aggregate, ...]:

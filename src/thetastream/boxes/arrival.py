@@ -123,5 +123,11 @@ def order_domain(order: tuple[str, str] | None, schemas: Mapping[Side, pa.Schema
     kinds = [schemas[side].field(order[side.position]).type for side in Side]
     domain = common_domain(kinds[0], kinds[1], f"order {order}")
     if not domain.kind.is_ordered:
-        raise SchemaError(f"the order columns must be numbers or times; got {kinds[0]}, {kinds[1]}")
+        given = ", ".join(
+            f"{side.alias}.{order[side.position]} {kinds[side.position]}" for side in Side
+        )
+        raise SchemaError(
+            f"the order columns must be numbers or times; got {given}. Pass order= a column that "
+            "ranks the rows of both sides, such as a number or a time of arrival"
+        )
     return domain

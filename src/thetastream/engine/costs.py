@@ -17,6 +17,9 @@ from thetastream.schema import KeyKind
 from thetastream.side import Side
 
 NESTED = "a nested loop: every row is compared with all rows of the window"
+_BY_HASH = "strings are found by hash or prefix, and compared here"
+_BY_TEXT = "found by the text in front of wildcards, and compared here"
+VERIFIED = frozenset((_BY_HASH, _BY_TEXT))  # checks that follow what an index has found
 _TEXT = (KeyKind.BYTES, KeyKind.PREFIX)
 
 
@@ -56,9 +59,9 @@ def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for node in residuals:
         if str(node) in texts:
-            checked[str(node)] = "strings are found by hash or prefix, and compared here"
+            checked[str(node)] = _BY_HASH
         elif like_term(node) is not None:
-            checked[str(node)] = "found by the text in front of wildcards, and compared here"
+            checked[str(node)] = _BY_TEXT
         else:
             checked[str(node)] = advise(node)
     return {

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thetastream.boxes.binding import Binding
 from thetastream.condition.predicate import Predicate
-from thetastream.engine.costs import parts
+from thetastream.engine.costs import VERIFIED, parts
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
 from thetastream.errors import NestedLoopWarning
@@ -140,7 +140,7 @@ def explanation(
         for plan, said in zip(facts["plan"], details or (), strict=False):
             plan.update(said)
         facts["memory"] = _memory(query, binding, choices)
-        facts["slow"] = _slow(binding, choices)
+        facts["slow"] = _slow(binding, choices, facts["parts"]["checked on candidates"])
     else:
         facts["plan"] = "made when the columns of both sides are known: push both, or pass schemas="
     indexable = predicate.terms if binding is None else binding.terms
@@ -181,13 +181,14 @@ def _width(kind: pa.DataType) -> int:
         return _LOOSE
 
 
-def _slow(binding: Binding, choices: Sequence[Choice]) -> list[str]:
+def _slow(binding: Binding, choices: Sequence[Choice], checked: Any) -> list[str]:
     """What will take most of the time, if something stands out."""
     slow = []
     for choice in choices:
         met = choice.best.candidates
         if choice.sampled and met >= MANY:
             slow.append(f"a row meets {met:,.0f} candidates among the {choice.stored.value} rows")
-    if binding.residuals and binding.terms:
+    is_costly = not isinstance(checked, dict) or not VERIFIED.issuperset(checked.values())
+    if binding.residuals and binding.terms and is_costly:
         slow.append("residuals are evaluated on every candidate pair")
     return slow

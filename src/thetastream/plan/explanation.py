@@ -2,12 +2,14 @@
 
 The facts are one nested dictionary, the same for both texts. The short text has at most ``LINES``
 lines: what is joined and how, one line per stored side, partitioning, memory, and what would be
-slow. It leaves out what is empty, the plans that were rejected, and how costs were computed.
+slow, which is never cut off. It leaves out what is empty, the plans that were rejected, and how
+costs were computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 from types import MappingProxyType
 from typing import Any
 
@@ -81,6 +83,9 @@ def _briefly(name: str, value: Any) -> Iterator[str]:
         return
     if name == "plan" and isinstance(value, list):
         yield from (_plan(plan) for plan in value)
+    elif name == "slow":
+        said = "; ".join(value) if isinstance(value, list) else str(value)
+        yield from wrap(f"slow: {said}", WIDTH, subsequent_indent="  ", break_long_words=False)
     elif isinstance(value, Mapping):
         parts = [(key, item) for key, item in value.items() if item not in ([], {}, "", None)]
         yield f"{name}: " + "; ".join(f"{key} {_inline(item)}" for key, item in parts)

@@ -11,12 +11,13 @@
 DataFrame from a table on disk.
 
 The joins lie in ``theta``, ``table`` and ``relation``, what a partition keeps in ``state``. They
-share ``session`` (settings, checks), ``types`` (Spark's types as Arrow's), ``expressions`` (what
-Spark computes), ``columns`` (which columns travel and are returned), ``functions`` (a user's
-function on its way to workers), ``launch`` (what workers unpickle first), ``frames`` (Arrow through
-pandas without a copy), ``blobs`` (rows as Arrow streams), ``payload`` (joins as bytes), ``daemon``
-(warm Python workers), ``metrics`` and ``listener`` (reports); ``demo`` is the query of
-``thetastream demo``. The room imports the engine, tables and relations.
+share ``session`` (settings, checks), ``starting`` (checks of a query that begins), ``types``
+(Spark's types as Arrow's), ``expressions`` (what Spark computes), ``columns`` (which columns travel
+and are returned), ``functions`` (a user's function on its way to workers), ``launch`` (what workers
+unpickle first), ``frames`` (Arrow through pandas without a copy), ``blobs`` (rows as Arrow
+streams), ``payload`` (joins as bytes), ``daemon`` (warm Python workers), ``metrics`` and
+``listener`` (reports); ``demo`` is the query of ``thetastream demo``. The room
+imports the engine, tables and relations.
 
 This is the only package that imports pyspark. Names are loaded on first use, since Python
 workers import it too.

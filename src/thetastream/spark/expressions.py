@@ -10,7 +10,8 @@ exactly, and recognises bands in them. The engine also computes whatever mixes b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -21,7 +22,7 @@ from thetastream.condition.expression import Expression
 from thetastream.condition.functions import named
 from thetastream.condition.predicate import Predicate
 from thetastream.condition.sql import SIDES, parse_tree
-from thetastream.errors import PredicateError
+from thetastream.errors import PredicateError, ThetastreamError
 from thetastream.side import Side
 
 _RANDOM = {
@@ -39,7 +40,8 @@ _SUMS = (exp.Add, exp.Sub)
 class Split:
     """A predicate for the engine, and the Spark SQL of the columns it needs beyond the user's.
 
-    ``multiples`` names the computed columns that are a constant times another expression.
+    ``multiples`` names the computed columns that are a constant times another expression,
+    ``written`` what the user wrote instead of each computed column.
     """
 
     on: str
@@ -47,6 +49,23 @@ class Split:
         default_factory=lambda: {side: {} for side in Side}
     )
     multiples: dict[tuple[Side, str], tuple[str, Fraction]] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def naming(self, text: str) -> Iterator[None]:
+        """Let errors show what the user wrote instead of computed columns."""
+        try:
+            yield
+        except ThetastreamError as error:
+            told = error.message if isinstance(error, PredicateError) else str(error)
+            message = told
+            for internal, written in sorted(self.written.items(), key=lambda p: -len(p[0])):
+                message = message.replace(internal, written)
+            if message == told:
+                raise
+            if isinstance(error, PredicateError):
+                raise PredicateError(message, text) from None
+            raise type(error)(message) from None
 
     def predicate(self, text: str) -> Predicate:
         """Parse it; an error shows ``text``, which the user wrote."""
@@ -153,6 +172,7 @@ class Splitter:
             name = f"__e{len(self._names)}"
             self._names[(side, sql)] = name
             self._parts.computed[side][name] = sql
+            self._parts.written[f"{side.alias}.{name}"] = node.sql(dialect="spark")
             base, factor = _factored(node)
             if factor != 1:
                 base_sql = _unqualified(base).sql(dialect="spark")

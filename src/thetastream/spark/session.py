@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from thetastream.errors import StateError
 from thetastream.options.checks import read_flag
+from thetastream.spark.starting import LOCATION
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -22,11 +25,11 @@ CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabl
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 SHUFFLE = "spark.sql.shuffle.partitions"
 DAEMON, WARM = "spark.python.daemon.module", "thetastream.spark.daemon"
-LOCATION = "spark.sql.streaming.checkpointLocation"
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_DESCRIPTION = "spark.job.description"
 _COMMON = (8, 16, 32, 64, 200)  # numbers of shuffle tasks that people set
 _MOST = 24  # numbers of tasks that are tried, about
 Builder = TypeVar("Builder")
@@ -94,6 +97,24 @@ def check_streaming(spark: SparkSession, *, stateful: bool) -> None:
         )
 
 
+@contextmanager
+def described(spark: SparkSession, work: str) -> Iterator[None]:
+    """Describe the jobs that run meanwhile in Spark's UI, unless the user has described them."""
+    try:
+        context = spark.sparkContext
+    except Exception:  # a Connect session has no context
+        yield
+        return
+    if context.getLocalProperty(_DESCRIPTION):
+        yield
+        return
+    context.setJobDescription(f"thetastream: {work}")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, None)  # type: ignore[arg-type]
+
+
 def workers_start(spark: SparkSession) -> str:
     """How Python workers start in this session, as a phrase."""
     module = spark.conf.get(DAEMON, "pyspark.daemon")
@@ -144,9 +165,10 @@ def task_keys(spark: SparkSession, partitions: int) -> tuple[int, ...]:
 
 def _hashes(spark: SparkSession, tries: int) -> list[int]:
     """Spark's hashes of the small group keys 0, 1, 2 …"""
-    rows = spark.sql(
-        f"SELECT id, hash(CAST(id AS INT)) AS hash FROM range(0, {tries}, 1, 1) ORDER BY id"
-    ).collect()
+    with described(spark, "place partitions on tasks"):
+        rows = spark.sql(
+            f"SELECT id, hash(CAST(id AS INT)) AS hash FROM range(0, {tries}, 1, 1) ORDER BY id"
+        ).collect()
     return [int(row["hash"]) for row in rows]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from thetastream.errors import StateError
 from thetastream.spark import explain, theta_join
 from thetastream.testing import assert_same_pairs, run_oracle
 from thetastream.testing.streams import Scenario
@@ -96,19 +97,29 @@ def test_a_restart_goes_on(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "folder", "message"),
+    ("changed", "folder", "error", "message"),
     [
-        ({}, "elsewhere", "needs the record of micro-batch 1 in state_path, and there is none"),
-        ({"on": "abs(l.x - r.x) <= 1"}, "state", "holds the state of another join"),
+        (
+            {},
+            "elsewhere",
+            StreamingQueryException,
+            "needs the record of micro-batch 1 in state_path, and there is none",
+        ),
+        ({"on": "abs(l.x - r.x) <= 1"}, "state", StateError, "holds the state of another join"),
     ],
 )
 def test_what_does_not_belong_to_the_checkpoint_is_refused(
-    spark: Any, tmp_path: Path, changed: dict[str, Any], folder: str, message: str
+    spark: Any,
+    tmp_path: Path,
+    changed: dict[str, Any],
+    folder: str,
+    error: type[Exception],
+    message: str,
 ) -> None:
     case = scenario()
     go_on(spark, tmp_path, case, 2, state_path=str(tmp_path / "state"))
     other, path = replace(case, **changed), str(tmp_path / folder)
-    with pytest.raises(StreamingQueryException, match=message):
+    with pytest.raises(error, match=message):
         go_on(spark, tmp_path, other, len(case.pushes), state_path=path)
     go_on(spark, tmp_path, case, state_path=str(tmp_path / "state"))
     assert_same_pairs(pairs_of(read_sink(spark, tmp_path)), run_oracle(case).pairs, note=case)

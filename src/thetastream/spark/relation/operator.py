@@ -33,6 +33,7 @@ from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
 from thetastream.spark.launch import launched
 from thetastream.spark.relation.report import OBSERVED
 from thetastream.spark.relation.worker import REPORT, RelationSpec
+from thetastream.spark.starting import watch
 from thetastream.spark.theta.explanation import remember_facts
 from thetastream.spark.types import arrow_schema, check_names, spark_type
 
@@ -90,12 +91,15 @@ def relation_join(
             batch_rows=batch_rows,
             reports=stream.isStreaming,
         )
-        facts = _tried(spec, relation, text)
+        with parts.naming(text):
+            facts = tried(spec, relation, text)
+    label = label_of(name, spec.path, spec.on, spec.how) if spec.reports else name or ""
+    facts = {"join": facts.pop("join"), "name": label, **facts}
     facts["computed by Spark"] = dict(parts.computed[Side.LEFT]) or "nothing"
     facts["memory of each worker"] = show_size(spec.memory)
     facts["mode"] = "streaming" if stream.isStreaming else "batch"
-    joined = _mapped(shown, spec, types, name)
-    remember_facts(joined, facts)
+    joined = mapped(shown, spec, types, name, label)
+    remember_facts(joined, facts, parts.written)
     return joined
 
 
@@ -167,7 +171,7 @@ def _gathered(
     return tuple(names[(side, column)] for _, side, column in answer)
 
 
-def _tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
+def tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
     """Make the join once, so that errors show here and not in a task; return what it explains."""
     try:
         with spec.engine(relation) as join:
@@ -180,9 +184,14 @@ def _tried(spec: RelationSpec, relation: Relation, text: str) -> dict[str, Any]:
 # --- The pipeline -------------------------------------------------------------------------------
 
 
-def _mapped(
-    shown: DataFrame, spec: RelationSpec, types: list[tuple[str, DataType]], name: str | None
+def mapped(
+    shown: DataFrame,
+    spec: RelationSpec,
+    types: list[tuple[str, DataType]],
+    name: str | None,
+    label: str,
 ) -> DataFrame:
+    """Join the rows of a DataFrame with the relation."""
     fields = [StructField(name, kind) for name, kind in types]
     if spec.reports:
         fields.append(StructField(REPORT, StringType()))
@@ -191,4 +200,6 @@ def _mapped(
     joined = numbered(shown).mapInArrow(task, StructType(fields))
     if not spec.reports:
         return joined
-    return observed(joined, OBSERVED, label_of(name, spec.path, spec.on, spec.how), "tasks")
+    result = observed(joined, OBSERVED, label, "tasks")
+    watch(result, None if name is None else title)
+    return result

@@ -23,6 +23,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import SparkFiles
 
 from thetastream.errors import RelationError
 from thetastream.spark.blobs import conformed, parcels
@@ -56,7 +57,8 @@ class RelationSpec:
 
     ``stream`` are the columns that travel, ``relation`` those of the relation when the join was
     planned. ``gathered`` are the columns of the answer by the engine's names, ``output`` the same
-    as Spark receives them. With ``reports`` the last row of a task is its report.
+    as Spark receives them. With ``reports`` the last row of a task is its report. ``archive`` names
+    the folder as Spark has copied it to every host, if ``path`` is the driver's own.
     """
 
     path: str
@@ -70,6 +72,7 @@ class RelationSpec:
     output: pa.Schema
     batch_rows: int
     reports: bool
+    archive: str = ""
 
     def as_bytes(self) -> bytes:
         """How the join travels."""
@@ -140,7 +143,9 @@ class _WarmJoin:
         from thetastream.relation.store import Relation
 
         try:
-            self.relation = Relation.open(spec.path)
+            self.relation = Relation.open(
+                SparkFiles.get(spec.archive) if spec.archive else spec.path
+            )
         except RelationError as error:
             raise RelationError(
                 f"{error} (every executor must reach the relation under this path)"

@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 from pyspark.sql import SparkSession
 
 from thetastream.errors import OptionError, StateError
+from thetastream.spark.session import described
 from thetastream.spark.state.fingerprint import differences
 from thetastream.spark.state.manifests import Manifests
 from thetastream.spark.state.record import READABLE
@@ -51,6 +52,11 @@ def nearest(found: list[Fingerprint], now: Fingerprint) -> Fingerprint:
 
 def _records(spark: SparkSession, checkpoint: str) -> list[str]:
     """One record of each join in Spark's state store."""
+    with described(spark, "read the checkpoint"):
+        return _read_records(spark, checkpoint)
+
+
+def _read_records(spark: SparkSession, checkpoint: str) -> list[str]:
     operators = spark.read.format("state-metadata").load(checkpoint).collect()
     numbers = {
         row["operatorId"]

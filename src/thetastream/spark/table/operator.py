@@ -5,7 +5,8 @@
     stream ─ select + side expressions ─ mapInArrow(join) ─ observe(metrics) ─ rows of the answer
 
 The table is read when ``theta_join`` is called, and indexed once per worker process. Every row of
-the stream is answered when its task ends.
+the stream is answered when its task ends. A table larger than ``memory=`` goes to disk
+(``on_disk``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +48,17 @@ from thetastream.spark.columns import (
 from thetastream.spark.expressions import Split, split
 from thetastream.spark.frames import METRICS
 from thetastream.spark.launch import launched
+from thetastream.spark.relation.operator import mapped
+from thetastream.spark.session import described
+from thetastream.spark.starting import watch
 from thetastream.spark.state.digest import digest_of
+from thetastream.spark.table.on_disk import (
+    arriving,
+    expected_bytes,
+    key_of,
+    put_on_disk,
+    relation_spec,
+)
 from thetastream.spark.table.worker import TableSpec
 from thetastream.spark.theta.explanation import remember_facts
 from thetastream.spark.theta.pipeline import OBSERVED
@@ -100,18 +112,31 @@ def join_table(
         reports=True,
         residual=custom,
     )
-    binding = bind(spec.query.predicate, window, schemas)  # errors show here, not in a task
-    warn_of_nested_loop(spec.query.predicate, spec.tactic, binding, 3)
-    rows = _collected(shown[stored], spec, limit)
+    with parts.naming(text):
+        binding = bind(spec.query.predicate, window, schemas)  # errors show here, not in a task
+    warn_of_nested_loop(spec.query.predicate, spec.tactic, binding, 3, text)
+    label = label_of(name, text, how, stored, spec.output)
+    with described(frames[stored].sparkSession, f"read the table of {label}"):
+        rows = _collected(shown[stored], spec, limit)
+    if not isinstance(rows, pa.RecordBatch):
+        key = key_of(spec, binding, limit, frames[stored])
+        with described(frames[stored].sparkSession, f"sort the table of {label}"):
+            place = put_on_disk(spec, key, rows, limit, _folder())
+        joining, more = relation_spec(spec, frames[stored].sparkSession, place, limit, text)
+        named = [(n, kind) for (n, _, _), kind in zip(answer, kinds, strict=True)]
+        result = mapped(shown[stored.other], joining, named, name, label)
+        inside = {internal[2:]: written for internal, written in parts.written.items()}
+        remember_facts(result, _head(stored, text, label) | more, parts.written | inside)
+        return result
     title = "thetastream: join" + ("" if name is None else f" {name}")
     spec = replace(spec, **_sent(frames[stored].sparkSession, rows))
     task = launched(title, "thetastream.spark.table.worker:TableTask", pickle.dumps(spec))
     fields = [StructField(n, kind) for (n, _, _), kind in zip(answer, kinds, strict=True)]
     fields.append(StructField(METRICS, StringType()))
     joined = numbered(shown[stored.other]).mapInArrow(task, StructType(fields))
-    label = label_of(name, text, how, stored, spec.output)
     result = observed(joined, OBSERVED, label, "partitions")
-    remember_facts(result, _facts(spec, parts, rows, text, label), _written(parts))
+    watch(result, None if name is None else title)
+    remember_facts(result, _facts(spec, parts, rows, text, label), parts.written)
     return result
 
 
@@ -142,18 +167,23 @@ def _gathered(
     return tuple(names[(side, column)] for _, side, column in answer)
 
 
-def _collected(table: DataFrame, spec: TableSpec, limit: int) -> pa.RecordBatch:
-    """The rows of the table; OptionError if they are larger than ``memory``."""
+def _collected(
+    table: DataFrame, spec: TableSpec, limit: int
+) -> pa.RecordBatch | Iterator[pa.RecordBatch]:
+    """The rows of the table; batch by batch if they are larger than ``memory``."""
     schema = spec.schemas[spec.stored]
-    whole = numbered(table).toArrow()
-    if whole.nbytes > limit:
-        raise OptionError(
-            f"the static {spec.stored.value} side has {whole.num_rows:,} rows of "
-            f"{show_size(whole.nbytes)}, more than memory={show_size(limit)} for every host. Raise "
-            "memory=, leave out columns with columns=, or build a table on disk "
-            "(ts.Relation.build) and use relation_join"
-        )
-    return conformed(one_batch(whole), schema)
+    batches: Iterator[pa.RecordBatch]
+    if expected_bytes(table) <= limit:
+        batches = (conformed(batch, schema) for batch in numbered(table).toArrow().to_batches())
+    else:
+        batches = arriving(table, schema)
+    held, size = [], 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size > limit:
+            return chain(held, batches)
+    return one_batch(pa.Table.from_batches(held, schema))
 
 
 def _sent(spark: SparkSession, rows: pa.RecordBatch) -> dict[str, Any]:
@@ -171,11 +201,8 @@ def _sent(spark: SparkSession, rows: pa.RecordBatch) -> dict[str, Any]:
     except Exception:  # a Connect session has no context
         return {"data": data.to_pybytes()}
     digest = digest_of(data)
-    if not _folders:
-        _folders.append(tempfile.mkdtemp(prefix="thetastream-tables-"))
-        atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
     name = f"thetastream-{digest.partition(':')[2][:32]}.arrow"
-    path = os.path.join(_folders[0], name)
+    path = os.path.join(_folder(), name)
     if not os.path.exists(path):
         with open(path, "wb") as file:
             file.write(data)
@@ -183,10 +210,20 @@ def _sent(spark: SparkSession, rows: pa.RecordBatch) -> dict[str, Any]:
     return {"file": name, "digest": digest}
 
 
-def _written(parts: Split) -> dict[str, str]:
-    """Names of computed columns, and what the user wrote."""
+def _folder() -> str:
+    """A folder for tables, which is removed when this process ends."""
+    if not _folders:
+        _folders.append(tempfile.mkdtemp(prefix="thetastream-tables-"))
+        atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
+    return _folders[0]
+
+
+def _head(stored: Side, text: str, label: str) -> dict[str, Any]:
+    """What is joined, for the explanation."""
     return {
-        f"{side.alias}.{name}": sql for side in Side for name, sql in parts.computed[side].items()
+        "predicate": text,
+        "name": label,
+        "window": f"none: the {stored.value} side is a table, read when the join was made",
     }
 
 
@@ -198,18 +235,22 @@ def _facts(
     nothing = spec.schemas[spec.stored.other].empty_table().to_batches()
     other = nothing[0] if nothing else pa.RecordBatch.from_pylist([], _other(spec))
     way = PreparedTable(spec.query, spec.schemas, spec.stored, rows).plan(other)
-    facts = dict(explanation(spec.query, binding, [way.choice]).as_dict())
-    facts["predicate"] = text
-    facts["name"] = label
-    facts["computed by Spark"] = {s.value: parts.computed[s] for s in Side if parts.computed[s]}
-    facts["window"] = f"none: the {spec.stored.value} side is a table, read when the join was made"
-    facts["memory"] = (
-        f"{rows.num_rows:,} rows of {show_size(rows.nbytes)} per host, and an index per worker"
-    )
-    facts["state"] = "none: every row is answered when its task ends"
-    facts["partitioning"] = "none: rows stay where they are, and every host has the whole table"
-    facts["mode"] = "streaming"
-    return facts
+    known = dict(explanation(spec.query, binding, [way.choice]).as_dict())
+    for name in ("predicate", "window", "memory"):
+        del known[name]
+    slow = known.pop("slow", [])
+    return {
+        **_head(spec.stored, text, label),
+        "how": known.pop("how"),
+        "mode": "streaming",
+        "partitioning": "none: rows stay where they are, and every host has the whole table",
+        "state": "none: every row is answered when its task ends",
+        "memory": f"{rows.num_rows:,} rows of {show_size(rows.nbytes)} per host, and an index per "
+        "worker",
+        "slow": slow,
+        "computed by Spark": {s.value: parts.computed[s] for s in Side if parts.computed[s]},
+        **known,
+    }
 
 
 def _other(spec: TableSpec) -> pa.Schema:

@@ -24,7 +24,7 @@ from thetastream.engine.query import Query
 from thetastream.errors import DataError, StateError
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
-from thetastream.spark.blobs import conformed, parcels
+from thetastream.spark.blobs import conformed, parcels, write_blob
 from thetastream.spark.frames import as_batch, report_batch
 from thetastream.spark.payload import read_payload
 from thetastream.spark.state.digest import digest_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _PARCEL_ROWS = 1 << 17
 _PARCEL_BYTES = 64 << 20
+_BLOB_BYTES = 8 << 20
 _LIMIT = 8  # tables kept in a process
 _READY: OrderedDict[bytes, PreparedTable] = OrderedDict()
 
@@ -71,6 +72,15 @@ class TableSpec:
         columns = tuple(dict.fromkeys(self.gathered))
         options = (self.tactic, self.suffix, columns, 1, self.batch_rows)
         return Query(predicate, Unbounded(), self.how, False, *options)
+
+
+class ReadTask:
+    """Hands the rows of a table to the driver, as blobs."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for parcel in parcels(batches, _PARCEL_ROWS, _BLOB_BYTES):
+            blob = pa.array([write_blob(parcel).to_pybytes()], pa.binary())
+            yield pa.RecordBatch.from_arrays([blob], ["blob"])
 
 
 class TableTask:

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from thetastream.engine.report import explanation
 from thetastream.errors import StateError
 from thetastream.plan.explanation import Explanation
-from thetastream.side import Side
 from thetastream.spark.session import workers_start
 from thetastream.spark.state.record import FORMAT
 from thetastream.spark.state.state import RUN_BYTES, TIER
@@ -55,35 +54,36 @@ def explain(frame: DataFrame, *, verbose: bool = False) -> Explanation:
     spec, more = _JOINS[frame]
     partition = spec.partition()
     known = dict(explanation(spec.query, spec.binding, partition.choices()).as_dict())
+    streaming = frame.isStreaming
     facts: dict[str, Any] = {"predicate": spec.original, "name": spec.label or spec.name}
     for name in ("window", "how"):
         facts[name] = known.pop(name)
     facts["mode"] = more["mode"]
     facts["partitioning"] = _partitioning(spec)
-    memory = f"{known.pop('memory')}; divided among {spec.partitions} partitions, copies beside it"
-    facts["memory"] = memory
+    held = str(known.pop("memory"))
+    if not streaming:
+        facts["window"] = str(facts["window"]).removesuffix(": rows never leave")
+        held = held.partition(";")[0]
+    flags = any(partition.tracked.values())
+    state = _state(spec, more, flags=flags) if streaming else "none: every partition is joined once"
+    facts["state"] = state
+    facts["memory"] = f"{held}; divided among {spec.partitions} partitions, copies beside it"
     facts["slow"] = _slow(spec, [*known.pop("slow", []), *filter(None, [more.get("slow")])])
     facts["computed by Spark"] = more["computed"]
     facts |= {name: fact for name, fact in known.items() if name != "predicate"}
-    facts["state"] = _state(spec, more, flags=any(partition.tracked.values()))
     facts["Python workers"] = workers_start(frame.sparkSession)
-    names = {
-        f"{Side(side).alias}.{name}": sql
-        for side, computed in more["computed"].items()
-        for name, sql in computed.items()
-    }
-    return Explanation.of(facts, verbose=verbose, names=names)
+    return Explanation.of(facts, verbose=verbose, names=more["written"])
 
 
 def _partitioning(spec: JoinSpec) -> dict[str, Any]:
     replication = spec.routing.replication()
     return {
         "scheme": spec.routing.name,
-        "by": spec.routing.describe(),
         "partitions": spec.partitions,
         "places of a row, expected": {
             side.value: round(replication[side], 3) for side in spec.streams
         },
+        "by": spec.routing.describe(),
         "a pair is returned": "where its " + spec.routing.led.value + " row is at home"
         if spec.routing.led is not None
         else "where it meets, which is once",

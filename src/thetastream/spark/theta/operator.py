@@ -14,8 +14,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -38,6 +41,7 @@ from thetastream.spark.session import (
     placed_keys,
     task_keys,
 )
+from thetastream.spark.starting import watch
 from thetastream.spark.state.checkpoint import fingerprints_in, nearest
 from thetastream.spark.state.fingerprint import keys_in, refuse_another
 from thetastream.spark.state.folder import read_location
@@ -182,11 +186,13 @@ def theta_join(
         read_location(spec.state_path)
     if checkpoint is not None and streaming:
         spec = _as_stored(spark, spec, checkpoint, given=partitions is not None)
-    _ = spec.query, spec.routing  # errors of the join show here, not in a task
+    with parts.naming(str(on)):
+        _ = spec.query, spec.routing  # errors of the join show here, not in a task
     order_domain(window.order, spec.schemas)
     warn_of_nested_loop(spec.predicate, spec.tactic, spec.binding, 2, str(on))
     facts = {
         "computed": {s.value: parts.computed[s] for s in Side if parts.computed[s]},
+        "written": parts.written,
         "mode": "streaming" if streaming else "batch: every partition is joined at once",
     }
     types = _output_types(spec, shown)
@@ -196,6 +202,8 @@ def theta_join(
             warnings.warn(slow, IdleTasksWarning, stacklevel=2)
             facts["slow"] = slow
         result = streaming_pipeline(spec, frames, shown, types)
+        title = None if name is None else spec.title("join")
+        watch(result, title, partial(_check_start, spark, spec))
     else:
         result = static_pipeline(spec, shown, types)
     remember(result, spec, facts)
@@ -253,6 +261,19 @@ def _as_stored(spark: SparkSession, spec: JoinSpec, checkpoint: str, *, given: b
         spec = replace(spec, keys=keys)
     refuse_another(stored, spec.fingerprint, checkpoint)
     return spec
+
+
+def _check_start(spark: SparkSession, spec: JoinSpec, checkpoint: str) -> None:
+    """StateError for a query that is started from the checkpoint of another join.
+
+    A checkpoint that the driver cannot read is left to the workers.
+    """
+    try:
+        found = fingerprints_in(spark, checkpoint, spec.state_path if spec.in_files else None)
+    except (OptionError, PySparkException, pa.ArrowException, OSError):
+        return
+    if found:
+        refuse_another(nearest(found, spec.fingerprint), spec.fingerprint, checkpoint)
 
 
 def _check_aggregated(
