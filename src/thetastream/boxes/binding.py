@@ -30,6 +30,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.condition.sql import parse
 from thetastream.condition.term import Compare, Relative, StartsWith, Term
 from thetastream.data.batch import to_keys
+from thetastream.data.byte_columns import Place, pair_mask
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import PredicateError, SchemaError, suggest
@@ -186,11 +187,27 @@ class Binding:
         name = self.time_columns[side]
         return to_keys(batch.column(name), self.time_domain, f"{side.alias}.{name}")
 
+    def in_order(self, side: Side) -> Iterator[str]:
+        """The side's columns of strings that are found by their first bytes."""
+        for bound in self.terms:
+            node = bound.term.expression(side)
+            if bound.domain.kind is KeyKind.PREFIX and isinstance(node, Column):
+                yield node.name
+
     def residual_mask(
-        self, lookup: Callable[[Column], pa.Array], length: int
+        self,
+        lookup: Callable[[Column], pa.Array],
+        length: int,
+        find: Callable[[Column], Place | None],
     ) -> NDArray[np.bool_] | None:
-        """Which candidate pairs pass all residuals; None without residuals."""
-        masks = [true_mask(node, lookup, length) for node in self.residuals]
+        """Which candidate pairs pass all residuals; None without residuals.
+
+        ``find`` returns columns of strings or binary, which are compared without gathering them.
+        """
+        masks = []
+        for node in self.residuals:
+            mask = pair_mask(node, find)
+            masks.append(true_mask(node, lookup, length) if mask is None else mask)
         return reduce(np.logical_and, masks) if masks else None
 
 

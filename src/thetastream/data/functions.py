@@ -18,8 +18,8 @@ import pyarrow.types as pat
 from thetastream.condition import meaning
 from thetastream.condition.expression import Call, Expression, Function, Literal
 from thetastream.condition.functions import TABLE, Entry
-from thetastream.data.batch import bytes_of
 from thetastream.data.kernels.prefixes import find_beginnings
+from thetastream.data.memory import bytes_of
 from thetastream.data.values import align, is_text, null_mask, to_double
 from thetastream.errors import SchemaError
 from thetastream.schema import NUMERIC, KeyKind, kind_of
