@@ -105,6 +105,15 @@ def _log(args: list[pa.Array], node: Call) -> pa.Array:
     return pc.divide(values, base)
 
 
+def _power(args: list[pa.Array], node: Call) -> pa.Array:
+    values, exponents = args
+    if _argument(node, 1) == 2:
+        return pc.multiply(values, values)
+    values, exponents = align(values, exponents)
+    squares = pc.multiply(values, values)
+    return pc.if_else(pc.equal(exponents, 2.0), squares, pc.power(values, exponents))
+
+
 def _constant(value: float) -> Own:
     return lambda args, node: pa.array([value])
 
@@ -254,6 +263,7 @@ _OWN: dict[Function, Own] = {
     Function.LOG10: _logarithm(0.0, "log10"),
     Function.LOG1P: _logarithm(-1.0, "log1p"),
     Function.LOG: _log,
+    Function.POWER: _power,
     Function.PI: _constant(meaning.pi()),
     Function.E: _constant(meaning.e()),
     Function.DEGREES: _scaled(meaning.degrees(1.0)),
