@@ -431,6 +431,8 @@ _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
     Function.LITERAL_PREFIX: _of_text(
         lambda values: pc.replace_substring_regex(values, r"(?s)[%_\\].*", "")
     ),
+    Function.LOWEST_WITHIN: functions.end_within(-1),
+    Function.HIGHEST_WITHIN: functions.end_within(1),
     Function.NEG: _unary(pc.negate_checked, pc.negate),
     Function.ABS: _unary(pc.abs_checked, pc.abs),
     Function.FLOOR: _unary(_rounded(pc.floor), pc.floor),

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from thetastream.boxes.binding import Binding, as_expression, bind
 from thetastream.condition.advice import advise
-from thetastream.condition.expression import Expression
-from thetastream.condition.normalize import like_term
+from thetastream.condition.expression import Call, Expression
+from thetastream.condition.normalize import implied_terms
 from thetastream.condition.predicate import Predicate
+from thetastream.condition.term import Term
 from thetastream.errors import OptionError
 from thetastream.plan.explanation import Explanation
 from thetastream.schema import KeyKind
@@ -30,11 +31,12 @@ def explain(
     Says how to write the latter so that an index serves them. Nothing is joined. Schemas are those
     of Arrow, or tables that have one; with them, columns and types are checked too.
 
-    >>> print(explain("abs(l.x - r.x) <= 1 AND abs(l.y - r.y) <= l.w"))
+    >>> print(explain("abs(l.x - r.x) <= 1 AND l.s LIKE r.p"))
     candidates: an index finds them
-    indexed: l.x - r.x >= -1 AND l.x - r.x <= 1
-    checked on candidates:
-      ABS(l.y - r.y) <= l.w: write r.y BETWEEN l.y - (l.w) AND l.y + (l.w), which is indexed
+    indexed:
+      l.x - r.x >= -1 AND l.x - r.x <= 1
+      STARTSWITH(l.s, LITERAL_PREFIX(r.p))
+    checked on candidates: l.s LIKE r.p: found by the text in front of wildcards, and compared here
     checked on single rows: none
     """
     predicate = Predicate.of(on)
@@ -57,8 +59,8 @@ def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
     for node in residuals:
         if str(node) in texts:
             checked[str(node)] = "strings are found by hash or prefix, and compared here"
-        elif like_term(node) is not None:
-            checked[str(node)] = "found by the text in front of wildcards, and compared here"
+        elif found := [term for term in implied_terms(node) if term in terms]:
+            checked[str(node)] = f"found {_how(found[0])}, and compared here"
         else:
             checked[str(node)] = advise(node)
     return {
@@ -67,6 +69,15 @@ def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
         "checked on candidates": checked or "none",
         "checked on single rows": [str(f) for side in Side for f in predicate.filters(side)],
     }
+
+
+def _how(term: Term) -> str:
+    """How a term finds the candidates of a residual that implies it."""
+    if term.has_prefixes:
+        return "by the text in front of wildcards"
+    nodes = [n for n in (term.left, term.right) if isinstance(n, Call) and n.function.implies]
+    own, width = nodes[0].args
+    return f"by an interval around {own}, as wide as {width} to either side"
 
 
 def _schema(given: Any) -> pa.Schema | None:
