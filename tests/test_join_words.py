@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ def test_a_nested_loop_warns_at_the_call() -> None:
         ("l.x * r.x > 5", {"tactic": "nested-loop"}),
         ("abs(l.x - r.x) <= 1 AND l.x * r.x > 5", {}),
         ("abs(l.x - r.x) <= 0.01 * l.x", {}),
+        ("abs(l.x - r.x) <= l.x / 100", {}),
     ],
 )
 def test_others_do_not(on: str, options: dict[str, Any]) -> None:
@@ -85,6 +87,65 @@ def test_relative_bands(how: str, base: str, kind: Any, left: list[Any], right: 
     truth = oracle.join(pushes, on, window, how)
     assert len(found) == len(truth.pairs)
     assert not join.explain().as_dict()["residuals, evaluated on candidate pairs"]
+
+
+# --- Widths of one side ---------------------------------------------------------------------------
+
+WIDTHS = ["l.w", "r.w", "l.x / 100", "0.5 * r.x", "0.01 * abs(l.x) + 1", "-0.1 * l.x"]
+KINDS = [pa.float64(), pa.float32(), pa.int64(), pa.uint64(), pa.decimal128(12, 2)]
+EXTREME = [0.0, 5e-324, 1.0, -1.0, 0.1, 0.3, 100.0, 101.0, 2.0**53, -(2.0**62), 1e300]
+OPEN = [float("inf"), float("-inf"), float("nan"), None]
+
+
+def _numbers(values: list[Any], kind: Any) -> pa.Array:
+    """As values of a type; what it does not have is NULL."""
+    if pa.types.is_floating(kind):
+        return pa.array(values, pa.float64()).cast(kind)
+    least, most = (0, 1e9) if kind == pa.decimal128(12, 2) else (-1e19, 9e18)
+    least = 0 if kind == pa.uint64() else least
+    known = [v if v is not None and least <= v <= most else None for v in values]
+    if pa.types.is_integer(kind):
+        return pa.array([v if v is None else int(v) for v in known], kind)
+    return pa.array([v if v is None else Decimal(str(round(v, 2))) for v in known], kind)
+
+
+@pytest.mark.parametrize("kinds", [*((k, k) for k in KINDS), (KINDS[2], KINDS[0])], ids=str)
+@given(width=st.sampled_from(WIDTHS), data=st.data())
+def test_widths_of_one_side(kinds: Any, width: str, data: st.DataObject) -> None:
+    """What is found around a value is all that a nested loop finds, whatever rounds."""
+    values = st.lists(st.sampled_from(EXTREME + OPEN) | st.floats(90, 110), max_size=7)
+    sides = []
+    for kind in kinds:
+        xs, ws = data.draw(values), data.draw(values)
+        count = min(len(xs), len(ws))
+        columns = {"x": _numbers(xs[:count], kind), "w": _numbers(ws[:count], kinds[0])}
+        sides.append(pa.table({**columns, "n": pa.array(range(count), pa.int64())}))
+    strict = data.draw(st.sampled_from(["<", "<="]))
+    on = f"abs(l.x - r.x) {strict} {width}"
+    try:
+        truth = oracle.join([tuple(sides)], on, ts.Unbounded())
+    except (DataError, OverflowError):
+        return  # a difference beyond 64 bits
+    join = ts.StreamJoin(on, window=ts.Unbounded(), output="pairs", tactic="ordered")
+    found = [tuple(row.values()) for batch in join.push(*sides) for row in batch.to_pylist()]
+    assert Counter(found) == Counter(truth.pairs)
+
+
+def test_widths_that_are_times() -> None:
+    at = pa.array([dt.datetime(2024, 1, 1, 0, minute) for minute in (0, 5, 20)])
+    minutes = [4 * 60 * 10**6, 5 * 60 * 10**6, 2**63 - 1]
+    spans = pa.array(minutes, pa.int64()).cast(pa.duration("us"))
+    one = pa.table({"t": at, "w": spans})
+    on = "abs(l.t - r.t) <= l.w"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = ts.join(one, one, on, output="pairs")
+    assert Counter(tuple(row.values()) for row in found.to_pylist()) == Counter(
+        oracle.join([(one, one)], on, ts.Unbounded()).pairs
+    )
+    coarse = pa.table({"t": at.cast(pa.timestamp("s")), "w": spans})  # finer than the time
+    with pytest.warns(NestedLoopWarning):
+        assert ts.join(coarse, coarse, on).num_rows == found.num_rows
 
 
 # --- Windows --------------------------------------------------------------------------------------

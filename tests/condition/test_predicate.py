@@ -98,7 +98,8 @@ def test_conditions_on_the_same_expressions_are_one_term() -> None:
     [
         "l.x = r.x OR l.y = r.y",
         "l.x * r.x < 5",
-        "abs(l.x - r.x) <= l.y",
+        "abs(l.x - r.x) <= l.y + r.y",
+        "abs(l.x - r.x) >= l.y",
         "l.x = r.x OR l.x IS NULL",
         "abs(l.x - r.x) != 3",
         "(l.x < r.x) = TRUE",
@@ -250,3 +251,16 @@ def test_prefixes_are_terms() -> None:
     assert not Predicate.parse("starts_with(l.s, r.s)").is_symmetric
     for text in ("NOT starts_with(l.s, r.p)", "l.s NOT LIKE r.p", "l.s LIKE concat(l.p, r.p)"):
         assert not Predicate.parse(text).terms, text
+
+
+def test_a_width_of_one_side_implies_two_ends() -> None:
+    for text in ("abs(l.x - r.x) <= r.w", "r.w > abs(r.x - l.x)"):
+        predicate = Predicate.parse(text)
+        assert [str(node) for node in predicate.residuals] == [str(predicate)]
+        assert all(term.is_implied for term in predicate.terms)
+        assert [str(term) for term in predicate.terms] == [
+            "l.x >= LOWEST_WITHIN(r.x, r.w)",
+            "l.x <= HIGHEST_WITHIN(r.x, r.w)",
+        ]
+    with pytest.raises(PredicateError, match="LOWEST_WITHIN is not supported"):
+        Predicate.parse("l.x >= LOWEST_WITHIN(r.x, r.w)")

@@ -159,6 +159,15 @@ def test_arguments_that_are_columns() -> None:
         assert array(node, columns(rows)).to_pylist() == meant(node, rows), text
 
 
+def test_powers_of_columns() -> None:
+    """A square is a product, whether the exponent is a constant or not."""
+    exponents = [None, 0.0, 1.0, 2.0, 2.0, -2.0, 0.5, 3.0, INF, NAN]
+    rows = pa.table({"x": floats(*NUMBERS), "y": floats(*(exponents * 99)[: len(NUMBERS)])})
+    for text in ("POWER(l.x, l.y)", "POWER(2, l.y)", "POWER(l.x, 2.0)", "POWER(l.x, -l.y)"):
+        node = parse(text)
+        assert repr(array(node, columns(rows)).to_pylist()) == repr(meant(node, rows)), text
+
+
 def test_whole_numbers_and_decimals_are_numbers() -> None:
     assert values("POWER(l.x, 2)", x=ints(3, None, -2)) == [9.0, None, 4.0]
     assert values("ROUND(l.x, 1)", x=ints(3, None)) == [3, None]

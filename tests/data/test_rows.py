@@ -135,11 +135,25 @@ def kind_of(name: str) -> pa.DataType:
     return ENCODED if name == "dictionary" else MAKERS[name][0]
 
 
+@pytest.mark.parametrize("kept", [{}, {"chunked": True}, {"ordered": ["c"]}], ids=str)
+@pytest.mark.parametrize("name", ["string", "large string", "binary"])
+@given(steps=STEPS, data=st.data())
+def test_strings_are_kept_in_three_ways(
+    name: str, kept: dict[str, Any], steps: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    check_rows(name, steps, data, **kept)
+
+
 @pytest.mark.parametrize("name", [*MAKERS, "dictionary"])
 @given(steps=STEPS, data=st.data())
 def test_rows_are_a_list(name: str, steps: list[tuple[str, int]], data: st.DataObject) -> None:
+    check_rows(name, steps, data)
+
+
+def check_rows(name: str, steps: list[tuple[str, int]], data: st.DataObject, **kept: Any) -> None:
+    """Rows against a list, with all snapshots that were taken."""
     schema = pa.schema([("c", kind_of(name))])
-    rows, model = Rows(schema, ["c"], first=7), []
+    rows, model = Rows(schema, ["c"], first=7, **kept), []
     views = []
     for at, (action, amount) in enumerate(steps):
         if action == "append":
@@ -200,19 +214,28 @@ def test_memory_is_given_back(name: str) -> None:
 
 
 def test_a_sliding_window_stays_small() -> None:
-    # Chunks of strings are dropped whole, so some expired rows are held, but not many.
-    rows, one = rows_of("string"), batch_of(0, 500, "string").nbytes
+    # Chunks of lists are dropped whole, so some expired rows are held, but not many.
+    rows, one = rows_of("list"), batch_of(0, 500, "list").nbytes
     for start in range(0, 100_000, 500):
-        rows.append(batch_of(0, 500, "string"))
+        rows.append(batch_of(0, 500, "list"))
         rows.expire(start + 500 - 10_000)
         assert rows.nbytes <= 2 * 20 * one
 
 
-def test_chunks_are_few() -> None:
+def test_a_sliding_window_of_strings_stays_small() -> None:
     rows = rows_of("string")
+    for start in range(0, 100_000, 500):
+        rows.append(batch_of(0, 500, "string"))
+        rows.expire(start + 500 - 10_000)
+    # A start of eight bytes, a byte for NULL, and fewer than eight bytes of text.
+    assert rows.nbytes <= 2 * 10_000 * (8 + 1 + 8)
+
+
+def test_chunks_are_few() -> None:
+    rows = rows_of("list")
     for start in range(3000):
-        rows.append(batch_of(start, 1, "string"))
-    assert len(rows._columns["string"]._chunks) < 30
+        rows.append(batch_of(start, 1, "list"))
+    assert len(rows._columns["list"]._chunks) < 30
 
 
 def test_only_wanted_columns_are_held() -> None:

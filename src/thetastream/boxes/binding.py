@@ -30,6 +30,7 @@ from thetastream.condition.predicate import Predicate
 from thetastream.condition.sql import parse
 from thetastream.condition.term import Compare, Relative, StartsWith, Term
 from thetastream.data.batch import to_keys
+from thetastream.data.byte_columns import Place, pair_mask
 from thetastream.data.evaluate import evaluate, true_mask, type_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.errors import PredicateError, SchemaError, suggest
@@ -38,6 +39,7 @@ from thetastream.side import Side
 from thetastream.window import BoundTime, EventTime, Window
 
 _LARGEST = Fraction(sys.float_info.max)
+_DIGITS = 18  # of a decimal that fits a key
 _LOWER = (Function.GE, Function.GT)
 _UPPER = (Function.LE, Function.LT)
 
@@ -194,11 +196,27 @@ class Binding:
         name = self.time_columns[side]
         return to_keys(batch.column(name), self.time_domain, f"{side.alias}.{name}")
 
+    def in_order(self, side: Side) -> Iterator[str]:
+        """The side's columns of strings that are found by their first bytes."""
+        for bound in self.terms:
+            node = bound.term.expression(side)
+            if bound.domain.kind is KeyKind.PREFIX and isinstance(node, Column):
+                yield node.name
+
     def residual_mask(
-        self, lookup: Callable[[Column], pa.Array], length: int
+        self,
+        lookup: Callable[[Column], pa.Array],
+        length: int,
+        find: Callable[[Column], Place | None],
     ) -> NDArray[np.bool_] | None:
-        """Which candidate pairs pass all residuals; None without residuals."""
-        masks = [true_mask(node, lookup, length) for node in self.residuals]
+        """Which candidate pairs pass all residuals; None without residuals.
+
+        ``find`` returns columns of strings or binary, which are compared without gathering them.
+        """
+        masks = []
+        for node in self.residuals:
+            mask = pair_mask(node, find)
+            masks.append(true_mask(node, lookup, length) if mask is None else mask)
         return reduce(np.logical_and, masks) if masks else None
 
 
@@ -214,8 +232,8 @@ def bind(
     """Check columns and types, and determine the domain of every term.
 
     ``back``: in a time window, left rows meet only right rows that are not later. Terms on the
-    right columns ``by_value`` become residuals: their values do not fit into keys. So do terms on
-    the order of strings, without ``text_in_order``.
+    right columns ``by_value`` become residuals: their values do not fit into keys. Without
+    ``text_in_order``, so do terms on the order of strings, and residuals imply no terms.
     """
     for side in Side:
         check_columns(predicate, window, side, schemas[side])
@@ -231,6 +249,8 @@ def bind(
         for node in predicate.residuals
     ]
     for term in predicate.terms:
+        if term.is_implied and not (text_in_order and _has_types(term, types)):
+            continue
         kinds = [type_of(term.expression(side), types) for side in Side]
         domain = common_domain(kinds[0], kinds[1], str(term))
         if isinstance(term.right, Column) and term.right.name in by_value:
@@ -255,6 +275,17 @@ def bind(
     time = bound if window is not None and window.boxed else None
     facts = (predicate, dict(schemas), tuple(terms), tuple(residuals))
     return Binding(*facts, bound, time, time_domain, names)
+
+
+def _has_types(term: Term, types: Callable[[Column], pa.DataType]) -> bool:
+    """Whether an implied term can be computed; what implies it also takes other types."""
+    try:
+        kinds = [type_of(term.expression(side), types) for side in Side]
+        domain = common_domain(kinds[0], kinds[1], str(term))
+    except SchemaError:
+        return False
+    wide = any(pat.is_decimal(kind) and kind.precision > _DIGITS for kind in kinds)
+    return not (wide and domain.kind is KeyKind.FLOAT)
 
 
 def _field(schemas: Mapping[Side, pa.Schema], column: Column) -> pa.Field:

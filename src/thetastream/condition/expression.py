@@ -41,7 +41,10 @@ class Function(Enum):
     GE = ">="
     IS_NULL = "IS NULL"
     LIKE = "LIKE"
-    LITERAL_PREFIX = "LITERAL_PREFIX"  # of a pattern, up to its first wildcard; not in SQL text
+    # Not in SQL text: a pattern up to its first wildcard, and the ends of values within a width.
+    LITERAL_PREFIX = "LITERAL_PREFIX"
+    LOWEST_WITHIN = "LOWEST_WITHIN"
+    HIGHEST_WITHIN = "HIGHEST_WITHIN"
     ADD = "+"
     SUB = "-"
     MUL = "*"
@@ -121,6 +124,11 @@ class Function(Enum):
     def compares(self) -> bool:
         """Whether this is one of ``= != < <= > >=``."""
         return self in _FLIP
+
+    @property
+    def implies(self) -> bool:
+        """Whether this only finds candidates, for a condition that implies it."""
+        return self in (Function.LITERAL_PREFIX, Function.LOWEST_WITHIN, Function.HIGHEST_WITHIN)
 
     def flip(self) -> Function:
         """The comparison with its operands exchanged: ``a < b`` is ``b > a``."""

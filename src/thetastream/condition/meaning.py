@@ -69,7 +69,10 @@ def log(base: Any, x: Any) -> float | None:
 
 
 def power(x: Any, y: Any) -> float:
+    """A square is a product, as in Spark."""
     base, exponent = float(x), float(y)
+    if exponent == 2:
+        return base * base
     odd = exponent.is_integer() and exponent % 2 == 1
     try:
         return math.pow(base, exponent)

@@ -88,12 +88,44 @@ def as_term(node: Expression, text: str) -> Term | None:
     return _linear(a, op, b)
 
 
-def like_term(node: Expression) -> Term | None:
-    """What a LIKE over both sides implies: the string begins with the pattern's literal prefix."""
-    if not isinstance(node, Call) or node.function is not Function.LIKE:
-        return None
-    text, pattern = node.args
-    return _starting(text, Call(Function.LITERAL_PREFIX, (pattern,)))
+def implied_terms(node: Expression) -> list[Term]:
+    """Terms that a residual implies: they find candidates, on which it is checked.
+
+    A LIKE over both sides: the string begins with the pattern's literal prefix. A difference within
+    a width of one side, ``abs(l.x - r.x) <= l.w``: the other value lies between two ends.
+    """
+    if not isinstance(node, Call):
+        return []
+    if node.function is Function.LIKE:
+        text, pattern = node.args
+        term = _starting(text, Call(Function.LITERAL_PREFIX, (pattern,)))
+        return [] if term is None else [term]
+    small, large = node.args if node.function.compares else (node, node)
+    if node.function in (Function.GE, Function.GT):
+        small, large = large, small
+    elif node.function not in (Function.LE, Function.LT):
+        return []
+    return _within(small, large)
+
+
+def _within(size: Expression, width: Expression) -> list[Term]:
+    """The ends of the values whose distance, ``abs(l.x - r.x)``, is within a width of one side."""
+    inner = size.args[0] if isinstance(size, Call) and size.function is Function.ABS else None
+    if not isinstance(inner, Call) or inner.function is not Function.SUB or len(width.sides()) != 1:
+        return []
+    parts = {side: arg for arg in inner.args for side in arg.sides()}
+    if len(parts) < len(Side) or any(len(arg.sides()) != 1 for arg in inner.args):
+        return []
+    (side,) = width.sides()
+    own, other = parts[side], parts[side.other]
+    lowest, highest = (
+        Call(function, (own, width))
+        for function in (Function.LOWEST_WITHIN, Function.HIGHEST_WITHIN)
+    )
+    return [
+        _one_against_one(lowest, Function.LE, other),
+        _one_against_one(highest, Function.GE, other),
+    ]
 
 
 def _starting(whole: Expression, start: Expression) -> Term | None:

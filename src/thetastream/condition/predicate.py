@@ -29,7 +29,7 @@ from thetastream.condition.normalize import (
     as_term,
     both,
     conjuncts,
-    like_term,
+    implied_terms,
     push_not,
     refuse_empty,
 )
@@ -110,10 +110,9 @@ class Predicate:
             term = as_term(conjunct, self.text)
             if term is None:
                 residuals.append(conjunct)
-                term = like_term(conjunct)
-            if term is not None:
-                known = terms.get(term.pair)
-                terms[term.pair] = term if known is None else both(known, term)
+            for each in implied_terms(conjunct) if term is None else [term]:
+                known = terms.get(each.pair)
+                terms[each.pair] = each if known is None else both(known, each)
         for term in terms.values():
             refuse_empty(term, self.text)
         return tuple(terms.values()), tuple(residuals), tuple(filters)

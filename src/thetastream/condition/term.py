@@ -162,7 +162,7 @@ class Term:
     def is_implied(self) -> bool:
         """Whether a residual implies it: it only finds candidates."""
         nodes = (self.left, self.right)
-        return any(isinstance(n, Call) and n.function is Function.LITERAL_PREFIX for n in nodes)
+        return any(isinstance(node, Call) and node.function.implies for node in nodes)
 
     @property
     def is_band(self) -> bool:

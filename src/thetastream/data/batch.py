@@ -20,6 +20,7 @@ from thetastream.data.frames import table_of
 from thetastream.data.kernels.floats import NAN_KEY
 from thetastream.data.kernels.hashing import hash_bytes
 from thetastream.data.kernels.prefixes import prefix_keys
+from thetastream.data.memory import bytes_of
 from thetastream.errors import DataError, SchemaError, suggest
 from thetastream.schema import Domain, KeyKind, tick
 
@@ -177,15 +178,6 @@ def _shown(values: pa.Array, at: int) -> str:
         return str(values[at])
     except (OverflowError, ValueError):
         return f"{values[at].value} ({values.type})"
-
-
-def bytes_of(values: pa.Array) -> tuple[NDArray[np.uint8], Array]:
-    """The bytes of strings or binary values, and where each one starts; at last, the end."""
-    binary = values.cast(pa.large_binary())
-    offsets = np.frombuffer(binary.buffers()[1] or bytes(8), np.int64)
-    offsets = offsets[binary.offset : binary.offset + len(binary) + 1]
-    data = np.frombuffer(binary.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    return data.copy(), offsets - offsets[0]
 
 
 def _from_bytes(values: pa.Array, domain: Domain, what: str) -> Array:

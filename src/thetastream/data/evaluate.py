@@ -25,11 +25,11 @@ from thetastream.condition.expression import Call, Column, Expression, Function,
 from thetastream.condition.normalize import fold
 from thetastream.condition.times import read_time
 from thetastream.data import functions
-from thetastream.data.batch import plain, to_floats, to_keys
+from thetastream.data.batch import plain, to_keys
 from thetastream.data.casts import cast
 from thetastream.data.custom import custom_values
 from thetastream.data.rows import gatherable
-from thetastream.data.values import align, is_text, null_mask, spread, to_double
+from thetastream.data.values import align, doubles, is_text, null_mask, spread, to_double
 from thetastream.duration import Interval
 from thetastream.errors import DataError, SchemaError
 from thetastream.schema import NUMERIC, KeyKind, common_domain, kind_of, tick
@@ -124,11 +124,15 @@ _COMPARE: dict[Function, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def _compare(op: Function, a: pa.Array, b: pa.Array, what: str) -> pa.Array:
+    of_keys, of_bytes = _COMPARE[op]
+    if pat.is_float64(a.type) and pat.is_float64(b.type):
+        x, y = doubles(a), doubles(b)
+        if not (np.isnan(x).any() or np.isnan(y).any()):
+            return pa.array(of_keys(x, y), mask=null_mask(*_of_length(a, b)))
     a, b = align(a, b)
     if pat.is_null(a.type) or pat.is_null(b.type):
         return pa.nulls(len(a), pa.bool_())
     domain = common_domain(a.type, b.type, what)
-    of_keys, of_bytes = _COMPARE[op]
     if domain.kind is KeyKind.BYTES:
         return of_bytes(*_one_text_type(a, b))
     if domain.kind is KeyKind.DECIMAL and any(_is_wide(v.type) for v in (a, b)):
@@ -201,19 +205,20 @@ _ARITHMETIC: dict[Function, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
-    a, b = align(a, b)
     kinds = {kind_of(a.type), kind_of(b.type)}
+    floating = function is Function.DIV or KeyKind.FLOAT in kinds
+    if floating and kinds <= NUMERIC and function is not Function.MOD:
+        if function is Function.DIV:
+            b = _without_zero(b)
+        return _floating(_ARITHMETIC[function][0], a, b)
+    a, b = align(a, b)
     if pat.is_null(a.type) or pat.is_null(b.type):
         return pa.nulls(len(a), pa.float64())
     if not kinds <= NUMERIC:
         return _temporal(function, a, b, node)
     if function is Function.MOD:
         return _modulo(a, b, node)
-    of_floats, of_exact = _ARITHMETIC[function]
-    if function is Function.DIV or KeyKind.FLOAT in kinds:
-        if function is Function.DIV:
-            b = _without_zero(b)
-        return _floating(of_floats, a, b)
+    _, of_exact = _ARITHMETIC[function]
     if KeyKind.DECIMAL in kinds:
         return of_exact(_to_decimal(a), _to_decimal(b))
     return of_exact(a.cast(pa.int64()), b.cast(pa.int64()))
@@ -225,14 +230,22 @@ def _to_decimal(values: pa.Array) -> pa.Array:
 
 def _without_zero(divisor: pa.Array) -> pa.Array:
     """Doubles with NULL instead of zero, by which nothing can be divided."""
-    doubles = to_double(divisor)
-    return pc.if_else(pc.equal(doubles, 0.0), pa.scalar(None, pa.float64()), doubles)
+    values = to_double(divisor)
+    zero = pc.equal(values, 0.0)
+    if not pc.any(zero, min_count=0).as_py():
+        return values
+    return pc.if_else(zero, pa.scalar(None, pa.float64()), values)
 
 
 def _floating(function: Callable[[Any, Any], Any], a: pa.Array, b: pa.Array) -> pa.Array:
     with np.errstate(all="ignore"):
-        result = function(to_floats(a), to_floats(b))
-    return pa.array(result, mask=null_mask(a, b))
+        result = function(doubles(a), doubles(b))
+    return pa.array(result, mask=null_mask(*_of_length(a, b)))
+
+
+def _of_length(a: pa.Array, b: pa.Array) -> list[pa.Array]:
+    """Arrays of one length if one of them has NULLs; otherwise it does not matter."""
+    return align(a, b) if a.null_count or b.null_count else [a, b]
 
 
 def _modulo(a: pa.Array, b: pa.Array, node: Call) -> pa.Array:
@@ -418,6 +431,8 @@ _CALLS: dict[Function, Callable[[list[pa.Array], Call], pa.Array]] = {
     Function.LITERAL_PREFIX: _of_text(
         lambda values: pc.replace_substring_regex(values, r"(?s)[%_\\].*", "")
     ),
+    Function.LOWEST_WITHIN: functions.end_within(-1),
+    Function.HIGHEST_WITHIN: functions.end_within(1),
     Function.NEG: _unary(pc.negate_checked, pc.negate),
     Function.ABS: _unary(pc.abs_checked, pc.abs),
     Function.FLOOR: _unary(_rounded(pc.floor), pc.floor),

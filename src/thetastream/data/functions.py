@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from thetastream._jit.arrays import LEAST, MOST, Array, Floats
 from thetastream.condition import meaning
 from thetastream.condition.expression import Call, Expression, Function, Literal
 from thetastream.condition.functions import TABLE, Entry
-from thetastream.data.batch import bytes_of
 from thetastream.data.kernels.prefixes import find_beginnings
-from thetastream.data.values import align, is_text, null_mask, to_double
+from thetastream.data.memory import bytes_of
+from thetastream.data.values import align, doubles, is_text, null_mask, to_double
 from thetastream.errors import SchemaError
 from thetastream.schema import NUMERIC, KeyKind, kind_of
 
@@ -103,6 +104,15 @@ def _above(values: pa.Array, least: float) -> pa.Array:
 def _log(args: list[pa.Array], node: Call) -> pa.Array:
     base, values = (pc.ln(_above(values, 0.0)) for values in align(*args))
     return pc.divide(values, base)
+
+
+def _power(args: list[pa.Array], node: Call) -> pa.Array:
+    values, exponents = args
+    if _argument(node, 1) == 2:
+        return pc.multiply(values, values)
+    values, exponents = align(values, exponents)
+    squares = pc.multiply(values, values)
+    return pc.if_else(pc.equal(exponents, 2.0), squares, pc.power(values, exponents))
 
 
 def _constant(value: float) -> Own:
@@ -246,6 +256,53 @@ def _since(unit: str) -> Own:
     return of
 
 
+# --- Ends of the values within a width ----------------------------------------------------------
+
+
+def end_within(sign: int) -> Callable[[list[pa.Array], Call], pa.Array]:
+    """An end of the values whose distance from the first argument is within the second one.
+
+    Numbers become floats, and the end moves outwards by more than all roundings of the condition:
+    what is within stays within. Where there is no end, as beyond infinity, all values are taken.
+    """
+
+    def call(args: list[pa.Array], node: Call) -> pa.Array:
+        if any(pat.is_null(values.type) for values in args):
+            return pa.nulls(len(align(*args)[0]), pa.float64())
+        value, width = align(*args)
+        mask = null_mask(value, width)
+        if {kind_of(value.type), kind_of(width.type)} <= NUMERIC:
+            return pa.array(_end_of_numbers(sign, value, width), mask=mask)
+        return pa.array(_end_of_times(sign, value, width, node), mask=mask).cast(value.type)
+
+    return call
+
+
+def _end_of_numbers(sign: int, *args: pa.Array) -> Floats:
+    plain = [v.cast(pa.float64()) if pat.is_decimal(v.type) else v for v in args]
+    value, width = map(doubles, plain)
+    with np.errstate(all="ignore"):
+        end = value + sign * (width + _ROUNDINGS * (np.abs(value) + np.abs(width)))
+    return end if sign > 0 else np.where(np.isnan(end), -np.inf, end)
+
+
+def _end_of_times(sign: int, times: pa.Array, widths: pa.Array, node: Call) -> Array:
+    clock = pat.is_timestamp(times.type) or pat.is_duration(times.type)
+    if not clock or not pat.is_duration(widths.type) or times.type.unit != widths.type.unit:
+        raise SchemaError(f"{node}: needs a time and a duration of one unit")
+    value, step = _ticks(times), sign * _ticks(widths)
+    end = value + step
+    end = np.where((step > 0) & (end < value), MOST, end)
+    return np.where((step < 0) & (end > value), LEAST, end)
+
+
+def _ticks(values: pa.Array) -> Array:
+    ticks: Array = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return ticks
+
+
+_ROUNDINGS = 2.0**-48  # of a condition: at most ten of 2^-53 each
+
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 _OWN: dict[Function, Own] = {
@@ -254,6 +311,7 @@ _OWN: dict[Function, Own] = {
     Function.LOG10: _logarithm(0.0, "log10"),
     Function.LOG1P: _logarithm(-1.0, "log1p"),
     Function.LOG: _log,
+    Function.POWER: _power,
     Function.PI: _constant(meaning.pi()),
     Function.E: _constant(meaning.e()),
     Function.DEGREES: _scaled(meaning.degrees(1.0)),

@@ -1,8 +1,8 @@
 """The rows of one stream: payload stored once, appended at the end, released at the front.
 
-Rows are numbered by arrival. Columns of fixed width live in flat NumPy arrays that slide and are
-copied now and then. All other Arrow types (strings, nested, dictionaries, …) live in Arrow chunks
-whose sizes are kept geometric, so that a gather visits few of them.
+Rows are numbered by arrival. Columns of fixed width, strings and binary live in flat NumPy arrays
+that slide and are copied now and then. All other Arrow types (nested, dictionaries, …) live in
+Arrow chunks whose sizes are kept geometric, so that a gather visits few of them.
 
     ids      100 … 163 │ 164 … 171 │ 172 173          expire(164) drops the first chunk
     chunks       64    │     8     │    2
@@ -12,7 +12,7 @@ A *view* is a cheap snapshot: rows appended or expired later do not change it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Array, Mask
 from thetastream.data.batch import valid_mask
+from thetastream.data.byte_columns import BytesColumn, BytesView
 from thetastream.data.kernels.pairs import gather
+from thetastream.data.memory import has_bytes, shared
 from thetastream.errors import SchemaError
 from thetastream.side import Side
 
@@ -259,15 +261,21 @@ class RowsView:
         """Values of column ``name`` of the rows ``ids``, in that order."""
         return self._columns[name].take(ids)
 
+    def as_bytes(self, name: str) -> BytesView | None:
+        """A column of strings or binary as bytes; None for other columns."""
+        column = self._columns[name]
+        return column if isinstance(column, BytesView) else None
+
 
 class BatchView(RowsView):
     """A record batch as rows ``0 … n``; a column is wrapped on first use."""
 
-    __slots__ = ("_batch",)
+    __slots__ = ("_batch", "_bytes")
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         super().__init__({})
         self._batch = batch
+        self._bytes: dict[str, BytesView] = {}
 
     def take(self, name: str, ids: Array) -> pa.Array:
         if name not in self._columns:
@@ -278,6 +286,12 @@ class BatchView(RowsView):
                 else ChunkView(array.type, [gatherable(array)], [0])
             )
         return super().take(name, ids)
+
+    def as_bytes(self, name: str) -> BytesView | None:
+        array = self._batch.column(name)
+        if name not in self._bytes and has_bytes(array.type):
+            self._bytes[name] = BytesView.of(array)
+        return self._bytes.get(name)
 
 
 class NumberView(RowsView):
@@ -300,7 +314,11 @@ class NumberView(RowsView):
 
 
 class Rows:
-    """The payload of one stream. Types for which ``flat`` is true live in arrays of ``ring``."""
+    """The payload of one stream.
+
+    Types for which ``flat`` is true live in arrays of ``ring``, and so do strings and binary,
+    unless ``chunked``. Columns of strings that are ``ordered`` also keep their first eight bytes.
+    """
 
     def __init__(
         self,
@@ -310,12 +328,18 @@ class Rows:
         *,
         ring: type[Ring] = Ring,
         flat: Callable[[pa.DataType], bool] = is_fixed,
+        chunked: bool = False,
+        ordered: Collection[str] = (),
     ) -> None:
-        self._columns: dict[str, _FixedColumn | _ChunkColumn] = {}
+        self._columns: dict[str, _FixedColumn | BytesColumn | _ChunkColumn] = {}
         for name in columns:
             kind = schema.field(name).type
-            made = _FixedColumn(kind, first, ring) if flat(kind) else _ChunkColumn(kind, first)
-            self._columns[name] = made
+            if flat(kind):
+                self._columns[name] = _FixedColumn(kind, first, ring)
+            elif has_bytes(kind) and not chunked:
+                self._columns[name] = BytesColumn(kind, first, ring, ordered=name in ordered)
+            else:
+                self._columns[name] = _ChunkColumn(kind, first)
         self.first = self.next = first
 
     @property
@@ -405,22 +429,8 @@ def raw_values(array: pa.Array) -> NDArray[np.generic]:
 
 
 def shared_values(array: pa.Array) -> NDArray[np.generic]:
-    """The same without a copy, marked as writable, because kernels take no others; only read it."""
-    values = raw_values(array)
-    if not values.size or not values.flags.aligned:
-        return values.copy()
-    return np.asarray(_Memory(array, values))
-
-
-class _Memory:
-    """The memory of an Arrow array for NumPy, which keeps this object, and so the array, alive."""
-
-    def __init__(self, array: pa.Array, values: NDArray[np.generic]) -> None:
-        self._array = array
-        self.__array_interface__ = {
-            **values.__array_interface__,
-            "data": (values.ctypes.data, False),
-        }
+    """The same without a copy; only read it."""
+    return shared(raw_values(array), array)
 
 
 def _raw_dtype(kind: pa.DataType) -> np.dtype[np.generic]:

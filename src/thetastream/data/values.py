@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
+from numpy.typing import NDArray
 
 from thetastream._jit.arrays import Mask
 from thetastream.data.batch import to_floats, valid_mask
@@ -39,6 +40,13 @@ def to_double(values: pa.Array) -> pa.Array:
     if pat.is_float64(values.type):
         return values
     return pa.array(to_floats(values), mask=null_mask(values))
+
+
+def doubles(values: pa.Array) -> NDArray[np.float64]:
+    """Numbers as 64-bit floats, NULLs as zero; only read them, they may be those of the array."""
+    if pat.is_float64(values.type) and not values.null_count:
+        return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return to_floats(values)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -8,18 +8,17 @@ import pyarrow as pa
 
 from thetastream.boxes.binding import Binding, as_expression, bind
 from thetastream.condition.advice import advise
-from thetastream.condition.expression import Expression
-from thetastream.condition.normalize import like_term
+from thetastream.condition.expression import Call, Expression
+from thetastream.condition.normalize import implied_terms
 from thetastream.condition.predicate import Predicate
+from thetastream.condition.term import Term
 from thetastream.errors import OptionError
 from thetastream.plan.explanation import Explanation
 from thetastream.schema import KeyKind
 from thetastream.side import Side
 
 NESTED = "a nested loop: every row is compared with all rows of the window"
-_BY_HASH = "strings are found by hash or prefix, and compared here"
-_BY_TEXT = "found by the text in front of wildcards, and compared here"
-VERIFIED = frozenset((_BY_HASH, _BY_TEXT))  # checks that follow what an index has found
+_VERIFIED = ", and compared here"  # ends what is said of a check that follows an index
 _TEXT = (KeyKind.BYTES, KeyKind.PREFIX)
 
 
@@ -33,11 +32,12 @@ def explain(
     Says how to write the latter so that an index serves them. Nothing is joined. Schemas are those
     of Arrow, or tables that have one; with them, columns and types are checked too.
 
-    >>> print(explain("abs(l.x - r.x) <= 1 AND abs(l.y - r.y) <= l.w"))
+    >>> print(explain("abs(l.x - r.x) <= 1 AND l.s LIKE r.p"))
     candidates: an index finds them
-    indexed: l.x - r.x >= -1 AND l.x - r.x <= 1
-    checked on candidates:
-      ABS(l.y - r.y) <= l.w: write r.y BETWEEN l.y - (l.w) AND l.y + (l.w), which is indexed
+    indexed:
+      l.x - r.x >= -1 AND l.x - r.x <= 1
+      STARTSWITH(l.s, LITERAL_PREFIX(r.p))
+    checked on candidates: l.s LIKE r.p: found by the text in front of wildcards, and compared here
     checked on single rows: none
     """
     predicate = Predicate.of(on)
@@ -59,9 +59,9 @@ def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for node in residuals:
         if str(node) in texts:
-            checked[str(node)] = _BY_HASH
-        elif like_term(node) is not None:
-            checked[str(node)] = _BY_TEXT
+            checked[str(node)] = "strings are found by hash or prefix" + _VERIFIED
+        elif found := [term for term in implied_terms(node) if term in terms]:
+            checked[str(node)] = f"found {_how(found[0])}{_VERIFIED}"
         else:
             checked[str(node)] = advise(node)
     return {
@@ -70,6 +70,22 @@ def parts(predicate: Predicate, binding: Binding | None) -> dict[str, Any]:
         "checked on candidates": checked or "none",
         "checked on single rows": [str(f) for side in Side for f in predicate.filters(side)],
     }
+
+
+def is_costly(checked: object) -> bool:
+    """Whether something is computed for candidates that no index has found by it."""
+    return not isinstance(checked, dict) or not all(
+        how.endswith(_VERIFIED) for how in checked.values()
+    )
+
+
+def _how(term: Term) -> str:
+    """How a term finds the candidates of a residual that implies it."""
+    if term.has_prefixes:
+        return "by the text in front of wildcards"
+    nodes = [n for n in (term.left, term.right) if isinstance(n, Call) and n.function.implies]
+    own, width = nodes[0].args
+    return f"by an interval around {own}, as wide as {width} to either side"
 
 
 def _schema(given: Any) -> pa.Schema | None:

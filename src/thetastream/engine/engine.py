@@ -136,6 +136,7 @@ class Engine:
             copied=self.traits.led in query.roles(side),
             numbered=self._numbers_differ,
             measured=self._folded[side],
+            ordered={name for role in query.roles(side) for name in self.binding.in_order(role)},
         )
         stream.sweeps = self.traits.renumbers
         return stream

@@ -18,6 +18,7 @@ from thetastream._jit.arrays import Array
 from thetastream.boxes.binding import Binding
 from thetastream.boxes.fresh import Fresh
 from thetastream.condition.expression import Column
+from thetastream.data.byte_columns import Place
 from thetastream.data.kernels.pairs import keep_within
 from thetastream.data.order import argsorted
 from thetastream.data.rows import BatchView, RowsView
@@ -209,15 +210,19 @@ class Probe:
 
     def _residual(self, rows: Array, ids: Array) -> NDArray[np.bool_]:
         taken: dict[tuple[Side, str], pa.Array] = {}  # of columns that several residuals read
+        at = {self.side: rows, self.role: ids}
 
         def lookup(column: Column) -> pa.Array:
             place = column.side, column.name
             if place not in taken:
-                at = rows if column.side is self.side else ids
-                taken[place] = self.views[column.side].take(column.name, at)
+                taken[place] = self.views[column.side].take(column.name, at[column.side])
             return taken[place]
 
-        mask = self.binding.residual_mask(lookup, rows.size)
+        def find(column: Column) -> Place | None:
+            view = self.views[column.side].as_bytes(column.name)
+            return None if view is None else (view, at[column.side])
+
+        mask = self.binding.residual_mask(lookup, rows.size, find)
         assert mask is not None
         return mask
 

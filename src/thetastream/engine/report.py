@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from thetastream.boxes.binding import Binding
 from thetastream.condition.predicate import Predicate
-from thetastream.engine.costs import VERIFIED, parts
+from thetastream.engine.costs import is_costly, parts
 from thetastream.engine.query import Query
 from thetastream.engine.stream import Stream
 from thetastream.errors import NestedLoopWarning
@@ -188,7 +188,6 @@ def _slow(binding: Binding, choices: Sequence[Choice], checked: Any) -> list[str
         met = choice.best.candidates
         if choice.sampled and met >= MANY:
             slow.append(f"a row meets {met:,.0f} candidates among the {choice.stored.value} rows")
-    is_costly = not isinstance(checked, dict) or not VERIFIED.issuperset(checked.values())
-    if binding.residuals and binding.terms and is_costly:
+    if binding.residuals and binding.terms and is_costly(checked):
         slow.append("residuals are evaluated on every candidate pair")
     return slow

@@ -6,7 +6,7 @@ role of its own side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from time import thread_time
 from typing import Any, TypeVar
 
@@ -120,7 +120,8 @@ class RoleIndex:
 class Stream:
     """The stored rows of one stream. Row ids count its arrivals.
 
-    ``measured`` maps columns that are kept as numbers, for folds, to their names in messages.
+    ``measured`` maps columns that are kept as numbers, for folds, to their names in messages;
+    ``ordered`` are columns of strings whose order is compared.
     """
 
     def __init__(
@@ -135,8 +136,9 @@ class Stream:
         copied: bool = False,
         numbered: bool = False,
         measured: Mapping[str, str] | None = None,
+        ordered: Collection[str] = (),
     ) -> None:
-        self.rows = Rows(schema, columns, first)
+        self.rows = Rows(schema, columns, first, ordered=ordered)
         self.times = Ring(np.int64, first) if timed else None
         self.positions = Ring(np.int64, first) if placed else None
         self.copies = Ring(np.bool_, first) if copied else None

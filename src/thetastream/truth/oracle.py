@@ -203,7 +203,7 @@ def matches(on: str | Predicate | Expression, left: Row, right: Row) -> bool:
     conditions += [node for node in predicate.residuals if node is not predicate.custom]
     if predicate.custom is not None and not _custom(predicate.custom, left, right):
         return False
-    for term in predicate.terms:
+    for term in (term for term in predicate.terms if not term.is_implied):
         a, b = evaluate(term.left, rows), evaluate(term.right, rows)
         if a is None or b is None:
             return False
@@ -422,7 +422,6 @@ _OTHERS: dict[Function, Callable[..., Any]] = {
     Function.LENGTH: len,
     Function.CONCAT: operator.add,
     Function.LIKE: _like,
-    Function.LITERAL_PREFIX: lambda pattern: re.split(r"[%_\\]", pattern)[0],
 }
 
 

@@ -32,6 +32,7 @@ from thetastream.boxes.keys import Keys
 from thetastream.condition.expression import Column, Expression
 from thetastream.condition.predicate import Predicate
 from thetastream.data.batch import conform
+from thetastream.data.byte_columns import Place
 from thetastream.data.rows import Ring, RowsView, gathered
 from thetastream.engine.engine import Engine
 from thetastream.engine.parts.batches import Batches, Flow, OutputPart, rechunked
@@ -478,4 +479,8 @@ class _Queue:
         def lookup(column: Column) -> pa.Array:
             return views[column.side].take(column.name, ids[column.side])
 
-        return engine.binding.residual_mask(lookup, left.size)
+        def find(column: Column) -> Place | None:
+            view = views[column.side].as_bytes(column.name)
+            return None if view is None else (view, ids[column.side])
+
+        return engine.binding.residual_mask(lookup, left.size, find)

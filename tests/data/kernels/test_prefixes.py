@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetastream.data.batch import bytes_of
 from thetastream.data.kernels.prefixes import find_beginnings, prefix_keys
+from thetastream.data.memory import bytes_of
 
 WORDS = st.lists(st.one_of(st.binary(max_size=12), st.text("ab\0", max_size=11).map(str.encode)))
 

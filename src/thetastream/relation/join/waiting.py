@@ -62,7 +62,9 @@ class StreamBuffer:
         self._memory = memory
         self.names = matching.held_columns()
         """Stored columns."""
-        self._payload = Rows(matching.stream, self.names, ring=_Held, flat=_has_fixed_width)
+        self._payload = Rows(
+            matching.stream, self.names, ring=_Held, flat=_has_fixed_width, chunked=True
+        )
         self._bounds = {name: _Held(np.int64) for name in ("lows", "highs", "least", "most")}
         self._questions = _Held(np.int64)
         self._matched = _Held(np.bool_)
