@@ -16,17 +16,7 @@ from thetabench.ordered.paper import COLUMNS, PAPER, TABLE
 from thetabench.ordered.summary import judged, table
 from thetabench.tables import SCORES
 
-from .bench_command import (
-    check_examples,
-    check_file,
-    check_listed,
-    check_plots,
-    check_smoke,
-    measured_twice,
-    modules,
-    page_of,
-    small,
-)
+from . import bench_command as bench
 
 PLACES = (SCORES, *FIGURES, *PAPER.derived)
 TREE, TRIE, JUDY = "b-tree", "radix-trie", "judy"
@@ -167,7 +157,7 @@ def test_table_1_is_made_of_the_lines_of_other_figures() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    check_file(PAPER, sample(), tmp_path)
+    bench.check_file(PAPER, sample(), tmp_path)
     again = [line("8", TRIE, 16, bytes_per_pair=9.0), line("9", TREE, 1)]
     both = PAPER.together(sample(), again)
     assert [r.bytes_per_pair for r in both if r.figure == "8"] == [9.0]
@@ -175,7 +165,7 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    written = page_of(PAPER, sample(), tmp_path, "8", PLACES)
+    written = bench.page_of(PAPER, sample(), tmp_path, "8", PLACES)
     assert "| million keys | flat array | b-tree | radix-trie | judy |" in written
     assert "| 16 | 16 | 24 | 12 | 14 |" in written
     assert "![memory, Linear Road keys](ordered-8.png)" in written
@@ -194,7 +184,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
     drawn = [name for name in FIGURES if name != "9"]
-    check_plots(PAPER, sample(), tmp_path, drawn)
+    bench.check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
@@ -202,13 +192,13 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
     says = "8: sorted-runs, million keys 0.0003: bytes per key and id"
-    lines = measured_twice(PAPER, tmp_path, "8,11", "aggregate", says)
+    lines = bench.measured_twice(PAPER, tmp_path, "8,11", "aggregate", says)
     assert {line.figure for line in lines} == {"8", "11", "aggregate"}
     assert "polars" in next(line.versions for line in lines if line.contestant == "polars")
 
 
 def test_the_command_shows_table_1(tmp_path: Path) -> None:
-    done = small("ordered", TABLE, tmp_path)
+    done = bench.small("ordered", TABLE, tmp_path)
     assert done.exit_code == 0, done.output
     assert "| memory utilization |" in done.output
 
@@ -223,22 +213,22 @@ def test_the_command_fails_on_a_wrong_answer(
         return keys ^ 1, ids
 
     monkeypatch.setattr(Held, "next", wrong)
-    done = small("ordered", "6", tmp_path)
+    done = bench.small("ordered", "6", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output
     assert not (tmp_path / "ordered-scale-0.0001.csv").exists()
 
 
 def test_the_command_lists_the_figures() -> None:
-    check_listed(FIGURES)
+    bench.check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", modules(package))
+@pytest.mark.parametrize("name", bench.modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    check_examples(package, name)
+    bench.check_examples(package, name)
 
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    lines = check_smoke(PAPER, tmp_path)
+    lines = bench.check_smoke(PAPER, tmp_path)
     assert [line.reason for line in lines if not line.ran and JUDY not in line.structure] == []

@@ -14,17 +14,7 @@ from thetabench.panjoin.figures import FIGURES
 from thetabench.panjoin.paper import COLUMNS, PAPER
 from thetabench.tables import SCORES
 
-from .bench_command import (
-    check_examples,
-    check_file,
-    check_listed,
-    check_plots,
-    check_smoke,
-    measured_twice,
-    modules,
-    page_of,
-    small,
-)
+from . import bench_command as bench
 
 # --- Results -------------------------------------------------------------------------------------
 
@@ -119,7 +109,7 @@ def test_a_large_error_is_judged_even_if_an_adjustment_was_never_enough() -> Non
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    check_file(PAPER, sample(), tmp_path)
+    bench.check_file(PAPER, sample(), tmp_path)
     again = [line("13b", "bi-sort", 1, tuples_per_s=9.0), line("10a", "P = 4", 64.0)]
     both = PAPER.together(sample(), again)
     assert [r.figure for r in both[:3]] == ["4", "4", "10a"]
@@ -127,7 +117,7 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    written = page_of(PAPER, sample(), tmp_path, "13b", (SCORES, *FIGURES))
+    written = bench.page_of(PAPER, sample(), tmp_path, "13b", (SCORES, *FIGURES))
     assert "| selectivity | rap-table | wib-tree | bi-sort | bi-sort, pairs |" in written
     assert "![band probing](panjoin-13b.png)" in written
     assert "panjoin-15c.png" not in written, "there is no such file"
@@ -138,7 +128,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
     drawn = ["4", "10f", "11f", "leaves", "13b", "15c", "15e", "w1"]
-    check_plots(PAPER, sample(), tmp_path, drawn)
+    bench.check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
@@ -146,7 +136,7 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
     says = "11f: b+tree, insertion, batch 2^8: million tuples per second"
-    lines = measured_twice(PAPER, tmp_path, "11f", "15a,w1", says)
+    lines = bench.measured_twice(PAPER, tmp_path, "11f", "15a,w1", says)
     assert {line.figure for line in lines} == {"11f", "15a", "w1"}
     own = [line for line in lines if line.figure == "11f" and line.ran]
     assert {"b+tree", "btrees"} <= {line.structure for line in own}
@@ -156,23 +146,23 @@ def test_the_command_fails_on_a_wrong_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BTreesSet, "__len__", lambda self: 3)
-    done = small("panjoin", "11f", tmp_path)
+    done = bench.small("panjoin", "11f", tmp_path)
     assert done.exit_code == 1
     assert "btrees, insertion (11f at 2^8) holds 3 rows" in done.output
 
 
 def test_the_command_lists_the_figures() -> None:
-    check_listed(FIGURES)
+    bench.check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", modules(package))
+@pytest.mark.parametrize("name", bench.modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    check_examples(package, name)
+    bench.check_examples(package, name)
 
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    lines = check_smoke(PAPER, tmp_path)
+    lines = bench.check_smoke(PAPER, tmp_path)
     other = [line for line in lines if line.structure != "bi-sort-opencl"]
     assert [line.reason for line in other if not line.ran] == []
     for name in FIGURES:

@@ -16,17 +16,7 @@ from thetabench.pim.paper import COLUMNS, PAPER
 from thetabench.tables import SCORES, filled
 from thetastream.errors import DataError
 
-from .bench_command import (
-    check_examples,
-    check_file,
-    check_listed,
-    check_plots,
-    check_smoke,
-    measured_twice,
-    modules,
-    page_of,
-    small,
-)
+from . import bench_command as bench
 
 
 def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
@@ -98,7 +88,7 @@ def test_scores_stand_beside_their_limits() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    check_file(PAPER, sample(), tmp_path)
+    bench.check_file(PAPER, sample(), tmp_path)
     again = [line("8b", "IB-chain", 2, tuples_per_s=9.0), line("8a", "b+tree", 1.0)]
     both = PAPER.together(sample(), again)
     assert [r.figure for r in both[:2]] == ["8a", "8b"]
@@ -107,7 +97,7 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    written = page_of(PAPER, sample(), tmp_path, "8b", (SCORES, *FIGURES))
+    written = bench.page_of(PAPER, sample(), tmp_path, "8b", (SCORES, *FIGURES))
     assert "| chain length | B-chain | IB-chain |\n| --: | --: | --: |\n| 2 | 1 | 1.2 |" in written
     assert "![chain length](pim-8b.png)" in written
     assert "pim-10a.png" not in written, "there is no such file"
@@ -121,7 +111,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
     drawn = ["8b", "9b", "10a", "10c", "11a", "12a", "12b", "13b", "peers", "merge", "cost"]
-    check_plots(PAPER, sample(), tmp_path, drawn)
+    bench.check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
@@ -129,7 +119,7 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
     says = "8b: IB-chain, chain length 2: million tuples per second"
-    lines = measured_twice(PAPER, tmp_path, "8b", "9c", says)
+    lines = bench.measured_twice(PAPER, tmp_path, "8b", "9c", says)
     assert {line.figure for line in lines} == {"8b", "9c"}
     assert lines[0].cores >= 1
 
@@ -137,10 +127,10 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: 
 def test_the_command_fails_on_a_wrong_answer_and_keeps_earlier_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert small("pim", "8b", tmp_path).exit_code == 0
+    assert bench.small("pim", "8b", tmp_path).exit_code == 0
     honest = Indexed.run
     monkeypatch.setattr(Indexed, "run", lambda *given: without_last(honest(*given)))
-    done = small("pim", "9c", tmp_path)
+    done = bench.small("pim", "9c", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output
     assert {r.figure for r in PAPER.read(tmp_path / "pim-scale-0.0001.csv")} == {"8b"}
@@ -152,16 +142,16 @@ def without_last(answer: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]
 
 
 def test_the_command_lists_the_figures() -> None:
-    check_listed(FIGURES)
+    bench.check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", modules(package))
+@pytest.mark.parametrize("name", bench.modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    check_examples(package, name)
+    bench.check_examples(package, name)
 
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    check_smoke(PAPER, tmp_path)
+    bench.check_smoke(PAPER, tmp_path)
     for name in FIGURES:
         assert (tmp_path / f"pim-scale-0.01-{name}.png").exists()

@@ -15,17 +15,7 @@ from thetabench.tables import SCORES
 from thetabench.windows import Filled
 from thetastream.datasets.real import VARIABLE
 
-from .bench_command import (
-    check_examples,
-    check_file,
-    check_listed,
-    check_plots,
-    check_smoke,
-    measured_twice,
-    modules,
-    page_of,
-    small,
-)
+from . import bench_command as bench
 
 
 def line(figure: str, contestant: str, place: float, **more: Any) -> Line:
@@ -126,7 +116,7 @@ def test_the_limits_are_those_that_were_asked_for() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    check_file(PAPER, sample(), tmp_path)
+    bench.check_file(PAPER, sample(), tmp_path)
     again = [line("7b", "bits", 60_000, tuples_per_s=9.0), line("9a", "po-join", 1e6)]
     both = PAPER.together(sample(), again)
     assert [r.tuples_per_s for r in both if r.figure == "7b"] == [9.0]
@@ -134,7 +124,7 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    written = page_of(PAPER, sample(), tmp_path, "7b", (SCORES, *FIGURES))
+    written = bench.page_of(PAPER, sample(), tmp_path, "7b", (SCORES, *FIGURES))
     assert "| slide | bits | hash |" in written
     assert "| 60,000 | 6 | 1 |" in written
     assert "![Q3, mutable part](spo-7b.png)" in written
@@ -144,7 +134,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
     drawn = ["7a", "7b", "10a", "11c", "11d", "13", "17", "20", "22", "w2", "w3"]
-    check_plots(PAPER, sample(), tmp_path, drawn)
+    bench.check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
@@ -155,7 +145,7 @@ def test_the_command_measures_and_keeps_what_other_runs_have_measured(
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     says = "9b: bits, batch 2^6, slide 2^8: thousand rows per second"
-    lines = measured_twice(PAPER, tmp_path, "9", "22,taxi", says)
+    lines = bench.measured_twice(PAPER, tmp_path, "9", "22,taxi", says)
     assert {line.figure for line in lines} == {"9a", "9b", "22", "taxi"}
     assert any(f"No data folder is known. Set {VARIABLE}" in line.reason for line in lines)
 
@@ -165,22 +155,22 @@ def test_the_command_fails_on_a_wrong_answer(
 ) -> None:
     honest = Filled.fill
     monkeypatch.setattr(Filled, "fill", lambda self, stop, step: honest(self, stop - 1, step))
-    done = small("spo", "9a", tmp_path)
+    done = bench.small("spo", "9a", tmp_path)
     assert done.exit_code == 1
     assert "gave a wrong answer" in done.output
     assert not (tmp_path / "spo-scale-0.0001.csv").exists()
 
 
 def test_the_command_lists_the_figures() -> None:
-    check_listed(FIGURES)
+    bench.check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", modules(package))
+@pytest.mark.parametrize("name", bench.modules(package))
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    check_examples(package, name)
+    bench.check_examples(package, name)
 
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    lines = check_smoke(PAPER, tmp_path)
+    lines = bench.check_smoke(PAPER, tmp_path)
     assert [line.reason for line in lines if not line.ran and line.figure != "taxi"] == []

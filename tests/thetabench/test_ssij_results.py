@@ -14,17 +14,7 @@ from thetabench.ssij.figures import FIGURES
 from thetabench.ssij.paper import COLUMNS, PAPER
 from thetabench.tables import SCORES
 
-from .bench_command import (
-    check_examples,
-    check_file,
-    check_listed,
-    check_plots,
-    check_smoke,
-    measured_twice,
-    modules,
-    page_of,
-    small,
-)
+from . import bench_command as bench
 
 PLACES = (SCORES, *FIGURES)
 SSIJ, MESH = "ssij", "mesh-join"
@@ -142,7 +132,7 @@ def test_a_claim_without_its_lines_is_not_measured() -> None:
 
 
 def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> None:
-    check_file(PAPER, sample(), tmp_path)
+    bench.check_file(PAPER, sample(), tmp_path)
     again = [line("worst", SSIJ, 1.0, tuples_per_s=9.0)]
     both = PAPER.together(sample(), again)
     assert [r.tuples_per_s for r in both if r.figure == "worst"] == [9.0]
@@ -150,7 +140,7 @@ def test_figures_measured_again_replace_their_own_lines_only(tmp_path: Path) -> 
 
 
 def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
-    written = page_of(PAPER, sample(), tmp_path, "3", PLACES)
+    written = bench.page_of(PAPER, sample(), tmp_path, "3", PLACES)
     assert "| skew | ssij | mesh-join |" in written
     assert "| 1 | 200 | 40 |" in written
     assert "![skew, plain zipf, 7.5 % memory](ssij-3.png)" in written
@@ -164,7 +154,7 @@ def test_tables_are_written_between_their_marks(tmp_path: Path) -> None:
 
 def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
     drawn = [name for name in FIGURES if name not in ("7-direct", "devices")]
-    check_plots(PAPER, sample(), tmp_path, drawn)
+    bench.check_plots(PAPER, sample(), tmp_path, drawn)
 
 
 # --- The command ---------------------------------------------------------------------------------
@@ -172,7 +162,7 @@ def test_plots_are_drawn_from_a_file(tmp_path: Path) -> None:
 
 def test_the_command_measures_and_keeps_what_other_runs_have_measured(tmp_path: Path) -> None:
     says = "plan: optimal, share of blocks wanted 0.5: milliseconds to read"
-    lines = measured_twice(PAPER, tmp_path, "plan", "index", says)
+    lines = bench.measured_twice(PAPER, tmp_path, "plan", "index", says)
     assert {line.figure for line in lines} == {"plan", "index"}
 
 
@@ -182,22 +172,22 @@ def test_the_command_fails_on_a_wrong_answer(
     honest = readplans.wanted
     monkeypatch.setattr(readplans, "_covers", lambda name, own, made: None)
     monkeypatch.setattr(readplans, "wanted", lambda *given: honest(*given)[::-1])
-    done = small("ssij", "plan", tmp_path)
+    done = bench.small("ssij", "plan", tmp_path)
     assert done.exit_code == 1
     assert not (tmp_path / "ssij-scale-0.0001.csv").exists()
 
 
 def test_the_command_lists_the_figures() -> None:
-    check_listed(FIGURES)
+    bench.check_listed(FIGURES)
 
 
-@pytest.mark.parametrize("name", [name for name in modules(package) if name != "peers"])
+@pytest.mark.parametrize("name", [name for name in bench.modules(package) if name != "peers"])
 def test_examples_in_docstrings_are_right(name: str) -> None:
-    check_examples(package, name)
+    bench.check_examples(package, name)
 
 
 @pytest.mark.slow
 def test_a_smoke_run_of_everything_is_verified(tmp_path: Path) -> None:
-    lines = check_smoke(PAPER, tmp_path)
+    lines = bench.check_smoke(PAPER, tmp_path)
     systems = ("8", "9", "spark")
     assert [line.reason for line in lines if not line.ran and line.figure not in systems] == []
