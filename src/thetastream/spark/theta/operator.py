@@ -95,8 +95,8 @@ def theta_join(
     join, and a query without a name.
 
     Two static DataFrames need no window, nor does a stream with a static one. That table is read
-    when this is called; if it is larger than ``memory``, it is sorted on disk. ``how`` must not keep
-    its rows.
+    when this is called; if it is larger than ``memory``, it is sorted on disk. ``how`` must not
+    keep its rows.
 
     ``thetastream.spark.explain(result)`` shows how the join runs.
     """
