@@ -108,7 +108,7 @@ def _read(name: Any, what: Any) -> Aggregate:
                 f"aggregate {name!r} must be 'count' or a pair (column, function) such as "
                 f"('speed', 'mean'); got {what!r}"
             )
-        return Aggregate(name, Summary.of(what[1]), what[0])
+        return Aggregate(name, _function(name, *what), what[0])
     function = Summary.of(what)
     if function is not Summary.COUNT:
         raise SchemaError(
@@ -116,6 +116,22 @@ def _read(name: Any, what: Any) -> Aggregate:
             f"('column', {function.value!r})"
         )
     return Aggregate(name, function)
+
+
+def _function(name: str, column: str, function: Any) -> Summary:
+    """The function of a pair; an error says so if the two were exchanged."""
+    try:
+        return Summary.of(function)
+    except SchemaError:
+        try:
+            Summary.of(column)
+        except SchemaError:
+            pass
+        else:
+            raise SchemaError(
+                f"aggregate {name!r}: write the column first, ({function!r}, {column!r})"
+            ) from None
+        raise
 
 
 def of_right(aggregates: Sequence[Aggregate]) -> tuple[Aggregate, ...]:
