@@ -52,6 +52,7 @@ def test_aggregates_are_read() -> None:
         ({"n": "median"}, "one of count, sum, min, max, mean; got 'median'. Did you mean 'mean'"),
         ({"n": ("x", "middle")}, "one of count, sum, min, max, mean; got 'middle'"),
         ({"n": "sum"}, r"sum needs a column; write \('column', 'sum'\)"),
+        ({"n": ("avg", "x")}, r"write the column first, \('x', 'avg'\)"),
         ({"n": ("x",)}, r"'count' or a pair \(column, function\).*got \('x',\)"),
         ({"n": ("x", "sum", "min")}, "a pair"),
         ({"n": (3, "sum")}, "a pair"),

@@ -119,13 +119,26 @@ def _read(name: Any, what: Any) -> Aggregate:
 
 
 def _function(name: str, word: Any, what: Any) -> Summary:
+    """The function of an aggregate; an error says so if it stands in the place of the column."""
     try:
         return Summary.of(word)
     except SchemaError as error:
+        if what is not word and _is_function(what[0]):
+            raise SchemaError(
+                f"aggregate {name!r}: write the column first, ({word!r}, {what[0]!r})"
+            ) from None
         raise SchemaError(
             f"aggregate {name!r} must be 'count' or a pair (column, function) such as "
             f"('speed', 'mean'); got {what!r}: {error}"
         ) from None
+
+
+def _is_function(word: Any) -> bool:
+    try:
+        Summary.of(word)
+    except SchemaError:
+        return False
+    return True
 
 
 def of_right(aggregates: Sequence[Aggregate]) -> tuple[Aggregate, ...]:

@@ -76,6 +76,8 @@ class Interval:
         return Interval(-self.nanoseconds)
 
     def __str__(self) -> str:
+        if not self.nanoseconds:
+            return "0 seconds"
         for name, size in reversed(_UNITS.items()):
             if self.nanoseconds % size == 0:
                 count = self.nanoseconds // size

@@ -104,7 +104,7 @@ class NestedLoopWarning(UserWarning):
     """No index serves the condition, so every row is compared with the whole window."""
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """Give `` Did you mean …?`` for a misspelt word, or an empty string.
 
     >>> suggest("prise", ["price", "size"])
@@ -112,5 +112,5 @@ def suggest(word: str, known: Iterable[str]) -> str:
     """
     words = list(known)
     close = [each for each in words if each.lower() == word.lower()]
-    close = close or difflib.get_close_matches(word, words, n=1)
+    close = close or difflib.get_close_matches(word, words, n=1, cutoff=likeness)
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -153,6 +153,11 @@ def common_domain(left: pa.DataType, right: pa.DataType, what: str) -> Domain:
         )
     if {a, b} == {KeyKind.DATE, KeyKind.NAIVE}:
         return Domain(KeyKind.NAIVE, tick=min(_fine_tick(left, right), _DAY))
+    if {a, b} == {KeyKind.DURATION, KeyKind.BYTES}:
+        raise SchemaError(
+            f"{what}: {left} cannot be compared with {right}; write a constant as INTERVAL '5 "
+            "minutes'"
+        )
     same_text = _is_text(left) == _is_text(right)
     if a is not b or (a is KeyKind.BYTES and not same_text):
         raise SchemaError(

@@ -316,6 +316,20 @@ def test_a_header_without_rows_is_explained(command, tmp_path: Path) -> None:
         assert "has a header and no rows" in command(*arguments, code=2).stderr
 
 
+def test_a_condition_in_the_place_of_a_file_is_explained(command, tmp_path: Path) -> None:
+    errors = command("join", save(tmp_path / "l.csv", rows(1, 3)), ON, code=2).stderr
+    assert "pass the condition with --on" in " ".join(errors.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("asked", ["--help", "--version"])
+def test_a_full_disk_ends_help_with_a_message(asked: str) -> None:
+    with Path("/dev/full").open("wb") as full, started(asked, stdout=full) as done:
+        errors = done.stderr.read()
+        assert done.wait(timeout=300) == 2
+    assert b"No space left on device" in errors
+    assert b"Traceback" not in errors
+
+
 def test_standard_input_joins_itself(tmp_path: Path) -> None:
     data = rows(1, 30)
     got = tmp_path / "out.csv"

@@ -101,7 +101,23 @@ def test_decimals_are_exact() -> None:
         Decimal("2.5")
     ]
     with pytest.raises(DataError, match="cast the columns to double"):
-        values("l.a + l.a", a=decimals("1", kind=pa.decimal128(38, 2)))
+        values("l.a + l.a", a=decimals("1", kind=pa.decimal256(76, 2)))
+
+
+def test_decimals_take_the_room_they_need() -> None:
+    a = decimals("0.10", "-7.25", None)
+    for text, factor in (
+        ("((l.a * -1) * -1) * l.n", 1),
+        ("l.a * 1.1 * 1.1 * 1.1 * l.n", Decimal("1.331")),
+        ("l.n * 2 * l.a * 3 * l.n / 1 / l.n", 6),
+    ):
+        found = values(text, a=a, n=ints(1, 1, 1))
+        assert [v if v is None else float(v) for v in found] == [
+            v if v is None else float(v * factor) for v in a.to_pylist()
+        ], text
+    most = decimals("9" * 38, kind=pa.decimal128(38, 0))
+    assert values("l.a + l.a", a=most) == [Decimal("1" + "9" * 37 + "8")]
+    assert values("l.a + 1 > l.a", a=most) == [True]
 
 
 def test_floor_and_ceil_of_decimals() -> None:

@@ -408,3 +408,13 @@ def test_a_sum_that_does_not_fit() -> None:
     with pytest.raises(DataError, match="9223372036854775808, which does not fit"):
         window.aggregate([0], [9], {"s": ("v", "sum")})
     assert window.aggregate([0], [9], {"m": ("v", "mean")}).to_pylist() == [{"m": 2.0**62}]
+
+
+def test_it_shows_itself_and_its_metrics() -> None:
+    window = ts.WindowIndex("x", ts.CountWindow(10))
+    assert "WindowIndex on x" in repr(window)
+    window.insert({"x": [1, 2]})
+    assert "rows stored  2" in repr(window)
+    assert "ptwi/radix-trie" in window._repr_html_()
+    assert "rows " in repr(window.metrics())
+    assert window.metrics().as_dict()["stored"] == 2

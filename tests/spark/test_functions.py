@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import warnings
 from typing import Any
 
 import pyarrow as pa
@@ -112,13 +113,32 @@ def test_errors_name_what_the_user_wrote(spark: Any) -> None:
         theta_join(left, right, "l.x = r.x", WINDOW, residual=5)  # type: ignore[arg-type]
 
 
-def test_a_function_that_raises_fails_the_query(spark: Any) -> None:
+def test_a_function_that_fails_fails_the_query(spark: Any) -> None:
     def wrong(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.Array:
         raise DataError("no such luck")
 
+    def long(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.Array:
+        return pa.array([True, None])
+
     left, right = (frame(spark, {"x": pa.array([1.0])}) for _ in range(2))
-    with pytest.raises(Exception, match="no such luck"):
-        theta_join(left, right, "l.x = r.x", WINDOW, residual=wrong).collect()
+    for function, message in ((wrong, "no such luck"), (long, "1 pairs and returned 2 values")):
+        with pytest.raises(Exception, match=message):
+            theta_join(left, right, "l.x = r.x", WINDOW, residual=function).collect()
+
+
+def test_widths_of_one_side(spark: Any) -> None:
+    """As embedded; Spark computes the width, and the engine the interval that it finds."""
+    xs = [-100.0, 0.0, 99.5, 100.0, 101.0, float("inf"), float("nan"), None]
+    columns = {"x": pa.array(xs), "w": pa.array([1.0, None, 2.0, 0.5, -1.0, float("nan"), 1, 5.0])}
+    left, right = frame(spark, columns), frame(spark, columns)
+    on = "abs(l.x - r.x) <= l.w * 2 AND abs(l.x - r.x) <= r.x / 50"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NestedLoopWarning)
+        joined = theta_join(left, right, on, WINDOW, columns=["id", "id_right"])
+    table = pa.table({"id": range(len(xs)), **columns})
+    truth = ts.oracle.join([(table, table)], on, ts.Unbounded()).pairs
+    assert sorted((row["id"], row["id_right"]) for row in joined.collect()) == sorted(truth)
+    assert truth
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,8 @@ def test_wrong_options_say_what_to_do() -> None:
         ts.join(one, one, BAND, output="ranges")
     with pytest.raises(OptionError, match="threads must be a whole number"):
         ts.join(one, one, BAND, threads=0)
+    with pytest.raises(OptionError, match="progress must be True or False"):
+        ts.join(one, one, BAND, progress="yes")
     with pytest.raises(OptionError, match="how must be one of"):
         ts.join(one, one, BAND, "cross")
     with pytest.raises(PredicateError, match="no column 'z'"):

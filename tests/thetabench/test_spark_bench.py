@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +37,6 @@ from thetabench.spark.course import SparkCourse
 from thetabench.spark.paper import paper
 from thetabench.spark.peers import Seat
 from thetabench.spark.session import Session
-from thetabench.spark.worker import fresh_progress
 from thetastream.errors import RegistryError
 
 from .spark_fake import QUERIES, Change, FakeSession, Pairs
@@ -268,24 +266,6 @@ def test_a_micro_batch_without_a_report_is_a_wrong_answer() -> None:
 
     with pytest.raises(VerificationError, match="got 0 with"):
         run(["large"], Silent)
-
-
-def test_what_a_waiting_query_reports_is_no_micro_batch() -> None:
-    def progress(number: int, rows: int) -> Any:
-        return SimpleNamespace(batchId=number, numInputRows=rows)
-
-    def fresh(before: int, *reports: Any) -> list[int]:
-        query = SimpleNamespace(recentProgress=reports, lastProgress=[None, *reports][-1])
-        return [own.batchId for own in fresh_progress(query, before)]
-
-    first, waits = progress(0, 8), progress(1, 0)
-    assert fresh(-1) == []
-    assert fresh(-1, first) == [0]
-    assert fresh(-1, progress(4, 8)) == [4], "of a restarted query"
-    assert fresh(0, first, waits) == []
-    assert fresh(0, first, waits, progress(1, 6)) == [1]
-    assert fresh(0, first, waits, waits, progress(1, 6), progress(2, 2)) == [1, 2]
-    assert fresh(0, first, waits, progress(1, 8), progress(2, 0)) == [1]
 
 
 def test_a_row_that_an_empty_joiner_loses_is_noticed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from thetabench.spark.eventlog import read_events
 from thetabench.spark.feed import Feed, Shape, link
 from thetabench.spark.peers import Nothing, Rejoin, Seat, spec_of
 from thetabench.spark.reference import echoes, equals, received, reference
+from thetabench.spark.worker import fresh_progress
 from thetastream.errors import DataError
 from thetastream.side import Side
 from thetastream.spark.frames import METRICS
@@ -175,3 +177,21 @@ def test_stages_and_tasks_are_read_from_the_event_log(tmp_path: Path) -> None:
     assert key == ("q", 7)
     assert (spent.map, spent.join) == (0.45, 0.25)
     assert (spent.tasks, spent.gc) == (pytest.approx(0.6), pytest.approx(0.03))
+
+
+def test_what_a_waiting_query_reports_is_no_micro_batch() -> None:
+    def progress(number: int, rows: int) -> Any:
+        return SimpleNamespace(batchId=number, numInputRows=rows)
+
+    def fresh(before: int, *reports: Any) -> list[int]:
+        query = SimpleNamespace(recentProgress=reports, lastProgress=[None, *reports][-1])
+        return [own.batchId for own in fresh_progress(query, before)]
+
+    first, waits = progress(0, 8), progress(1, 0)
+    assert fresh(-1) == []
+    assert fresh(-1, first) == [0]
+    assert fresh(-1, progress(4, 8)) == [4], "of a restarted query"
+    assert fresh(0, first, waits) == []
+    assert fresh(0, first, waits, progress(1, 6)) == [1]
+    assert fresh(0, first, waits, waits, progress(1, 6), progress(2, 2)) == [1, 2]
+    assert fresh(0, first, waits, progress(1, 8), progress(2, 0)) == [1]

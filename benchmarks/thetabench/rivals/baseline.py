@@ -85,7 +85,7 @@ class Baseline(RelationJoin):
         engine.start(batch)
         return engine, batch
 
-    def explain(self) -> Explanation:
+    def explain(self, *, verbose: bool = False) -> Explanation:
         """The algorithm with the parameters that were chosen, and the use of memory."""
         engine: Any = self._engine
         known = engine is not None and engine.is_started
@@ -94,7 +94,7 @@ class Baseline(RelationJoin):
             "algorithm": engine.summary if known else "not known yet: push rows",
             "memory": {name: show_size(getattr(self._memory, name)) for name in _PARTS},
         }
-        return Explanation.of(facts, verbose=True)
+        return Explanation.of(facts, verbose=verbose)
 
 
 @dataclass(eq=False)

@@ -42,7 +42,7 @@ class Keys:
     def by_key(self, term: int) -> tuple[Array, Keys]:
         """``able`` in the order of a term's key; sorted once for probe and insert."""
         if term not in self._sorted:
-            at, able = self.able()
+            at, able = (None, self) if self.valid is None else self.able()
             order, ascending = argsorted(able.keys[term])
             made = {id(able.keys[term]): ascending}  # terms may share an array
             for key in able.keys:
@@ -51,7 +51,7 @@ class Keys:
             keys = [made[id(key)] for key in able.keys]
             times = None if able.times is None else able.times[order]
             moved = Keys(self.side, keys, times, order.size)
-            self._sorted[term] = (order if able is self else at[order], moved)
+            self._sorted[term] = (order if at is None else at[order], moved)
         return self._sorted[term]
 
     def take(self, at: Array) -> Keys:

@@ -42,22 +42,23 @@ class Verbs(TyperGroup):
         except ThetastreamError as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(2) from None
-        except BrokenPipeError:
-            _forget_output()
-            raise typer.Exit(0) from None
         except OSError as error:
-            typer.echo(f"error: {error}", err=True)
-            _forget_output()
-            raise typer.Exit(2) from None
+            raise typer.Exit(_ended_by(error)) from None
         except KeyboardInterrupt:
             typer.echo("stopped by Ctrl-C", err=True)
             raise typer.Exit(130) from None
 
 
-def _forget_output() -> None:
-    """Nothing can be written to standard output any more, what is buffered included."""
+def _ended_by(error: OSError) -> int:
+    """Say why, and return the exit code; a reader that went away is no failure.
+
+    Nothing can be written to standard output any more, what is buffered included.
+    """
+    if not isinstance(error, BrokenPipeError):
+        typer.echo(f"error: {error}", err=True)
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0 if isinstance(error, BrokenPipeError) else 2
 
 
 app = typer.Typer(
@@ -100,4 +101,7 @@ app.command(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of the verb."""
-    app(args=list(arguments) if arguments is not None else None, prog_name="thetastream")
+    try:
+        app(args=list(arguments) if arguments is not None else None, prog_name="thetastream")
+    except OSError as error:  # of --help and --version, which no verb writes
+        sys.exit(_ended_by(error))

@@ -112,7 +112,7 @@ def join(
     from thetastream.output_mode import Output
     from thetastream.side import Side
 
-    on = _condition(on, condition)
+    on = _condition(on, condition, right)
     pipe = PipeFormat.of(format_)
     aggregates = options.read_aggregates(aggregate)
     limits = WindowOptions(window, time, lateness, count, order, slide, session, by, unbounded)
@@ -178,17 +178,27 @@ def join(
     report.print(summary(engine.metrics(), line, output))
 
 
-def _condition(option: str | None, argument: str | None) -> str:
-    """The condition, given once, in either place."""
+def _condition(option: str | None, argument: str | None, right: Path | None) -> str:
+    """The condition, given once, in either place; ``right`` is no condition, but may look so."""
     if option is not None and argument is not None:
         raise typer.BadParameter("pass the condition once: as third argument, or with --on")
     condition = argument if option is None else option
+    if condition is None and right is not None and _reads_like_one(right):
+        raise typer.BadParameter(
+            f"{str(right)!r} is where the other file stands; to join a file with itself, pass the "
+            "condition with --on"
+        )
     if condition is None:
         raise typer.BadParameter(
             "the condition is missing: pass it as third argument or with --on, such as "
             '--on "abs(l.x - r.x) <= 1"'
         )
     return condition
+
+
+def _reads_like_one(right: Path) -> bool:
+    """Whether what stands for a file is rather a condition."""
+    return not right.exists() and all(alias in str(right) for alias in ("l.", "r."))
 
 
 def _source(path: Path, batch_rows: int, format_: PipeFormat) -> InputFile | PipeInput:

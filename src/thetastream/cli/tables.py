@@ -70,7 +70,7 @@ def summary(metrics: Metrics, line: ProgressLine, output: Path | None = None) ->
     facts = [
         ("rows in", f"{metrics.rows:,}", f"in {metrics.pushes:,} pushes"),
         ("matches", f"{metrics.matches:,}", ""),
-        ("rows out", f"{metrics.output_rows:,}", "" if output is None else escape(f"to {output}")),
+        ("rows out", f"{metrics.output_rows:,}", _to(output)),
     ]
     if metrics.dropped:
         facts.append(
@@ -94,10 +94,17 @@ def table_summary(metrics: Metrics, seconds: float, output: Path | None = None) 
         [
             ("rows in", f"{metrics.rows:,}", ""),
             ("matches", f"{metrics.matches:,}", ""),
-            ("rows out", f"{metrics.output_rows:,}", "" if output is None else f"to {output}"),
+            ("rows out", f"{metrics.output_rows:,}", _to(output)),
             ("time", f"{seconds:.2f} s", phases_text(spent.items())),
         ]
     )
+
+
+def _to(output: Path | None) -> str:
+    """Where rows were written; "-" is standard output."""
+    if output is None:
+        return ""
+    return "to standard output" if str(output) == "-" else escape(f"to {output}")
 
 
 def bytes_text(size: float) -> str:

@@ -284,6 +284,8 @@ class Literal(Expression):
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         if isinstance(value, Decimal):
             text = format(value, "f")
+            if len(text) > _LONGEST:
+                return format(value, "E")
             return text if "." in text else text + ".0"
         return str(value)
 
@@ -339,6 +341,9 @@ def negated(node: Expression) -> Expression:
     if isinstance(value, int | Decimal | Interval) and not isinstance(value, bool):
         return Literal(-value)
     return Call(Function.NEG, (node,))
+
+
+_LONGEST = 40  # characters of a number without an exponent
 
 
 @lru_cache(maxsize=4096)

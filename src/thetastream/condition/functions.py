@@ -299,6 +299,20 @@ _BY_NAME = {name: entry for entry in _ENTRIES for name in (entry.name, *entry.al
 _OWN = ("OVERLAPS", "IF", "CAST", "EXTRACT", "MOD")
 
 
+_INSTEAD = {
+    "HAVERSINE ST_DISTANCE DISTANCE": "Write the distance out, as docs/functions.md does",
+    "NOW CURRENT_DATE CURRENT_TIMESTAMP": "Compare with a constant, or use a time window",
+    "MIN": "Write LEAST",
+    "MAX": "Write GREATEST",
+    "TRUNC TRUNCATE": "Write CAST(x AS BIGINT)",
+    "STRLEN": "Write LENGTH",
+    "TO_DATE": "Write CAST(x AS DATE)",
+    "TO_TIMESTAMP": "Write CAST(x AS TIMESTAMP)",
+    "DATEADD DATE_ADD": "Add an INTERVAL to a time, or whole days to a date",
+}
+"""What to write instead of functions of other dialects."""
+
+
 def named(name: str) -> Entry | None:
     """The entry of a name, in any case; None if there is none."""
     return _BY_NAME.get(name.upper())
@@ -306,7 +320,8 @@ def named(name: str) -> Entry | None:
 
 def unknown(name: str) -> str:
     """The message about a function that does not exist."""
-    hint = suggest(name.upper(), [*_BY_NAME, *_OWN])
+    instead = next((words for words in _INSTEAD if name.upper() in words.split()), "")
+    hint = f" {_INSTEAD[instead]}." if instead else suggest(name.upper(), [*_BY_NAME, *_OWN], 0.7)
     return (
         f"the function {name} is not supported.{hint} The functions are listed in "
         "docs/functions.md; one of your own can be passed as residual="

@@ -335,7 +335,11 @@ def fold(node: Expression) -> Expression:
     if node.function is Function.ABS:
         return Literal(max(values[0], -values[0]))  # type: ignore[operator, type-var]
     if any(isinstance(value, Interval) for value in values):
-        return node
+        if node.function is Function.SUB and all(isinstance(v, Interval) for v in values):
+            values[1] = -values[1]  # type: ignore[operator]
+        elif node.function is not Function.ADD or len({type(v) for v in values}) > 1:
+            return node
+        return Literal(_added(*values))  # type: ignore[arg-type]
     if node.function in _ARITHMETIC:
         return Literal(_ARITHMETIC[node.function](*values))
     entry = TABLE.get(node.function)

@@ -159,6 +159,7 @@ class _Reader:
                 "SUBSTRING", [node.this, node.args.get("start"), node.args.get("length")], node
             ),
             exp.Trim: self._trim,
+            exp.Overlaps: self._overlaps,
         }
 
     def read(self, node: exp.Expression) -> Expression:
@@ -215,7 +216,13 @@ class _Reader:
         try:
             return Literal(Interval.of(text))
         except ValueError as error:
-            raise self._error(str(error), node) from None
+            raise self._at_text(str(error), str(unit)) from None
+
+    def _at_text(self, message: str, word: str) -> PredicateError:
+        """An error that points at a word, where the parser keeps no place."""
+        start = self._text.upper().find(word.upper())
+        message = message.replace(word, self._text[start : start + len(word)], 1)
+        return PredicateError(message, self._text, start, start + len(word))
 
     def _between(self, node: exp.Between) -> Expression:
         if node.args.get("symmetric"):
@@ -276,6 +283,13 @@ class _Reader:
     def _named(self, message: str, node: exp.Expression) -> PredicateError:
         at_name = "start" in node.meta
         return _at_name(message, node, self._text) if at_name else self._error(message, node)
+
+    def _overlaps(self, node: exp.Overlaps) -> Expression:
+        raise self._error(
+            "write OVERLAPS(l.s, l.e, r.s, r.e), where the ends belong to the intervals, or "
+            "l.s < r.e AND r.s < l.e",
+            node,
+        )
 
     def _trim(self, node: exp.Trim) -> Expression:
         if node.args.get("position") or node.expression:

@@ -220,12 +220,34 @@ def _arithmetic(function: Function, a: pa.Array, b: pa.Array, node: Call) -> pa.
         return _modulo(a, b, node)
     _, of_exact = _ARITHMETIC[function]
     if KeyKind.DECIMAL in kinds:
-        return of_exact(_to_decimal(a), _to_decimal(b))
+        return of_exact(*_roomy(function, _narrow(a, node.args[0]), _narrow(b, node.args[1])))
     return of_exact(a.cast(pa.int64()), b.cast(pa.int64()))
 
 
 def _to_decimal(values: pa.Array) -> pa.Array:
     return values if pat.is_decimal(values.type) else values.cast(pa.decimal128(19, 0))
+
+
+def _narrow(values: pa.Array, node: Expression) -> pa.Array:
+    """Decimals; a constant has no more digits than it needs."""
+    if isinstance(node, Literal) and isinstance(node.value, int):
+        return spread(pa.array([Decimal(node.value)]), len(values))
+    return _to_decimal(values)
+
+
+def _roomy(function: Function, a: pa.Array, b: pa.Array) -> list[pa.Array]:
+    """The same decimals, wider if the result may have more than 38 digits."""
+    if function is Function.MUL:
+        digits = a.type.precision + b.type.precision + 1
+    else:
+        whole = max(v.type.precision - v.type.scale for v in (a, b))
+        digits = whole + max(a.type.scale, b.type.scale) + 1
+    if digits <= _DIGITS:
+        return [a, b]
+    return [v.cast(pa.decimal256(v.type.precision, v.type.scale)) for v in (a, b)]
+
+
+_DIGITS = 38  # of a decimal of 128 bits
 
 
 def _without_zero(divisor: pa.Array) -> pa.Array:

@@ -5,7 +5,8 @@
     pyarrow                    record batches, tables, readers, datasets
     the Arrow C interface      whatever has ``__arrow_c_stream__`` or ``__arrow_c_array__``, such as
                                Polars frames and DuckDB relations
-    pandas                     frames; NaN in them is NULL, as in pandas, and the index is left out
+    pandas                     frames; NaN in them is NULL, as in pandas, and the index is left out;
+                               nullable and Arrow types are remembered for the way back
     Polars                     frames and lazy frames; a lazy one is collected in streaming mode
     Python                     dicts of columns, lists of dicts
     iterators                  of any of these; all must have the same columns
@@ -17,8 +18,8 @@ lazily, once; a reader continues where it stands.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
 from typing import Any
@@ -44,7 +45,8 @@ class FrameKind(Enum):
 class RowSource:
     """Rows to be read once: their columns, their number if it is known, and where they come from.
 
-    ``table`` is set if all rows are in memory already.
+    ``table`` is set if all rows are in memory already. ``types`` are the types that pandas columns
+    have in place of NumPy's, by what they are in Arrow.
     """
 
     schema: pa.Schema
@@ -52,6 +54,7 @@ class RowSource:
     kind: FrameKind
     rows: int | None = None
     table: pa.Table | None = None
+    types: Mapping[pa.DataType, Any] | None = None
 
     def read_all(self) -> pa.Table:
         """All rows; those in memory are not copied."""
@@ -85,9 +88,12 @@ def batches_of(
         return _from_table(pa.Table.from_batches([source]))
     kind = _kind(source)
     if kind is FrameKind.PANDAS:
-        return _from_table(_pandas_table(source, what), kind)
+        table = _pandas_table(source, what)
+        return replace(_from_table(table, kind), types=_pandas_types(source, table.schema))
     if kind is FrameKind.LAZY:
-        return _from_reader(pa.RecordBatchReader.from_stream(_collected(source)), kind)
+        return replace(batches_of(_collected(source), None, what), kind=kind)
+    if kind is FrameKind.POLARS:
+        _refuse_objects(source, what)
     if kind in (FrameKind.COLUMNS, FrameKind.ROWS):
         return _from_table(_python_table(source, kind, schema, what, infer), kind)
     if hasattr(source, "__arrow_c_stream__"):
@@ -97,7 +103,7 @@ def batches_of(
     if hasattr(source, "to_reader") or hasattr(source, "scanner"):
         scanner = source if hasattr(source, "to_reader") else source.scanner()
         return _from_reader(scanner.to_reader(), kind)
-    if isinstance(source, Iterable) and not isinstance(source, str | bytes | bytearray):
+    if _iterates(source):
         return _from_iterable(iter(source), schema, what)
     raise _refused(source, what)
 
@@ -118,10 +124,18 @@ def is_frame(source: Any) -> bool:
     return exports or _kind(source) is not FrameKind.ARROW
 
 
+def _iterates(source: Any) -> bool:
+    """Whether this may be an iterator of frames; what holds one column of values is not."""
+    values = isinstance(source, str | bytes | bytearray) or hasattr(source, "dtype")
+    return isinstance(source, Iterable) and not values
+
+
 def _refused(source: Any, what: str) -> SchemaError:
-    hint = "read the file first, for example with pyarrow.parquet.read_table"
-    if not isinstance(source, str | bytes) and not hasattr(source, "__fspath__"):
-        hint = "convert it, for example with pyarrow.table"
+    hint = "convert it, for example with pyarrow.table"
+    if isinstance(source, str | bytes) or hasattr(source, "__fspath__"):
+        hint = "read the file first, for example with pyarrow.parquet.read_table"
+    elif hasattr(source, "dtype"):
+        hint = "name its columns, for example in a dict of columns"
     return SchemaError(
         f"{what} got {type(source).__name__}, which holds no rows. It takes Arrow tables, batches "
         "and readers, pandas and Polars frames, DuckDB relations, dicts of columns, lists "
@@ -165,11 +179,8 @@ def _from_stream(source: Any, kind: FrameKind, what: str) -> RowSource:
     """What exports a stream. A frame in memory has a length, the number of its rows."""
     try:
         reader = pa.RecordBatchReader.from_stream(source)
-    except (pa.ArrowInvalid, TypeError):
-        raise SchemaError(
-            f"{what} got a {type(source).__name__}, which is one column; a frame with "
-            "named columns is needed"
-        ) from None
+    except (pa.ArrowException, TypeError) as error:
+        raise _unread(source, error, what) from None
     if kind in (FrameKind.POLARS, FrameKind.DUCKDB):  # a connection has one open result
         return _from_table(reader.read_all(), kind)
     return _from_reader(reader, kind)
@@ -178,11 +189,34 @@ def _from_stream(source: Any, kind: FrameKind, what: str) -> RowSource:
 def _record_batch(source: Any, what: str) -> pa.RecordBatch:
     try:
         return pa.record_batch(source)
-    except (pa.ArrowInvalid, TypeError, ValueError):
-        raise SchemaError(
-            f"{what} got a {type(source).__name__}, which is one column; a frame with "
-            "named columns is needed"
-        ) from None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise _unread(source, error, what) from None
+
+
+def _unread(source: Any, error: Exception, what: str) -> SchemaError:
+    """What exports Arrow data without named columns, or with a type that Arrow does not know."""
+    kind = type(source).__name__
+    if hasattr(source, "columns"):
+        return SchemaError(
+            f"{what} got a {kind} with a column that Arrow cannot read ({_reason(error)}); cast "
+            "it to another type"
+        )
+    return SchemaError(
+        f"{what} got a {kind}, which is one column; a frame with named columns is needed"
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what an exception says."""
+    said = str(error.args[0] if error.args else error)
+    return said.splitlines()[0] if said else type(error).__name__
+
+
+def _refuse_objects(frame: Any, what: str) -> None:
+    """Polars exports the addresses of Python objects as if they were bytes."""
+    for name, kind in frame.schema.items():
+        if str(kind) == "Object":
+            raise _no_type(name, "Python objects", what)
 
 
 def _collected(lazy: Any) -> Any:
@@ -197,9 +231,18 @@ def _pandas_table(frame: Any, what: str) -> pa.Table:
         raise SchemaError(f"{what} has columns of the same name: {', '.join(twice)}")
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, TypeError) as error:
         raise _unfit(error, _mixed(frame), what) from None
     return table.replace_schema_metadata(None)
+
+
+def _pandas_types(frame: Any, schema: pa.Schema) -> dict[pa.DataType, Any]:
+    """The types of columns that are not NumPy's (``Int64``, ``string``, Arrow's), by Arrow type."""
+    return {
+        field.type: kind
+        for field, kind in zip(schema, frame.dtypes, strict=True)
+        if hasattr(kind, "__from_arrow__")
+    }
 
 
 def _mixed(frame: Any) -> str:
@@ -207,16 +250,29 @@ def _mixed(frame: Any) -> str:
     for at, name in enumerate(frame.columns):
         try:
             pa.Array.from_pandas(frame.iloc[:, at])
-        except pa.ArrowException:
+        except (pa.ArrowException, TypeError):
             return str(name)
     return "?"
 
 
+_STRANGE = "did not recognize Python value type"  # what Arrow says of objects it has no type for
+
+
 def _unfit(error: Exception, column: str, what: str) -> SchemaError:
-    reason = str(error).splitlines()[0]
+    reason = _reason(error)
+    known = isinstance(error, pa.ArrowInvalid | pa.ArrowTypeError | ValueError | OverflowError)
+    if isinstance(error, pa.ArrowNotImplementedError) or not known or _STRANGE in reason:
+        return _no_type(column, reason, what)
     return SchemaError(
         f"column {column!r} of {what} holds values that are not all of one type "
         f"({reason}); convert it to numbers, times or text"
+    )
+
+
+def _no_type(column: str, reason: str, what: str) -> SchemaError:
+    return SchemaError(
+        f"column {column!r} of {what} holds values that Arrow has no type for ({reason}); convert "
+        "it to numbers, times or text, or leave it out"
     )
 
 
@@ -257,7 +313,7 @@ def _from_columns(columns: Mapping[str, Any], schema: pa.Schema | None, what: st
 def _array(values: Any, kind: pa.DataType | None, name: str, what: str) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
+    if isinstance(values, str | bytes | Mapping | Set) or not hasattr(values, "__len__"):
         raise SchemaError(
             f"column {name!r} of {what} must be a list or an array of values; got "
             f"{type(values).__name__}"
@@ -312,8 +368,15 @@ def _columns(schema: pa.Schema) -> str:
 # --- And back -----------------------------------------------------------------------------------
 
 
-def frame_of(kind: FrameKind, table: pa.Table) -> Any:
-    """A table as a frame of a kind. Only strings and NULLs of pandas are copied."""
+def frame_of(
+    kind: FrameKind, table: pa.Table, types: Mapping[pa.DataType, Any] | None = None
+) -> Any:
+    """A table as a frame of a kind, for pandas with these types (``RowSource.types``).
+
+    Only strings and NULLs of pandas are copied.
+    """
+    if kind is FrameKind.PANDAS and types:
+        return table.to_pandas(types_mapper=types.get)
     return _FRAMES[kind](table)
 
 

@@ -19,6 +19,11 @@ def argsorted(keys: Array) -> tuple[Array, Array]:
     if span.bit_length() + bits > 63:
         order = np.argsort(keys)
         return order, keys[order]
-    packed = ((keys - np.int64(low)) << np.int64(bits)) | np.arange(keys.size)
+    packed, order = keys - np.int64(low), np.arange(keys.size)
+    packed <<= np.int64(bits)  # in place, as every new array costs as much as a step
+    packed |= order
     packed.sort()
-    return packed & np.int64((1 << bits) - 1), (packed >> np.int64(bits)) + np.int64(low)
+    np.bitwise_and(packed, np.int64((1 << bits) - 1), out=order)
+    packed >>= np.int64(bits)
+    packed += np.int64(low)
+    return order, packed

@@ -27,6 +27,7 @@ from thetastream.data.batch import conform
 from thetastream.data.key_packing import Key, KeyPacker
 from thetastream.data.number_columns import NumberColumn, Values, numbers
 from thetastream.data.rows import Ring, Rows, check_gatherable
+from thetastream.display.facts import Facts, Shown
 from thetastream.errors import (
     DataError,
     OptionError,
@@ -40,6 +41,7 @@ from thetastream.index.registry import check_parameters
 from thetastream.index.slotted.ptwi import Ptwi
 from thetastream.lookup.clock import Length, WindowClock, check_clocked, clock_of
 from thetastream.lookup.parts import Parts, WindowPart, parts_of
+from thetastream.metrics import Items
 from thetastream.options.checks import read_columns, read_count
 from thetastream.plan.tactic import Tactic
 from thetastream.window import CountWindow, TimeWindow, Window
@@ -53,8 +55,8 @@ _CAPACITY = 1 << 20
 _CHUNK = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class WindowMetrics:
+@dataclass(frozen=True, repr=False)
+class WindowMetrics(Items):
     """Counters of a ``WindowIndex``."""
 
     rows: int
@@ -73,7 +75,7 @@ class WindowMetrics:
     """The structure's own counters, such as ``slots_dropped``."""
 
 
-class WindowIndex:
+class WindowIndex(Shown):
     """An ordered index over the window of one stream.
 
     ``key`` is a column, a list of columns, or columns with their ranges, ``{"seg": (0, 99), "vid":
@@ -257,6 +259,12 @@ class WindowIndex:
             details = state.parts.index.details.get("array")
             lines += [f"  circular array: {details}"] if details else []
         return "\n".join(lines)
+
+    def _shown(self) -> tuple[str, Facts]:
+        metrics = self.metrics()
+        counts = {"rows in": metrics.rows, "rows stored": metrics.stored}
+        window, index = str(self._window), self._name
+        return f"WindowIndex on {self._key}", {"window": window, "index": index, **counts}
 
     def metrics(self) -> WindowMetrics:
         """Counters so far."""

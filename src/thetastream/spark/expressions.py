@@ -10,6 +10,7 @@ exactly, and recognises bands in them. The engine also computes whatever mixes b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,7 +76,10 @@ class Split:
             word = error.text[slice(*error.span)] if error.span else ""
             start = text.upper().find(word.upper()) if word else -1
             end = start + len(word)
-            message = error.message.replace(word, text[start:end]) if start >= 0 else error.message
+            message = error.message
+            if start >= 0:  # a lambda, because the text may have backslashes
+                whole = rf"(?<!\w){re.escape(word)}(?!\w)"
+                message = re.sub(whole, lambda _: text[start:end], message)
             raise PredicateError(message, text, start, end) from None
 
 

@@ -41,6 +41,7 @@ from thetastream.engine.probe import Probe
 from thetastream.engine.query import Query
 from thetastream.engine.report import explanation, row_bytes, snapshot, warn_of_nested_loop
 from thetastream.engine.stream import RoleIndex, Stream
+from thetastream.errors import SchemaError
 from thetastream.metrics import Counters, Metrics, SideCounters
 from thetastream.output_mode import Output
 from thetastream.plan import kernels as plan_kernels
@@ -48,7 +49,7 @@ from thetastream.plan.choice import sample
 from thetastream.plan.explanation import Explanation
 from thetastream.side import How, Side
 from thetastream.tables.progress import ProgressBar
-from thetastream.tables.reading import chunks_of, measured, sample_of
+from thetastream.tables.reading import chunks_of, measured, sample_of, typed
 from thetastream.tables.threads import in_order
 from thetastream.tables.ways import FiniteWay, ways
 
@@ -75,14 +76,17 @@ class FiniteJoin(Result):
         for side, schema in schemas.items():
             check_first(schema, side.value)
             check_gatherable(schema, side.value)
-        for side, schema in schemas.items():
             check_columns(query.predicate, query.window, side, schema)
+        columns = {side: query.predicate.expression.columns(side) for side in Side}
+        sources = typed(sources, columns, self._fits)
+        schemas = {side: source.schema for side, source in sources.items()}
+        for side, schema in schemas.items():
             refuse_untyped(query.predicate, query.window, side, schema)
         self._binding = bind(query.predicate, query.window, schemas, back=bool(query.aggregates))
         warn_of_nested_loop(query.predicate, query.tactic, self._binding, 4)
         self._shape = shape_of(query, schemas)
         self._sources = measured(sources)
-        self.kind = sources[Side.LEFT].kind
+        self.kind, self.types = sources[Side.LEFT].kind, sources[Side.LEFT].types
         self._samples, self._rows = self._sampled()
         self._way = self._plan(self._allowed(stored), self._samples)
         self._chunk = self._way.chunk if chunk is None else chunk
@@ -136,6 +140,14 @@ class FiniteJoin(Result):
         how, stored = self._query.how.value, self._way.stored
         title = f"{how} join on {self._query.predicate}, {stored.value} side stored; columns:"
         return title, columns
+
+    def _fits(self, schemas: Mapping[Side, pa.Schema]) -> bool:
+        """Whether the condition can compare columns of these types."""
+        try:
+            bind(self._query.predicate, self._query.window, schemas)
+        except SchemaError:
+            return False
+        return True
 
     # --- Planning -------------------------------------------------------------------------------
 

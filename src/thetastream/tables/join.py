@@ -12,14 +12,14 @@ from thetastream.condition.predicate import Predicate
 from thetastream.data.frames import batches_of, frame_of
 from thetastream.engine.query import Query
 from thetastream.errors import OptionError
-from thetastream.options.checks import read_columns
+from thetastream.options.checks import read_columns, read_flag
 from thetastream.output_mode import Output
 from thetastream.plan.tactic import Tactic
 from thetastream.side import How, Side
 from thetastream.tables.finite import FiniteJoin
 from thetastream.window import Unbounded
 
-_PIECE = 1 << 18  # rows of a piece, if the caller takes the whole answer at once
+_PIECE = 1 << 20  # rows of a piece, if the whole answer is made anyway: columns in huge pages
 
 
 def join(
@@ -69,7 +69,7 @@ def join(
         batch_rows=_PIECE,
         residual=residual,
     )
-    return frame_of(result.kind, result.to_table())
+    return frame_of(result.kind, result.to_table(), result.types)
 
 
 def join_iter(
@@ -137,6 +137,8 @@ def _made(
             "ranges point into the memory of a running join, and this one ends with its answer; "
             "use output='pairs' or output='count'"
         )
+    if progress is not None:
+        read_flag("progress", progress)
     query = Query(
         Predicate.of(on, residual),
         Unbounded(),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import types as pat
 
 from thetastream.data.batch import one_batch
 from thetastream.data.frames import RowSource
 from thetastream.plan.choice import SAMPLE
 from thetastream.side import Side
+
+_TRIED = 256  # combinations of types, at most, that are tried for columns without one
 
 
 def chunks_of(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
@@ -65,6 +68,42 @@ def _rows(table: pa.Table, rows: int) -> pa.RecordBatch:
         return one_batch(table)
     nothing = pa.StructArray.from_arrays([], fields=[], mask=pa.repeat(False, min(rows, SAMPLE)))
     return pa.RecordBatch.from_struct_array(nothing)
+
+
+def typed(
+    sources: Mapping[Side, RowSource],
+    columns: Mapping[Side, Iterable[str]],
+    fits: Callable[[Mapping[Side, pa.Schema]], bool],
+) -> dict[Side, RowSource]:
+    """The sources, with a type for columns of the condition that have none, as all are NULL.
+
+    An empty pandas frame has such columns, for example. They match nothing, whatever their type:
+    it is the first one that ``fits`` the condition, of those that the condition compares.
+    """
+    schemas = {side: source.schema for side, source in sources.items()}
+    kinds = {side: {n: schemas[side].field(n).type for n in columns[side]} for side in sources}
+    none = [(side, n) for side in sources for n, kind in kinds[side].items() if pat.is_null(kind)]
+    known = [kind for side in sources for kind in kinds[side].values() if not pat.is_null(kind)]
+    choices = dict.fromkeys([*known, pa.int64(), pa.string()])
+    if not none or len(choices) ** len(none) > _TRIED:
+        return dict(sources)
+    for chosen in product(choices, repeat=len(none)):
+        found = dict(schemas)
+        for (side, name), kind in zip(none, chosen, strict=True):
+            at = found[side].get_field_index(name)
+            found[side] = found[side].set(at, pa.field(name, kind))
+        if fits(found):
+            return {side: _cast(source, found[side]) for side, source in sources.items()}
+    return dict(sources)
+
+
+def _cast(source: RowSource, schema: pa.Schema) -> RowSource:
+    """The source with columns of type null cast; others are not copied."""
+    if schema == source.schema:
+        return source
+    table = None if source.table is None else source.table.cast(schema)
+    batches = (batch.cast(schema) for batch in source.batches)
+    return replace(source, schema=schema, table=table, batches=batches)
 
 
 def measured(sources: Mapping[Side, RowSource]) -> dict[Side, RowSource]:

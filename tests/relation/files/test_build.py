@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -284,6 +285,23 @@ def test_memory_of_a_sort_stays_within_its_budget(tmp_path: Path) -> None:
         for _ in range(200):
             yield pa.record_batch({"k": rng.integers(0, 10**9, 5000), "x": rng.random(5000)})
 
+    assert _most_allocated(tmp_path, rows(), "k", "4 MB") < 4_000_000
+
+
+@pytest.mark.parametrize("key", ["k", ("g", ("k",))])
+def test_memory_of_reading_a_file_does_not_grow_with_it(tmp_path: Path, key: Any) -> None:
+    """Rows are decoded as they are sorted, and not by threads ahead of that."""
+    rng, rows = np.random.default_rng(4), 1_200_000
+    columns = {"k": rng.integers(0, 10**9, rows), "g": np.arange(rows) % 7, "x": rng.random(rows)}
+    table, file = pa.table(columns), tmp_path / "rows.parquet"
+    pq.write_table(table, file, row_group_size=20_000)
+    size = table.nbytes
+    del table, columns
+    assert _most_allocated(tmp_path, file, key, "2 MB") < size / 2
+
+
+def _most_allocated(folder: Path, source: Any, key: Any, memory: str) -> int:
+    """The most memory that Arrow holds for a build until rows are written."""
     seen: list[int] = []
     before = pa.total_allocated_bytes()
 
@@ -291,8 +309,8 @@ def test_memory_of_a_sort_stays_within_its_budget(tmp_path: Path) -> None:
         if not progress.written:
             seen.append(pa.total_allocated_bytes() - before)
 
-    built(tmp_path, rows(), "k", memory="4 MB", progress=watch)
-    assert max(seen) < 4_000_000
+    built(folder, source, key, memory=memory, progress=watch)
+    return max(seen)
 
 
 def test_progress(tmp_path: Path) -> None:

@@ -312,6 +312,7 @@ def test_explains_itself(relation: Relation) -> None:
     facts = join.explain().as_dict()
     assert facts["thresholds"].keys() == {"input_rows", "stream_rows", "max_scan", "why"}
     assert facts["memory"]["budget"] == "1 MB"
+    assert len(join.explain().splitlines()) <= 25 < len(join.explain(verbose=True).splitlines())
     assert join.schema.names == ["x", "n", "k", "id", "pad"]
 
 

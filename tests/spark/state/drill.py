@@ -24,6 +24,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import thetastream.spark.theta.pipeline
+from thetastream.errors import StateError
 from thetastream.spark import configure, query_metrics, theta_join
 from thetastream.spark.theta.worker import JoinInFiles, JoinProcessor
 from thetastream.window import CountWindow, TimeWindow
@@ -287,7 +288,7 @@ def main(path: str) -> int:
             try:
                 run(spark, {**orders, **changed})
                 errors.append("")
-            except StreamingQueryException as error:
+            except (StreamingQueryException, StateError) as error:
                 errors.append(str(error))
         Path(orders["errors"]).write_text(json.dumps(errors))
         if any(errors):

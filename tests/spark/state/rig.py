@@ -75,6 +75,15 @@ CASES = {
     "hash": Case("l.k = r.k AND l.x <= r.x", "full", _UNITS, "hash", "bigint"),
     "matrix": Case("l.x < r.x - 4 AND l.y > r.y + 4", "left", _SECONDS, "matrix"),
     "table": Case("abs(l.x - r.x) <= 1.5 AND l.y < r.y", "left", {"kind": "none"}, ""),
+    "table on disk": Case(
+        "abs(l.x - r.x) <= 1.5 AND l.y < r.y",
+        "left",
+        {"kind": "none"},
+        "",
+        options={"memory": "1 kB"},
+    ),
+    "relative": Case("abs(l.x - r.x) <= 0.1 * l.x", "left", _SECONDS, "cells"),
+    "both": Case("l.k = r.k AND abs(l.x - r.x) <= 4", "full", _SECONDS, "cells"),
     "files": Case("l.k = r.k AND l.y > r.x", "full", _SECONDS, "hash", files=True),
     "all in files": Case(
         "abs(l.x - r.x) <= 1.5", "inner", _SECONDS, "cells", options={"cell_width": 2}, files=True

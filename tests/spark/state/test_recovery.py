@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from thetastream.spark.session import LOCAL_MANAGER, MANAGER
+from thetastream.spark.session import LOCAL_MANAGER, MANAGER, SHUFFLE
 
 from .rig import CASES, FAILED, Drill, Process, kill, processes, write_stream
 
@@ -33,6 +33,8 @@ JOINS = [
     ("ranks", 4),
     ("files", 5),
     ("all in files", 6),
+    ("relative", 7),
+    ("both", 8),
 ]
 KILLS = {
     1: ("later", "logged"),
@@ -41,6 +43,8 @@ KILLS = {
     4: ("begun", "written"),
     5: ("written", "logged"),
     6: ("logged", "begun", "written"),
+    7: ("begun", "logged"),
+    8: ("later", "written"),
 }
 
 
@@ -103,9 +107,26 @@ def test_a_local_checkpoint_continues_with_another_file_manager(tmp_path: Path) 
     assert sum(rebuilds.values()) == 2, "each partition is rebuilt once, after its files were lost"
 
 
-def test_a_stream_with_a_table_is_killed(tmp_path: Path) -> None:
+def test_a_restart_elsewhere(tmp_path: Path) -> None:
+    """A driver is killed; the query goes on with other cores, tasks, and another spelling."""
+    drill = prepared(tmp_path, "cells", 9)
+    with drill.process() as running:
+        assert drill.await_that(running, lambda: drill.begun() >= 3), drill.log()
+        running.kill()
+    drill.master = "local[3,4]"
+    drill.changes = {
+        "on": "(ABS(l.X-r.`x`)<=1.5)",
+        "options": {"batch_rows": 64, "cell_width": 2, "checkpoint": str(drill.checkpoint)},
+        "settings": {SHUFFLE: "5"},
+    }
+    run_to_end(drill)
+    drill.check()
+
+
+@pytest.mark.parametrize("name", ["table", "table on disk"])
+def test_a_stream_with_a_table_is_killed(tmp_path: Path, name: str) -> None:
     """No state, but micro-batches that are begun again, and workers that index the table again."""
-    drill = prepared(tmp_path, "table", 7)
+    drill = prepared(tmp_path, name, 7)
     with drill.process() as running:
         assert drill.await_that(running, lambda: drill.begun() >= 1), drill.log()
         found = [process for process in processes(drill.mark) if is_worker(process)]

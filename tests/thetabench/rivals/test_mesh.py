@@ -327,7 +327,7 @@ def test_reset_and_close(keyed: Relation) -> None:
 def test_it_explains_itself(keyed: Relation) -> None:
     join = MeshJoin(keyed, "l.x = r.k", "200 kB")
     list(join.push(stream_table(10, seed=1)))
-    text = join.explain()
+    text = join.explain(verbose=True)
     assert "read in a circle" in text
     assert "rows per second" in text
     assert join.schema.names == ["x", "n", "s", "k", "m", "pad"]

@@ -112,7 +112,9 @@ def join(
         if shown is not None:
             Console().print(preview(shown))
         if explain:
-            report.print(str(engine.explain()), highlight=False, markup=False, soft_wrap=True)
+            report.print(
+                str(engine.explain(verbose=True)), highlight=False, markup=False, soft_wrap=True
+            )
         report.print(summary(engine.metrics(), line.seconds, deadline, output))
         engine.close()
 

@@ -89,11 +89,11 @@ def write_generation(
 ) -> Current:
     """Write chunks in key order as a new generation and make it the relation; LOCK is held.
 
-    Packs pieces of a sixteenth of ``memory``, at most 8 MiB. On failure the new files are removed
-    and CURRENT is unchanged.
+    Packs pieces of a thirty-second of ``memory``, at most 8 MiB. On failure the new files are
+    removed and CURRENT is unchanged.
     """
     try:
-        piece = max(min(_PACK_BYTES, memory // 16), 16 * layout.block_bytes)
+        piece = max(min(_PACK_BYTES, memory // 32), 16 * layout.block_bytes)
         grouped = _grouped(chunks, piece)
         leaves = _write_blocks(folder / f"blocks-{generation}", layout, grouped, fill, written)
         facts = Facts(

@@ -1,10 +1,12 @@
 """External sort: rows in key order, within a memory budget.
 
-Rows are collected until they take two fifths of the budget, sorted, and written as a *run*, an
-Arrow IPC stream. Then all runs are merged, with one chunk of each run in memory. The *bound* is the
-least last key of the chunks that have others after them; rows up to it can be output, because all
-rows not in memory lie at or above it. One stable sort of the pieces puts them in order, which for
-sorted pieces is a merge. So the work in Python is per chunk, not per row.
+Rows are collected until they take a sixth of the budget, sorted, and written as a *run*, an Arrow
+IPC stream. While they are sorted they take up to three times as much, and allocators keep some of
+what was released, so that the process grows by about the budget. Then all runs are merged, with one
+chunk of each run in memory. The *bound* is the least last key of the chunks that have others after
+them; rows up to it can be output, because all rows not in memory lie at or above it. One stable
+sort of the pieces puts them in order, which for sorted pieces is a merge. So the work in Python is
+per chunk, not per row.
 
 Rows of equal keys keep their order: pieces are concatenated in the order of the runs, and at the
 bound only runs up to the one that set it output their rows (a later run's rows of that key must
@@ -31,6 +33,8 @@ from thetastream._jit.arrays import Array
 _RUN_LIMIT = 1 << 30
 """Largest run: the 32-bit offsets of strings must suffice."""
 _FAN_IN = 128
+_RELEASED_BYTES = 1 << 20
+"""Sorted columns from this size on have Arrow return the memory of the unsorted ones."""
 _LEAST_CHUNK, _MOST_CHUNK = 1 << 16, 1 << 22
 
 
@@ -111,21 +115,30 @@ def stable_order(keys: Array) -> Array | None:
     return order
 
 
-def _in_order(chunks: Sequence[KeyedRows]) -> KeyedRows:
-    """The rows of the chunks in key order; at most one column is in memory three times."""
-    if len(chunks) == 1:
-        order = stable_order(chunks[0].keys)
-        return chunks[0] if order is None else chunks[0].take(order)
-    keys = np.concatenate([chunk.keys for chunk in chunks])
+def _in_order(chunks: list[KeyedRows]) -> KeyedRows:
+    """The rows of the chunks in key order, column by column; the list is emptied.
+
+    So unsorted columns are released as they are sorted, and one is in memory three times at most.
+    """
+    keys = chunks[0].keys if len(chunks) == 1 else np.concatenate([c.keys for c in chunks])
     order = stable_order(keys)
     if order is None:
-        return joined_chunks(chunks)
-    places = pa.array(order)
-    columns = zip(*(chunk.batch.columns for chunk in chunks), strict=True)
-    arrays = [pa.concat_arrays(column).take(places) for column in columns]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=chunks[0].batch.schema)
+        whole = joined_chunks(chunks)
+        chunks.clear()
+        return whole
+    schema = chunks[0].batch.schema
     his = [chunk.his for chunk in chunks if chunk.his is not None]
-    return KeyedRows(batch, keys[order], np.concatenate(his)[order] if his else None)
+    columns = list(zip(*(chunk.batch.columns for chunk in chunks), strict=True))[::-1]
+    chunks.clear()
+    keys = keys[order]
+    high = np.concatenate(his)[order] if his else None
+    del his
+    places, arrays = pa.array(order), []
+    while columns:
+        arrays.append(pa.concat_arrays(columns.pop()).take(places))
+        if arrays[-1].nbytes > _RELEASED_BYTES:
+            pa.default_memory_pool().release_unused()
+    return KeyedRows(pa.RecordBatch.from_arrays(arrays, schema=schema), keys, high)
 
 
 class Sorter:
@@ -140,7 +153,7 @@ class Sorter:
         folder: Callable[[], Path],
         progress: Callable[[int], None] = lambda rows: None,
     ) -> None:
-        self._limit = min(budget * 2 // 5, _RUN_LIMIT)
+        self._limit = min(budget // 6, _RUN_LIMIT)
         self._budget, self._folder, self._progress = budget, folder, progress
         self._chunk_bytes = max(budget // (4 * _FAN_IN), _LEAST_CHUNK)
         self._waiting: list[KeyedRows] = []
@@ -174,7 +187,7 @@ class Sorter:
     def _sorted_waiting(self) -> KeyedRows:
         """Sort the collected rows column by column, which suits caches (1.4 times as fast)."""
         chunk = _in_order(self._waiting)
-        self._waiting, self._bytes = [], 0
+        self._bytes = 0
         self._progress(len(chunk))
         return chunk
 
@@ -184,10 +197,10 @@ class Sorter:
     def _merged(self, files: list[_File]) -> Iterator[KeyedRows]:
         """Merge runs.
 
-        Their chunks take a sixth of the budget. Most of their rows may be output at once, while the
-        next chunks are read and sorted: memory then holds four times as much.
+        Their chunks take a twelfth of the budget. Most of their rows may be output at once, while
+        the next chunks are read and sorted: memory then holds four times as much.
         """
-        room = min(self._budget // (6 * len(files)), _MOST_CHUNK)
+        room = min(self._budget // (12 * len(files)), _MOST_CHUNK)
         return _merge([_Run(file, max(1, room // self._chunk_bytes)) for file in files])
 
     def _write(self, chunks: Iterator[KeyedRows]) -> _File:

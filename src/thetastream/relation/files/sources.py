@@ -18,6 +18,7 @@ from urllib.request import url2pathname
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
 
 from thetastream.data.frames import batches_of, is_frame
 from thetastream.errors import RelationError, SchemaError
@@ -28,6 +29,7 @@ _FORMATS = {
     ".tsv": "tsv",
     ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc", ".arrows": "stream",
 }  # fmt: skip
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _TIMES = "spark.sql.parquet.outputTimestampType"
 
 
@@ -178,10 +180,11 @@ def _from_paths(paths: Sequence[Any]) -> Source:
     if kind == "stream":
         return _from_streams(files)
     options: dict[str, Any] = {"format": kind}
-    if kind == "tsv":
+    if kind in _DELIMITERS:
         from pyarrow import csv
 
-        options["format"] = ds.CsvFileFormat(parse_options=csv.ParseOptions(delimiter="\t"))
+        parsing = csv.ParseOptions(delimiter=_DELIMITERS[kind])
+        options["format"] = ds.CsvFileFormat(parse_options=parsing)
     if len(places) == 1 and places[0].is_dir():
         options |= {"partitioning": "hive", "partition_base_dir": str(places[0])}
     try:
@@ -192,6 +195,8 @@ def _from_paths(paths: Sequence[Any]) -> Source:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         shown = repr(files[0]) if len(files) == 1 else f"{len(files)} files such as {files[0]!r}"
         raise RelationError(f"cannot read {shown} as {kind}: {error}") from error
+    if kind in _DELIMITERS:
+        return _from_csv(dataset, _DELIMITERS[kind])
     return _from_dataset(dataset)
 
 
@@ -248,15 +253,51 @@ def _from_streams(files: Sequence[str]) -> Source:
     return Source(schema, read(), None)
 
 
+def _from_csv(dataset: ds.FileSystemDataset, delimiter: str) -> Source:
+    """Rows of CSV files, a block at a time: a dataset decodes ahead of a build without limit."""
+    from pyarrow import csv
+
+    schema = dataset.schema
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for fragment in dataset.get_fragments():
+            fixed = ds.get_partition_keys(fragment.partition_expression)
+            own = [field for field in schema if field.name not in fixed]
+            convert = csv.ConvertOptions(
+                column_types={field.name: field.type for field in own},
+                include_columns=[field.name for field in own],
+                include_missing_columns=True,
+            )
+            parse = csv.ParseOptions(delimiter=delimiter)
+            with csv.open_csv(fragment.path, None, parse, convert) as reader:
+                for batch in reader:
+                    arrays = [
+                        pa.repeat(pa.scalar(fixed[field.name], field.type), batch.num_rows)
+                        if field.name in fixed
+                        else batch.column(field.name)
+                        for field in schema
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return Source(schema, _refined(read()), None, lambda: _refined(read()))
+
+
 def _from_dataset(dataset: ds.Dataset) -> Source:
     """A dataset's rows, with little read-ahead: decoded pages are not in the budget."""
     rows = None
-    if isinstance(getattr(dataset, "format", None), (ds.ParquetFileFormat, ds.IpcFileFormat)):
+    kind = getattr(dataset, "format", None)
+    options: dict[str, Any] = {"batch_size": 1 << 16, "batch_readahead": 2, "fragment_readahead": 1}
+    if isinstance(kind, (ds.ParquetFileFormat, ds.IpcFileFormat)):
         rows = dataset.count_rows()
+        if isinstance(dataset.filesystem, LocalFileSystem):
+            # Arrow's threads would decode ahead of a build without limit.
+            options |= {"use_threads": False, "batch_readahead": 0, "fragment_readahead": 0}
+            if isinstance(kind, ds.ParquetFileFormat):  # it would keep what it has read of a file
+                scan = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+                options["fragment_scan_options"] = scan
 
     def read() -> Iterator[pa.RecordBatch]:
-        batches = dataset.to_batches(batch_size=1 << 16, batch_readahead=2, fragment_readahead=1)
-        return _refined(iter(batches))
+        return _refined(iter(dataset.to_batches(**options)))
 
     return Source(dataset.schema, read(), rows, read)
 

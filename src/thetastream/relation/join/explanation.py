@@ -16,7 +16,13 @@ from thetastream.side import How
 
 
 def explained(
-    engine: RelationEngine | None, memory: Memory, relation: Relation, on: Predicate, how: How
+    engine: RelationEngine | None,
+    memory: Memory,
+    relation: Relation,
+    on: Predicate,
+    how: How,
+    *,
+    verbose: bool = False,
 ) -> Explanation:
     """Readable facts: the question, the thresholds and why, the use of memory."""
     facts: dict[str, Any] = {
@@ -30,7 +36,7 @@ def explained(
     }
     if engine is None:
         facts["stream"] = "not known yet: push rows, or pass schema="
-        return Explanation.of(facts, verbose=True)
+        return Explanation.of(facts, verbose=verbose)
     matching, thresholds, cache = engine.matching, engine.pace.thresholds, engine.cache
     costs = engine.costs
     facts["look-up"] = {
@@ -58,7 +64,7 @@ def explained(
         "blocks stay by": cache.policy.value,
         "most held": show_size(memory.peak),
     }
-    return Explanation.of(facts, verbose=True)
+    return Explanation.of(facts, verbose=verbose)
 
 
 def _question(matching: Matching) -> str:

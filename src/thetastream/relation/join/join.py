@@ -233,9 +233,13 @@ class RelationJoin(Shown):
             raise StateError("push rows first, or pass schema=: the stream's columns are not known")
         return self._engine.matching.schema
 
-    def explain(self) -> Explanation:
-        """The thresholds and why, the use of memory, the device, the cache."""
-        return explained(self._engine, self._memory, self._relation, self._on, self._how)
+    def explain(self, *, verbose: bool = False) -> Explanation:
+        """The thresholds and why, the use of memory, the device, the cache; a line for each.
+
+        ``verbose`` gives every fact a line of its own.
+        """
+        facts = (self._engine, self._memory, self._relation, self._on, self._how)
+        return explained(*facts, verbose=verbose)
 
     def metrics(self) -> RelationMetrics:
         """Counts so far."""

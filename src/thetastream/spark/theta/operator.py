@@ -91,10 +91,12 @@ def theta_join(
     can reach, one per join, for the rows of the window; without it they are in Spark's state
     store, which is slower to write. ``checkpoint`` is the folder that the query's
     ``checkpointLocation`` names: the partitions are taken from it, and the checkpoint of another
-    join is refused here. ``name`` is what metrics and Spark's plans call the join.
+    join is refused here, not only at the start. ``name`` is what metrics and Spark's plans call the
+    join, and a query without a name.
 
     Two static DataFrames need no window, nor does a stream with a static one. That table is read
-    when this is called, and may have ``memory`` in bytes; ``how`` must not keep its rows.
+    when this is called; if it is larger than ``memory``, it is sorted on disk. ``how`` must not
+    keep its rows.
 
     ``thetastream.spark.explain(result)`` shows how the join runs.
     """
