@@ -36,10 +36,10 @@ def visits(random: np.random.Generator, table: pa.Table, version: int, rows: int
     return pa.table({"ip": pa.array(found, KINDS[version]), "visit": np.arange(rows)})
 
 
-def owners(ip: bytes, first: np.ndarray, last: np.ndarray) -> set[int]:
+def owners(ip: bytes, firsts: list[bytes], lasts: list[bytes]) -> set[int]:
     """A plain search; addresses of one length are in order as bytes."""
-    one = np.array([ip], object)  # NumPy would cut trailing zeros from plain bytes
-    return {int(at) for at in np.flatnonzero((first <= one) & (one <= last))}
+    ends = enumerate(zip(firsts, lasts, strict=True))
+    return {at for at, (first, last) in ends if first <= ip <= last}
 
 
 def main(folder: Path, rows: int = 400) -> dict[int, int]:
@@ -56,7 +56,7 @@ def main(folder: Path, rows: int = 400) -> dict[int, int]:
         ):
             found = pa.Table.from_batches([*join.push(stream), *join.flush()], join.schema)
         pairs = set(zip(found["visit"].to_pylist(), found["owner"].to_pylist(), strict=True))
-        ends = [np.array(table[name].to_pylist(), object) for name in ("first", "last")]
+        ends = [table[name].to_pylist() for name in ("first", "last")]
         asked = list(enumerate(stream["ip"].to_pylist()))
         assert pairs == {(visit, own) for visit, ip in asked for own in owners(ip, *ends)}
         print(f"{ip_address(asked[-1][1])} and {rows - 1} others have {len(pairs):,} owners")

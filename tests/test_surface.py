@@ -269,8 +269,9 @@ def test_relation_join() -> None:
         (PLAIN, None),
         (PLAIN, "inner"),
     ]
-    for name in ("flush", "poll", "step", "reset", "close", "explain", "metrics", "check"):
+    for name in ("flush", "poll", "step", "reset", "close", "metrics", "check"):
         assert signature(getattr(ts.RelationJoin, name)) == {}
+    assert signature(ts.RelationJoin.explain) == {"verbose": (NAMED, False)}
     for name in ("push", "offer"):
         assert signature(getattr(ts.RelationJoin, name)) == {"rows": (PLAIN, EMPTY)}
     public = {name for name in vars(ts.RelationJoin) if not name.startswith("_")}

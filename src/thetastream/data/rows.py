@@ -280,8 +280,9 @@ class BatchView(RowsView):
     def take(self, name: str, ids: Array) -> pa.Array:
         if name not in self._columns:
             array = self._batch.column(name)
+            valid = valid_mask(array) if array.null_count else None
             self._columns[name] = (
-                FixedView(array.type, shared_values(array), valid_mask(array), 0)
+                FixedView(array.type, shared_values(array), valid, 0)
                 if is_fixed(array.type)
                 else ChunkView(array.type, [gatherable(array)], [0])
             )

@@ -184,7 +184,7 @@ def test_explain_says_how_it_is_done(spark: Any) -> None:
     places = facts["partitioning"]["places of a row, expected"]
     assert places["left"] == 1.0
     assert 1.0 < places["right"] < 3.0
-    assert facts["state"]["format"] >= 1
+    assert facts["state"].startswith("none")  # both frames are finite
     assert "batch" in facts["mode"]
     equal = theta_join(frame, frame.select("*"), "l.x = r.x", window)
     assert explain(equal).as_dict()["partitioning"]["scheme"] == "hash"
