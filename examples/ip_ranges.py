@@ -38,8 +38,7 @@ def visits(random: np.random.Generator, table: pa.Table, version: int, rows: int
 
 def owners(ip: bytes, firsts: list[bytes], lasts: list[bytes]) -> set[int]:
     """A plain search; addresses of one length are in order as bytes."""
-    ends = enumerate(zip(firsts, lasts, strict=True))
-    return {at for at, (first, last) in ends if first <= ip <= last}
+    return {at for at, low in enumerate(firsts) if low <= ip <= lasts[at]}
 
 
 def main(folder: Path, rows: int = 400) -> dict[int, int]:

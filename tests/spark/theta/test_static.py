@@ -192,11 +192,11 @@ def test_explain_says_how_it_is_done(spark: Any) -> None:
     facts = explain(less).as_dict()
     assert facts["partitioning"]["scheme"] == "matrix"
     assert "`x` * 2" in str(facts["computed by Spark"])
-    for word in ("cells of width", "l.x", "state", "runs"):
+    for word in ("cells of width", "l.x", "state"):
         assert word in str(explain(band))
     assert len(explain(less).splitlines()) <= 25
     assert "__e" not in explain(less), "names of computed columns are for the long text"
-    assert "`x` * 2" in explain(less)
+    assert "`x` * 2" in explain(less, verbose=True)
 
 
 def test_a_stream_and_a_table_agree(spark: Any, tmp_path: Any) -> None:
