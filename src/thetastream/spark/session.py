@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from thetastream.errors import StateError
@@ -119,7 +117,7 @@ def check_workers(spark: SparkSession) -> None:
     try:
         with described(spark, "check that Python workers have the library"):
             spark.range(1, numPartitions=1).mapInArrow(probe, "id long").collect()
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:  # of Spark, or of its gateway
         if (lacking := what_workers_lack(str(error))) is not None:
             raise StateError(lacking) from None
         return  # it may be something of the moment; a query will tell
