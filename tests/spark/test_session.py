@@ -27,7 +27,9 @@ from thetastream.spark.session import (
     ROCKSDB,
     SHUFFLE,
     WARM,
+    check_workers,
     placed_keys,
+    what_workers_lack,
     workers_start,
 )
 from thetastream.window import TimeWindow
@@ -108,6 +110,44 @@ def test_the_session_of_configure_is_accepted(spark: Any) -> None:
 def test_the_explanation_says_that_workers_start_cold() -> None:
     session: Any = SimpleNamespace(conf={})
     assert workers_start(session) == "cold, forked by pyspark.daemon"
+
+
+def test_workers_of_another_version_are_noticed_at_the_call(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("thetastream.spark.session._CHECKED", set())
+    with monkeypatch.context() as other:
+        other.setattr("thetastream.spark.launch.version_here", lambda: "0.0.1")
+        frame = spark.range(3)
+        with pytest.raises(StateError, match=r"this Python worker \(.*planned the join with 0.0.1"):
+            theta_join(frame, frame.select("*"), "l.id = r.id")
+    check_workers(spark)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            "Error while finding module specification for 'thetastream.spark.daemon' "
+            "(ModuleNotFoundError: No module named 'thetastream')\n\tat org.apache",
+            "Python of Spark's",
+        ),
+        (
+            "x\nImportError: this Python worker (/p, Python 3.12) cannot run thetastream: "
+            "No module named 'numba'. Install it, or name a Python that has it: P, or "
+            "spark.pyspark.python\n",
+            "/p, Pyth",
+        ),
+        ("No module named 'other'", None),
+    ],
+)
+def test_what_workers_lack(error: str, told: str | None) -> None:
+    found = what_workers_lack(error)
+    assert found is None if told is None else told in (found or "")
+    if found is not None:
+        assert found.endswith("spark.pyspark.python")
+        assert "No module named" in found
 
 
 def test_a_state_store_in_memory_is_refused(spark: Any, tmp_path: Path) -> None:

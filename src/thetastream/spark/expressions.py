@@ -118,7 +118,8 @@ class Splitter:
             side = _side_of(column)
             if side is not None:
                 name = _parts(column)[1]
-                name.set("this", known[side].get(name.name.lower(), name.name))
+                spelled = known.get(side, {}).get(name.name.lower(), name.name)
+                name.set("this", spelled)
 
     def _refuse_random(self, tree: Any) -> None:
         for node in tree.find_all(exp.Func):

@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -46,3 +47,10 @@ def read_payload(payload: bytes, *modules: str) -> Any:
             _SPECS.clear()
         _SPECS[payload] = spec
     return _SPECS[payload]
+
+
+class WorkerCheck:
+    """A task that passes its rows on, to see whether workers can run the library at all."""
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        return batches

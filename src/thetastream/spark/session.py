@@ -7,6 +7,7 @@ and in Python workers that have thetastream.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from thetastream.errors import StateError
 from thetastream.options.checks import read_flag
+from thetastream.spark.launch import launched, version_here
 from thetastream.spark.starting import LOCATION
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -31,6 +33,9 @@ LOCAL_MANAGER = (
 )
 _DESCRIPTION = "spark.job.description"
 _COMMON = (8, 16, 32, 64, 200)  # numbers of shuffle tasks that people set
+_ABSENT = re.compile(r"No module named '[\w.]+'")
+_TOLD = re.compile(r"ImportError: (this Python worker \(.* has it: .*python)")
+_CHECKED: set[str] = set()  # applications whose workers have the library
 _MOST = 24  # numbers of tasks that are tried, about
 Builder = TypeVar("Builder")
 
@@ -95,6 +100,41 @@ def check_streaming(spark: SparkSession, *, stateful: bool) -> None:
             f"theta_join follows the slower of both streams, but {POLICY} is {policy!r}, which "
             "would drop rows of the slower one as late; set it to 'min'"
         )
+
+
+def check_workers(spark: SparkSession) -> None:
+    """StateError if Python workers cannot run the library, found by a job of one row.
+
+    Once per session; the worker that it starts is used again. Not under Spark Connect.
+    """
+    try:
+        application = str(spark.sparkContext.applicationId)
+    except Exception:  # a Connect session has no context
+        return
+    if application in _CHECKED:
+        return
+    probe = launched("thetastream: check workers", "thetastream.spark.payload:WorkerCheck")
+    try:
+        with described(spark, "check that Python workers have the library"):
+            spark.range(1, numPartitions=1).mapInArrow(probe, "id long").collect()
+    except Exception as error:  # of Spark, or of its gateway
+        if (lacking := what_workers_lack(str(error))) is not None:
+            raise StateError(lacking) from None
+        return  # it may be something of the moment; a query will tell
+    _CHECKED.add(application)
+
+
+def what_workers_lack(error: str) -> str | None:
+    """What is missing in a Python worker, from Spark's error; None if it is something else."""
+    if (told := _TOLD.search(error)) is not None:
+        return told.group(1)
+    if "thetastream" in error and (absent := _ABSENT.search(error)) is not None:
+        return (
+            f"the Python of Spark's workers cannot run thetastream: {absent.group()}. Install "
+            f"thetastream[spark]=={version_here()} for the Python of every executor, or name a "
+            "Python that has it: PYSPARK_PYTHON, or spark.pyspark.python"
+        )
+    return None
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -117,7 +116,7 @@ class _Settings:
             field = self._java.getClass().getDeclaredField(name)
             field.setAccessible(True)
             return field.get(self._java)
-        except Py4JError:
+        except Exception:  # there is no such field
             return None
 
     def option(self, name: str) -> str | None:
@@ -125,5 +124,5 @@ class _Settings:
         try:
             found = None if options is None else options.get(name)
             return str(found.get()) if found is not None and found.isDefined() else None
-        except Py4JError:
+        except Exception:  # it is no map
             return None

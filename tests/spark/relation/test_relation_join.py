@@ -165,7 +165,7 @@ def test_a_key_behind_another_column_with_open_ends(spark: Any, tmp_path: Path) 
     path = tmp_path / "rates.rel"
     ts.Relation.build(path, spark.createDataFrame(rates), key=key, open_ends=True).close()
     orders = pa.table({"region": ["EU", "EU", "US", "CH"], "day": [2, 5000, 3, 1]})
-    on = "l.region = r.region AND l.day BETWEEN r.since AND r.until"
+    on = "l.Region = r.region AND l.DAY BETWEEN r.since AND r.until"
     joined = relation_join(spark.createDataFrame(orders), path, on, MEMORY)
     facts = explain(joined).as_dict()
     assert facts["relation"]["key"] == "region, (since, until)"

@@ -33,6 +33,7 @@ from thetastream.spark.expressions import Split, Splitter, is_plain, sides_of
 from thetastream.spark.launch import launched
 from thetastream.spark.relation.report import OBSERVED
 from thetastream.spark.relation.worker import REPORT, RelationSpec
+from thetastream.spark.session import check_workers
 from thetastream.spark.starting import watch
 from thetastream.spark.theta.explanation import remember_facts
 from thetastream.spark.types import arrow_schema, check_names, spark_type
@@ -72,7 +73,7 @@ def relation_join(
     read_count("batch_rows", batch_rows)
     check_names(stream.schema, "left")
     text = on if isinstance(on, str) else str(Predicate.of(on))
-    parts = _LeftSplitter(text).split()
+    parts = _LeftSplitter(text, {Side.LEFT: stream}).split()
     with Relation.open(place) as relation:
         answer = answer_columns(stream.columns, relation.schema.names, mode, suffix, columns)
         shown = _shown(stream, parts, answer, text)
@@ -95,6 +96,7 @@ def relation_join(
             facts = tried(spec, relation, text)
     label = label_of(name, spec.path, spec.on, spec.how) if spec.reports else name or ""
     facts = {"join": facts.pop("join"), "name": label, **facts}
+    check_workers(stream.sparkSession)
     facts["computed by Spark"] = dict(parts.computed[Side.LEFT]) or "nothing"
     facts["memory of each worker"] = show_size(spec.memory)
     facts["mode"] = "streaming" if stream.isStreaming else "batch"

@@ -49,7 +49,7 @@ from thetastream.spark.expressions import Split, split
 from thetastream.spark.frames import METRICS
 from thetastream.spark.launch import launched
 from thetastream.spark.relation.operator import mapped
-from thetastream.spark.session import described
+from thetastream.spark.session import check_workers, described
 from thetastream.spark.starting import watch
 from thetastream.spark.state.digest import digest_of
 from thetastream.spark.table.on_disk import (
@@ -116,6 +116,7 @@ def join_table(
         binding = bind(spec.query.predicate, window, schemas)  # errors show here, not in a task
     warn_of_nested_loop(spec.query.predicate, spec.tactic, binding, 3, text)
     label = label_of(name, text, how, stored, spec.output)
+    check_workers(frames[stored].sparkSession)
     with described(frames[stored].sparkSession, f"read the table of {label}"):
         rows = _collected(shown[stored], spec, limit)
     if not isinstance(rows, pa.RecordBatch):

@@ -36,6 +36,7 @@ from thetastream.spark.columns import answer_columns, label_of, shipped, travell
 from thetastream.spark.expressions import split
 from thetastream.spark.session import (
     check_streaming,
+    check_workers,
     default_partitions,
     idle_tasks,
     placed_keys,
@@ -161,6 +162,7 @@ def theta_join(
     )
     if streaming:
         check_streaming(spark, stateful=not in_files)
+    check_workers(spark)
     spec = JoinSpec(
         on=parts.on,
         window=window,
