@@ -41,6 +41,8 @@ def thread_settings(threads: int) -> dict[str, str]:
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
         "MKL_NUM_THREADS",
+        "RAYON_NUM_THREADS",
+        "TOKIO_WORKER_THREADS",
     )
     return dict.fromkeys(names, str(threads))
 
@@ -50,6 +52,12 @@ def hold_to_one_thread() -> None:
     for name, value in thread_settings(1).items():
         os.environ.setdefault(name, value)
     pa.set_cpu_count(1)
+
+
+def hold_to_cores(count: int) -> None:
+    """Run this process on so many of its cores, the last ones; only Linux can."""
+    if sys.platform == "linux":
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-count:])
 
 
 class PeakMemory:

@@ -45,11 +45,18 @@ def bench(
     threads: Annotated[
         list[int] | None, typer.Option(min=1, help="Finite: threads; by default 1 and 2.")
     ] = None,
+    peers: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Finite: the Python of another environment, for peers that this one lacks.",
+            exists=True,
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--list", help="List experiments and contestants.")] = False,
 ) -> None:
     """Measure thetastream and its peers; every answer is checked against a reference.
 
-    Workload, window, batch, contestant and figure can be given several times.
+    Workload, window, batch, contestant, figure and peers can be given several times.
     """
     if show:
         _list()
@@ -61,6 +68,7 @@ def bench(
             workloads=workload or (),
             contestants=contestant or (),
             threads=threads or (),
+            pythons=[path.absolute() for path in peers or ()],
             scale=scale,
             repeat=repeat,
             output=output,

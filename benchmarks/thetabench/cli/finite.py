@@ -15,6 +15,7 @@ def bench_finite(
     workloads: Sequence[str],
     contestants: Sequence[str],
     threads: Sequence[int],
+    pythons: Sequence[Path],
     scale: float,
     repeat: int,
     output: Path,
@@ -34,6 +35,7 @@ def bench_finite(
         scale,
         repeat,
         lambda text: console.print(f"measuring {text}", style="dim", highlight=False),
+        pythons,
     )
     path = output / ("finite.csv" if scale == 1.0 else "finite-scaled.csv")
     lines: list[course.FiniteLine] = []

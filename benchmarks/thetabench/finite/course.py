@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import thetabench
+import thetastream
 from thetabench import records
 from thetabench.finite.peers import CONTESTANTS
 from thetabench.finite.workloads import WORKLOADS
@@ -49,11 +51,14 @@ def measurements(
     scale: float,
     repeat: int,
     say: Callable[[str], None],
+    pythons: Sequence[Path] = (),
 ) -> Iterator[FiniteLine]:
     """Measure every cell; ours comes first, and its answer is what the others are compared with.
 
     More threads come before fewer: what takes too long or too much with more is not run with fewer.
+    ``pythons`` are interpreters of other environments, for contestants that this one lacks.
     """
+    places = (sys.executable, *map(str, pythons))
     ordered = sorted(contestants, key=lambda name: name != OURS)
     for workload in workloads:
         truth: dict[str, tuple[int, str]] = {}
@@ -61,7 +66,10 @@ def measurements(
         for count in sorted(set(threads), reverse=True):
             for contestant in ordered:
                 say(f"{workload}, {count} threads: {contestant}")
-                line = _measured(workload, contestant, count, scale, repeat, hopeless)
+                facts: dict[str, Any] = {"workload": workload, "contestant": contestant}
+                line = _measured(
+                    {**facts, "threads": count, "scale": scale}, repeat, places, hopeless
+                )
                 if line.status == "ok":
                     known = truth.setdefault(workload, (line.pairs, line.digest))
                     if known != (line.pairs, line.digest):
@@ -72,25 +80,18 @@ def measurements(
 
 
 def _measured(
-    workload: str,
-    contestant: str,
-    threads: int,
-    scale: float,
-    repeat: int,
-    hopeless: dict[str, str],
+    asked: Mapping[str, Any], repeat: int, places: Sequence[str], hopeless: dict[str, str]
 ) -> FiniteLine:
-    facts: dict[str, Any] = {"workload": workload, "threads": threads, "contestant": contestant}
-    facts["scale"] = scale
-    try:
-        facts["version"] = version(CONTESTANTS[contestant][0])
-    except PackageNotFoundError:
+    contestant, threads = asked["contestant"], asked["threads"]
+    facts: dict[str, Any] = dict(asked)
+    home = _home(CONTESTANTS[contestant][0], places)
+    if home is None:
         return FiniteLine(**facts, status="skipped", reason="not installed")
+    python, facts["version"] = home
     if contestant in hopeless:
         return FiniteLine(**facts, status="skipped", reason=hopeless[contestant])
-    asked = {key: facts[key] for key in ("workload", "contestant", "threads", "scale")}
-    command = [sys.executable, "-m", "thetabench.finite.worker"]
-    command.append(json.dumps({**asked, "repeat": repeat}))
-    done = _run(command, {**os.environ, **thread_settings(threads)})
+    command = [python, "-m", "thetabench.finite.worker", json.dumps({**asked, "repeat": repeat})]
+    done = _run(command, {**_environment(python), **thread_settings(threads)})
     if isinstance(done, str):
         hopeless[contestant] = f"{done} with {threads} threads"
         return FiniteLine(**facts, status="skipped", reason=done)
@@ -109,6 +110,26 @@ def _measured(
         pairs=found["pairs"],
         digest=found["digest"],
     )
+
+
+@cache
+def _home(distribution: str, places: Sequence[str]) -> tuple[str, str] | None:
+    """The first interpreter that has a distribution, and its version."""
+    code = f"from importlib.metadata import version; print(version({distribution!r}))"
+    for python in places:
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return python, done.stdout.strip()
+    return None
+
+
+def _environment(python: str) -> dict[str, str]:
+    """The variables of a process; other environments import thetastream from where it is here."""
+    known = dict(os.environ)
+    if python != sys.executable:
+        roots = [str(Path(one.__file__ or "").parents[1]) for one in (thetastream, thetabench)]
+        known["PYTHONPATH"] = os.pathsep.join(roots)
+    return known
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str, str] | str:

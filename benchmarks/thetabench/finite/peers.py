@@ -19,11 +19,14 @@ from thetabench.finite.workloads import Workload
 Join = Callable[[], Any]
 Prepare = Callable[[Workload, pa.Table, pa.Table, int], Join]
 
+_BATCH = 8192  # rows
+
 
 def thetastream(work: Workload, left: pa.Table, right: pa.Table, threads: int) -> Join:
-    """``ts.join`` on Arrow tables."""
+    """``ts.join`` on Arrow tables. Kernels are loaded now, as others are when they are imported."""
     import thetastream as ts
 
+    ts.join(left[:1], right[:1], work.sql, threads=threads)
     return lambda: ts.join(left, right, work.sql, threads=threads)
 
 
@@ -46,10 +49,17 @@ def datafusion(work: Workload, left: pa.Table, right: pa.Table, threads: int) ->
 
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(threads))
     for name, table in (("l", left), ("r", right)):
-        context.register_record_batches(name, [table.to_batches()])
+        context.register_record_batches(name, _partitions(table, threads))
     condition = _bounds(work)
     query = f"SELECT * FROM l JOIN r ON {condition}"
     return lambda: pa.Table.from_batches(context.sql(query).collect())
+
+
+def _partitions(table: pa.Table, count: int) -> list[list[pa.RecordBatch]]:
+    """A part per thread, in batches of the size that DataFusion works with."""
+    rows = -(-table.num_rows // count)
+    parts = (table.slice(at, rows) for at in range(0, table.num_rows, rows))
+    return [part.to_batches(max_chunksize=_BATCH) for part in parts]
 
 
 def polars(work: Workload, left: pa.Table, right: pa.Table, threads: int) -> Join:
@@ -102,7 +112,9 @@ def polars_bio(work: Workload, left: pa.Table, right: pa.Table, threads: int) ->
     return lambda: pb.overlap(*frames, **names, suffixes=("", "_r"), output_type="polars.DataFrame")
 
 
-def pyjanitor(work: Workload, left: pa.Table, right: pa.Table, threads: int) -> Join:
+def pyjanitor(
+    work: Workload, left: pa.Table, right: pa.Table, threads: int, algorithm: str = "default"
+) -> Join:
     """``conditional_join`` of pandas frames."""
     import_module("janitor")  # which adds the method to pandas frames
     frames = [table.to_pandas() for table in (left, right)]
@@ -113,7 +125,12 @@ def pyjanitor(work: Workload, left: pa.Table, right: pa.Table, threads: int) -> 
         one, other, width = work.band
         frames[1] = frames[1].assign(_low=frames[1][other] - width, _high=frames[1][other] + width)
         terms += [(one, "_low", ">="), (one, "_high", "<=")]
-    return lambda: frames[0].conditional_join(frames[1], *terms)
+    return lambda: frames[0].conditional_join(frames[1], *terms, join_algorithm=algorithm)
+
+
+def pyjanitor_regions(work: Workload, left: pa.Table, right: pa.Table, threads: int) -> Join:
+    """The same with its other algorithm for several inequalities; each workload has them."""
+    return pyjanitor(work, left, right, threads, "regions")
 
 
 CONTESTANTS: dict[str, tuple[str, Prepare]] = {
@@ -124,6 +141,7 @@ CONTESTANTS: dict[str, tuple[str, Prepare]] = {
     "polars-bio": ("polars-bio", polars_bio),
     "ncls": ("ncls", ncls),
     "pyjanitor": ("pyjanitor", pyjanitor),
+    "pyjanitor-regions": ("pyjanitor", pyjanitor_regions),
     "datafusion": ("datafusion", datafusion),
 }
 """By name: the distribution that must be installed, and how it runs."""

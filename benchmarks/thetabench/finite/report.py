@@ -111,7 +111,7 @@ def summary(lines: Sequence[FiniteLine]) -> list[str]:
 
 
 def details(lines: Sequence[FiniteLine]) -> list[str]:
-    """Markdown: seconds of every contestant, and why one was left out."""
+    """Markdown: seconds and megabytes of every contestant, or why there are none."""
     names = list(dict.fromkeys(line.contestant for line in lines))
     rows = [
         "| join | threads | " + " | ".join(f"`{name}`" for name in names) + " |",
@@ -119,15 +119,15 @@ def details(lines: Sequence[FiniteLine]) -> list[str]:
     ]
     for workload, threads in cells(lines):
         known = {x.contestant: x for x in lines if (x.workload, x.threads) == (workload, threads)}
-        shown = [_seconds(known.get(name)) for name in names]
+        shown = [_cost(known.get(name)) for name in names]
         rows.append(f"| {workload} | {threads} | " + " | ".join(shown) + " |")
     return rows
 
 
-def _seconds(line: FiniteLine | None) -> str:
+def _cost(line: FiniteLine | None) -> str:
     if line is None:
         return ""
-    return f"{line.seconds:.2f}" if line.status == "ok" else line.status
+    return f"{line.seconds:.2f} / {line.peak_mb:,.0f}" if line.status == "ok" else line.status
 
 
 def plot(lines: Sequence[FiniteLine], path: Path) -> None:
@@ -172,7 +172,11 @@ def markdown(file: Path) -> str:
     lines = read(file)
     skipped = {x.contestant: x.reason for x in lines if x.status != "ok"}
     missing = [f"`{name}`: {reason}" for name, reason in skipped.items()]
-    parts = ["\n".join(table(lines)), "Seconds of all contestants:", "\n".join(details(lines))]
+    parts = [
+        "\n".join(table(lines)),
+        "Seconds / peak memory in MB of all contestants:",
+        "\n".join(details(lines)),
+    ]
     parts += ["What must be reached:", "\n".join(_scored(lines))]
     parts += [f"Not run somewhere: {'; '.join(missing)}."] if missing else []
     return "\n\n".join([*parts, machine_of(file)])
@@ -190,7 +194,7 @@ def brief(file: Path) -> str:
     """The summary of a result file, and where it was measured."""
     first = next(iter(records.rows(file)))
     where = f"{first['cpu']}, {first['date']}"
-    note = f"Two finite tables, `ts.join`: seconds, and the best of seven peers; {where}."
+    note = f"Two finite tables, `ts.join`: seconds, and the best of six libraries; {where}."
     return "\n".join([*summary(read(file)), "", note])
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from thetabench.finite.peers import CONTESTANTS, numbers
 from thetabench.finite.workloads import WORKLOADS
-from thetabench.machine import PeakMemory
+from thetabench.machine import PeakMemory, hold_to_cores
 
 LONG = 10.0  # seconds of a first run that is not repeated: compiling is little of it
 SHORT, SHORT_RUNS = 2.0, 3  # runs below so many seconds are repeated so often
@@ -66,6 +66,7 @@ def _runs(seconds: Sequence[float], repeat: int) -> int:
 
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
+    hold_to_cores(asked["threads"])
     try:
         print(json.dumps(measure(**asked)))
     except (NotImplementedError, ImportError) as error:

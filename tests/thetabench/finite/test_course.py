@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -105,3 +106,19 @@ def test_short_runs_are_repeated_and_long_ones_count() -> None:
     assert [_runs(seconds, 1) for seconds in ([], [0.1], [5.0], [30.0])] == [1, 4, 2, 1]
     assert _runs([5.0, 0.5], 1) == 4, "the first one compiled"
     assert _runs([5.0], 7) == 8
+
+
+def test_a_peer_may_live_in_another_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "python"  # this environment, and a distribution that it lacks
+    package = tmp_path / "site" / "elsewhere-7.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 7\n")
+    path = f"{package.parent}:$PYTHONPATH"
+    other.write_text(f'#!/bin/sh\nPYTHONPATH="{path}" exec "{sys.executable}" "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setitem(CONTESTANTS, "duckdb", ("elsewhere", CONTESTANTS["duckdb"][1]))
+    for pythons, status, version in (((), "skipped", ""), ([other], "ok", "7")):
+        (one,) = course.measurements(["band"], ["duckdb"], [1], 0.001, 1, str, pythons)
+        assert (one.status, one.version) == (status, version), one.reason
