@@ -233,6 +233,18 @@ def test_a_look_up_touches_one_subwindow() -> None:
     assert window.metrics().index["slots_touched"] == before + 4
 
 
+@pytest.mark.parametrize("first", [30, 60, 0, -30, -90])
+def test_subwindows_lie_on_the_grid_of_the_slide(first: int) -> None:
+    window, least = made("ptwi/sorted-runs", 300, 60), {"least": ("t", "min")}
+    for t in range(first, first + 900, 10):
+        window.insert(table([(t, 0, t % 8, t)]))
+        assert window.metrics().index["runs"] <= 5
+        before = window.metrics().index["slots_touched"]
+        (found,) = window.aggregate([(0,)], [(0,)], least, last=120).to_pylist()
+        assert found["least"] == max(first, (t // 60 - 1) * 60)
+        assert window.metrics().index["slots_touched"] - before <= 2
+
+
 def test_whole_subwindows_are_dropped() -> None:
     window = minutes()
     assert window.metrics().index["slots_dropped"] == 2

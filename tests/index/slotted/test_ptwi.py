@@ -70,15 +70,16 @@ def test_figure_3(inner: str, rows_first: bool) -> None:
 
 
 def test_a_minute_of_many_seconds() -> None:
-    """The slot is ((t - T0) div S) mod M: five minutes by the second, T0 in the midst of one."""
+    """The slot is ((t - T0) div S) mod M: five minutes by the second, from the midst of one."""
     index = made(subwindows=5, stride=60)
     for second in range(130, 130 + 600):
         put(index, [second], second, [second])
         index.expire_older(second - 299)
         slot = index.slots_between(second, second)
-        assert [s.number for s in slot] == [(second - 130) // 60]
+        assert [s.number for s in slot] == [(second - 120) // 60]
         assert len(index.slots_between(LOW, HIGH)) <= 6
-    assert index.details["array"] == ["@430", "@490", "@550", "@610", "@670"]
+    assert index.details["array"] == ["@420 @720", "@480", "@540", "@600", "@660"]
+    assert index.details["T0"] == 120
 
 
 # --- Subwindows -----------------------------------------------------------------------------------

@@ -21,11 +21,12 @@ Rules:
 - A subwindow is dropped when all its ids have expired or all its times have passed. Expired rows of
   other subwindows are skipped. Structures that would delete them one by one do so only if the
   subwindow still receives rows.
-- If ``stride`` is given, the array grows with the number of live subwindows. Otherwise the stride
-  is learnt. Over ids it is ``capacity / subwindows``. Over times, the first subwindow lasts until
-  it holds that many rows; once ``expire_older`` shows how much time the window spans, the stride is
-  that divided by ``subwindows``. It doubles when more than ``2 M`` subwindows are live. Subwindows
-  of an earlier stride stay unchanged until they are dropped.
+- If ``stride`` is given, subwindows begin at its multiples, as the windows that slide by it do, and
+  the array grows with the number of live subwindows. Otherwise the stride is learnt. Over ids it is
+  ``capacity / subwindows``. Over times, the first subwindow lasts until it holds that many rows;
+  once ``expire_older`` shows how much time the window spans, the stride is that divided by
+  ``subwindows``. It doubles when more than ``2 M`` subwindows are live. Subwindows of an earlier
+  stride stay unchanged until they are dropped.
 
 Invariants (``check``): those of each partial index; subwindows are where their numbers say; rows
 lie within the ids and times noted for their subwindow; an id occurs once; no subwindow has expired
@@ -60,10 +61,10 @@ class Ptwi(Slotted):
     >>> index = Ptwi(capacity=300, inner="sorted-runs", subwindows=5, stride=60)
     >>> index.insert(np.array([7, 8]), np.array([0, 1]), np.array([30, 95]))
     >>> index.details["array"]
-    ['@30', '@90', 'nil', 'nil', 'nil']
+    ['@0', '@60', 'nil', 'nil', 'nil']
     >>> index.expire_older(90)
     >>> index.details["array"]
-    ['nil', '@90', 'nil', 'nil', 'nil']
+    ['nil', '@60', 'nil', 'nil', 'nil']
     """
 
     name: ClassVar[str] = "ptwi"
@@ -124,7 +125,8 @@ class Ptwi(Slotted):
         times = self._times(ids, times)
         self._since_change += ids.size
         if self._calendar is None and (self.stride or not self._with_times):
-            self._calendar = Calendar(_origin(ids, times), self.stride or self._share)
+            stride = self.stride or self._share
+            self._calendar = Calendar(_on_grid(_origin(ids, times), stride), stride)
         if self._calendar is None:
             matrix, ids, times = self._fill_first(matrix, ids, times)
         if ids.size:
@@ -359,6 +361,12 @@ def _origin(ids: Array, times: Array) -> int:
     """T0: the time of the row that arrived first, or 0 if it has none."""
     first = int(times[int(np.argmin(ids))])
     return 0 if first == _NO_TIME else first
+
+
+def _on_grid(time: int, stride: int) -> int:
+    """The last multiple of the stride up to a time (mod(t, S) = 0), or the time itself."""
+    begin = time - time % stride
+    return begin if begin >= LEAST else time
 
 
 def _add(total: dict[str, float], work: Mapping[str, float]) -> None:
