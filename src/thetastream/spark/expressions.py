@@ -198,11 +198,11 @@ def spellings(frame: Any) -> dict[str, str]:
     return names
 
 
-def _number(node: Any) -> float | None:
+def _number(node: Any) -> Fraction | None:
     """The value of a number, or of a sum or difference of numbers."""
     node = node.unnest()
     if isinstance(node, exp.Literal) and not node.is_string:
-        return float(node.this)
+        return Fraction(node.this)
     if isinstance(node, _SUMS):
         first, second = _number(node.this), _number(node.expression)
         if first is None or second is None:
@@ -274,10 +274,9 @@ def _factored(node: Any) -> tuple[Any, Fraction]:
         return _factored(node.this)
     if isinstance(node, exp.Mul):
         for number, rest in ((node.this, node.expression), (node.expression, node.this)):
-            number = number.unnest()
-            if isinstance(number, exp.Literal) and not number.is_string:
+            if (value := _number(number)) is not None:
                 base, factor = _factored(rest)
-                return base, factor * Fraction(number.this)
+                return base, factor * value
     return node, Fraction(1)
 
 

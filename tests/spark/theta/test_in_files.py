@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from thetastream.errors import StateError
+from thetastream.errors import DataError, StateError
 from thetastream.spark import explain, theta_join
 from thetastream.testing import assert_same_pairs, run_oracle
 from thetastream.testing.streams import Scenario
@@ -102,7 +102,7 @@ def test_a_restart_goes_on(spark: Any, tmp_path: Path) -> None:
         (
             {},
             "elsewhere",
-            StreamingQueryException,
+            DataError,
             "needs the record of micro-batch 1 in state_path, and there is none",
         ),
         ({"on": "abs(l.x - r.x) <= 1"}, "state", StateError, "holds the state of another join"),

@@ -230,7 +230,7 @@ def test_relative_bands_have_cells(spark: Any, on: str) -> None:
     answer = theta_join(left, right, on, partitions=4, columns=["id", "id_right"])
     plan = explain(answer).as_dict()["partitioning"]
     assert plan["scheme"] == "cells"
-    assert sorted(plan["places of a row, expected"].values()) == [1.0, 1.125]
+    assert sorted(plan["places of a row, expected"].values()) == [1.0, 1.167]
     got = [tuple(row) for row in answer.collect()]
     expected = [
         (i, j)
