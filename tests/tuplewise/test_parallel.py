@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from thetastream import CountWindow, StreamJoin, Tactic, TimeWindow
 from thetastream.errors import DataError, OptionError, PredicateError, RegistryError, WindowError
+from thetastream.side import Side
 from thetastream.tuplewise.ibwj import joinable
 from thetastream.tuplewise.parallel import ParallelJoin
 
@@ -213,6 +215,62 @@ def test_metrics_and_explanation() -> None:
     list(join.push(left=batch([(1, 0, 0)], 0), right=batch([(2, 0, 0), (9, 0, 0)], 0)))
     assert join.metrics().matches == 1
     assert "ibwj/pim-tree" in join.explain()
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_the_shared_indexes_are_explained_and_counted(threads: int) -> None:
+    on, size = "abs(l.x - r.x) <= 1 AND l.y < r.y", 1_000
+    join = ParallelJoin(on, window=CountWindow(size), threads=threads)
+    assert "made when the columns" in join.explain()
+    rng = np.random.default_rng(5)
+    left, right = (
+        pa.record_batch({"x": rng.permutation(6 * size), "y": np.arange(6 * size)}) for _ in Side
+    )
+    join.push(left=left, right=right)
+    metrics, text = join.metrics(), join.explain()
+    merges = 2 * 6 * size // round(size / 16)
+    assert metrics.merges == pytest.approx(merges, rel=0.1)  # threads run on while one merges
+    assert 0.8 * size < metrics.merged_rows / metrics.merges <= size + size / 8
+    assert metrics.index_bytes > 2 * size * 16
+    assert (
+        "left rows: pim-tree, order of l.x - r.x >= -1 AND l.x - r.x <= 1, then l.y < r.y" in text
+    )
+    assert f"threads: {threads}, tasks of 8 rows, non-blocking merges" in text
+    assert "40 bytes per left row × 1,000 rows" in text
+    assert sum(int(part) for part in re.findall(r"(\d+) merges so far", text)) == metrics.merges
+
+
+@pytest.mark.parametrize("merge", ["blocking", "non-blocking"])
+def test_merges_follow_the_rows_of_each_side(merge: str) -> None:
+    """Windows turn out larger than expected: T_I stays a sixteenth of T_S on both sides."""
+    window, rng = TimeWindow(200_000, time="t"), np.random.default_rng(6)
+    join = ParallelJoin("l.x = r.x", window=window, threads=1, merge=merge)
+    before = 0
+    for start in range(0, 600_000, 20_000):
+        times = np.arange(start, start + 20_000)
+        left, right = (
+            {"x": rng.integers(0, 2**60, at.size), "t": at} for at in (times, times[::2])
+        )
+        before = join.metrics().merges if start == 400_000 else before
+        join.push(left=pa.record_batch(left), right=pa.record_batch(right))
+    assert join.metrics().merges - before == pytest.approx(2 * 16, abs=6)
+
+
+@pytest.mark.parametrize(("structure", "threads"), [("round-robin", 2), ("b+tree", 0)])
+def test_a_fixed_number_of_threads_is_said(structure: str, threads: int) -> None:
+    join = ParallelJoin("l.x = r.x", window=CountWindow(9), structure=structure, threads=threads)
+    list(join.push(left=batch([(1, 0, 0)], 0), right=batch([(1, 0, 0)], 0)))
+    join.threads = threads
+    with pytest.raises(OptionError, match="make a new one, or use 'pim-tree'"):
+        join.threads = 3
+    assert join.threads == threads
+
+
+def test_threads_are_checked_before_rows_come() -> None:
+    join = ParallelJoin("l.x = r.x", window=CountWindow(9), structure="b+tree", threads=0)
+    with pytest.raises(RegistryError, match="b\\+tree serves one thread"):
+        join.threads = 2
+    assert join.threads == 0
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,8 @@ def explanation(
         facts["plan"] = [choice.as_dict() for choice in choices]
         for plan, said in zip(facts["plan"], details or (), strict=False):
             plan.update(said)
-        facts["memory"] = _memory(query, binding, choices)
+        columns = [(choice.stored, choice.layout.columns) for choice in choices]
+        facts["memory"] = memory(query, binding, columns)
         facts["slow"] = _slow(binding, choices, facts["parts"]["checked on candidates"])
     else:
         facts["plan"] = "made when the columns of both sides are known: push both, or pass schemas="
@@ -153,12 +154,14 @@ MANY = 1000.0  # candidates of a row that take longer than finding them
 _LOOSE = 24  # bytes of a value without a fixed width, if nothing is known about it
 
 
-def _memory(query: Query, binding: Binding, choices: Sequence[Choice]) -> str:
-    """What the window holds: bytes per row, and rows if their number is known."""
+def memory(query: Query, binding: Binding, columns: Sequence[tuple[Side, int]]) -> str:
+    """What the window holds: bytes per row, and rows if their number is known.
+
+    ``columns`` are the stored sides and the number of key columns in each index.
+    """
     parts = []
-    for choice in choices:
-        side = choice.stored
-        row = row_bytes(binding.schemas[side]) + 8 * (1 + choice.layout.columns)
+    for side, count in columns:
+        row = row_bytes(binding.schemas[side]) + 8 * (1 + count)
         rows = query.window.expected(side)
         held = f"{row:,} bytes per {side.value} row"
         if rows is not None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from thetastream._jit.arrays import Array
 from thetastream._jit.compiling import prepare
-from thetastream.errors import DataError, RegistryError, suggest
+from thetastream.errors import DataError, OptionError, RegistryError, suggest
 from thetastream.index.registry import check_parameters, names
 from thetastream.index.registry import structure as kind_of
 from thetastream.index.trees.bplus_tree import BPlusTree
@@ -34,7 +34,7 @@ from thetastream.index.trees.kernels import store as layout
 from thetastream.index.trees.pool import Pool, Recipe
 from thetastream.index.trees.tree_index import TreeIndex
 from thetastream.options.checks import read_choice, read_count
-from thetastream.tuplewise.crew import Crew, Merge
+from thetastream.tuplewise.crew import MOST_THREADS, Crew, Merge
 from thetastream.tuplewise.kernels import ibwj as kernels
 from thetastream.tuplewise.kernels.ibwj import Feed, join_alone
 
@@ -220,8 +220,28 @@ class IndexJoin:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the indexes of both sides."""
-        return sum(pool.nbytes for pool in self._pools)
+        """Bytes of the indexes of both sides, and of the keys that wait for them."""
+        return sum(pool.nbytes for pool in self._pools) + self._ring.nbytes
+
+    def merged(self, side: int) -> tuple[int, int]:
+        """How often the index of a side was merged, and how many rows that wrote."""
+        facts = [pool.side(side) for pool in self._pools]
+        merges, rows = (sum(int(one[at]) for one in facts) for at in (layout.MERGES, layout.MERGED))
+        return merges, rows
+
+    def resize(self, threads: int) -> None:
+        """Change the number of threads, also while they work; OptionError where it is fixed."""
+        if self._crew is not None:
+            self._crew.threads = threads
+            self.threads = self._crew.threads
+        elif read_count("threads", threads, least=0, most=MOST_THREADS) != self.threads:
+            why = "was made for one thread without concurrency control"
+            if self._divides and self.threads > 0:
+                why = f"divided the window among {self.threads} threads when it was made"
+            raise OptionError(
+                f"this join by {self.structure!r} {why}, so threads={threads} is not possible; "
+                "make a new one, or use 'pim-tree', whose threads may change at any time"
+            )
 
     @property
     def costs(self) -> dict[str, float]:

@@ -17,6 +17,7 @@ all others are checked on the candidate pairs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +38,7 @@ from thetastream.data.rows import Ring, RowsView, gathered
 from thetastream.engine.engine import Engine
 from thetastream.engine.parts.batches import Batches, Flow, OutputPart, rechunked
 from thetastream.engine.query import Query, Traits
+from thetastream.engine.report import memory
 from thetastream.errors import (
     DataError,
     OptionError,
@@ -45,13 +47,13 @@ from thetastream.errors import (
     WindowError,
     suggest,
 )
-from thetastream.options.checks import read_count
+from thetastream.metrics import Metrics
 from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
+from thetastream.plan.explanation import Explanation
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 from thetastream.stream_join import StreamJoin
-from thetastream.tuplewise.crew import MOST_THREADS, Crew
 from thetastream.tuplewise.ibwj import IndexJoin, joinable
 from thetastream.tuplewise.kernels.ibwj import Feed
 from thetastream.window import Window, check_window
@@ -155,19 +157,33 @@ class ParallelJoin(StreamJoin):
 
     @property
     def threads(self) -> int:
-        """The number of threads. May be changed at any time, also while a push runs."""
-        crew = self._crew
-        return int(self._options["threads"]) if crew is None else crew.threads
+        """The number of threads. May be changed at any time, also while a push runs.
+
+        Where a structure divides the window among threads (round-robin, nested-loop), and in a join
+        made with ``threads=0``, the number is fixed once rows have come: OptionError.
+        """
+        return int(self._options["threads"])
 
     @threads.setter
     def threads(self, count: int) -> None:
-        if self._crew is not None:
-            self._crew.threads = count
-        self._options["threads"] = read_count("threads", count, most=MOST_THREADS)
+        if self._meeting is not None:
+            self._meeting.joined.resize(count)
+        else:
+            IndexJoin(self._structure, (1, 1), **{**self._options, "threads": count})
+        self._options["threads"] = count
 
-    @property
-    def _crew(self) -> Crew | None:
-        return None if self._meeting is None else self._meeting.joined.crew
+    def explain(self, *, verbose: bool = False) -> Explanation:
+        """What is joined, over which shared indexes, and how threads divide the work."""
+        plain = super().explain(verbose=verbose)
+        if self._meeting is None:
+            return plain
+        facts = {name: fact for name, fact in plain.as_dict().items() if name != "plan"}
+        return Explanation.of({**facts, **self._meeting.facts()}, verbose=verbose)
+
+    def metrics(self) -> Metrics:
+        """Counters, sizes and times up to now, those of the shared indexes among them."""
+        metrics = super().metrics()
+        return metrics if self._meeting is None else self._meeting.measured(metrics)
 
     _arrival: Array | None = None
     _meeting: _Meeting | None = None
@@ -258,6 +274,7 @@ class _Meeting:
 
     def __init__(self, engine: Engine, structure: str, options: Mapping[str, Any]) -> None:
         self.engine = engine
+        self._options = options
         self.mirrored = engine.mirrored
         self.roles = [Side.LEFT] if self.mirrored else list(Side)
         sizes = [self._expected_rows(side) for side in Side]
@@ -287,6 +304,32 @@ class _Meeting:
 
     def _expected_rows(self, role: Side) -> int:
         return self.engine.query.window.expected(role) or _UNKNOWN
+
+    # --- Facts ----------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """For explanations: the shared indexes, and how they are worked on."""
+        indexes = {}
+        for at, (role, store) in enumerate(self.stores.items()):
+            text = f"{self.joined.structure}, order of {store.driver}"
+            if store.checks:
+                text += f", then {' AND '.join(map(str, store.checks))}"
+            merges, _ = self.joined.merged(at)
+            indexes[f"{role.value} rows"] = text + (f"; {merges} merges so far" if merges else "")
+        columns = [(role, 1 + len(store.checks)) for role, store in self.stores.items()]
+        return {
+            **indexes,
+            "threads": f"{self._options['threads']}, tasks of {self._options['task_size']} rows, "
+            f"{self._options['merge']} merges",
+            "memory": memory(self.engine.query, self.engine.binding, columns),
+        }
+
+    def measured(self, metrics: Metrics) -> Metrics:
+        """Metrics with the sizes and the work of the shared indexes."""
+        kept = [ring.nbytes for store in self.stores.values() for ring in store.rings()]
+        merges, rows = zip(*(self.joined.merged(at) for at in range(len(self.roles))), strict=True)
+        size = self.joined.index_bytes + sum(kept)
+        return replace(metrics, index_bytes=size, merges=sum(merges), merged_rows=sum(rows))
 
     # --- One push -------------------------------------------------------------------------------
 

@@ -62,6 +62,6 @@ def merged_recipe(
     limit = max(1, round(merge_ratio * window))
     return Recipe(
         mode, trees=1, tree_rows=limit, shared=True, runs=1,
-        run_rows=window + min(limit, window // 16 + 64), limit=limit, depth=depth,
-        slots=slots, fanout=fanout, run_leaf=leaf, run_fanout=run_fanout,
+        run_rows=window + min(limit, window // 16 + 64), limit=limit, share=merge_ratio,
+        depth=depth, slots=slots, fanout=fanout, run_leaf=leaf, run_fanout=run_fanout,
     )  # fmt: skip

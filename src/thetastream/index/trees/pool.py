@@ -32,6 +32,7 @@ class Recipe:
     runs: int = 0
     run_rows: int = 0
     limit: int = 2**62
+    share: float = 0.0  # the limit of a run that has outgrown its window, as a share of its rows
     depth: int = -1
     immutable: bool = False
     slots: int = 32  # rows of a tree's leaf
@@ -161,6 +162,7 @@ class Pool:
         facts[layout.RUNS_FIRST] = first_run
         facts[layout.RUNS_SLOTS] = kind.runs
         facts[layout.LIMIT] = facts[layout.PLAIN_LIMIT] = kind.limit
+        facts[layout.SHARE] = round(kind.share * layout.WHOLE)
         facts[layout.ASKED_DEPTH] = kind.depth
         facts[layout.IMMUTABLE] = kind.immutable
         facts[layout.LOCKS_FIRST] = sum(k.locks for k in before)
@@ -303,12 +305,11 @@ class Pool:
         trees[own, forest.ROOT] += np.where(height == 0, leaves, inners)
 
     def grow_run(self, side: int, rows: int) -> None:
-        """Enlarge the runs of a side to ``rows`` each, at least; they keep their rows."""
+        """Enlarge the runs of a side to ``rows`` each, at least; they keep their rows.
+
+        The limits of sides follow the rows of their own runs, with the next merge.
+        """
         old, kinds = self.store.runs, list(self.recipes)
-        if kinds[side].mode != layout.CHAIN and kinds[side].trees:
-            # The window is larger than expected: T_I grows along.
-            limit = int(self.side(side)[layout.LIMIT])
-            self.side(side)[layout.LIMIT] = max(limit, limit * rows // kinds[side].run_rows)
         spare = kinds[-1].mode == layout.SCAN and kinds[-1].runs > 0
         for number in range(len(kinds)) if spare else [side]:  # with a spare one, all change places
             kinds[number] = replace(kinds[number], run_rows=rows)

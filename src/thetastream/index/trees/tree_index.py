@@ -110,9 +110,10 @@ class TreeIndex(Index):
         self._settings |= parameters
         recipe, facts = self._recipe(max(1, rows)), self._facts
         self._pool.recipes[0] = replace(
-            self._pool.recipes[0], limit=recipe.limit, depth=recipe.depth
+            self._pool.recipes[0], limit=recipe.limit, share=recipe.share, depth=recipe.depth
         )
         facts[layout.LIMIT] = facts[layout.PLAIN_LIMIT] = recipe.limit
+        facts[layout.SHARE] = round(recipe.share * layout.WHOLE)
         facts[layout.ASKED_DEPTH] = recipe.depth
 
     def _archive(self, young: int) -> None:

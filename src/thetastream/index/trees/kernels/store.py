@@ -44,9 +44,12 @@ DEPTH, ASKED_DEPTH = 12, 13  # where subindexes are attached now; the requested 
 IMMUTABLE = 14  # chain: 1 when archived subindexes are runs
 DELETED = 15  # rows below were deleted one by one
 LOCKS_FIRST = 16
-PLAIN_LIMIT = 18  # LIMIT, when a chain is not waiting for its oldest subindex to expire
+PLAIN_LIMIT = 18  # the least LIMIT; of a chain, when its oldest subindex need not expire first
+SHARE = 19  # LIMIT as a share of a run that outgrew its window, in units of 1 / WHOLE; 0 if fixed
+MERGES, MERGED = 20, 21  # merges so far, and the rows they wrote
 ACTIVE = 17  # chain: the last id of subindex number n is in ``lasts``; of the active one, here
 SIDE_SIZE = 24
+WHOLE = 1 << 20
 
 # The status of a call.
 DONE, FULL, NO_NODES, NO_ROOM, NO_SLOT = 0, -1, -2, -3, -4
@@ -420,6 +423,8 @@ def merge_rows(st: Store, side: int, source: int, target: int) -> int:
     start = css.fact(st.runs, target, css.START)
     st.runs.facts[target * css.RUN_SIZE + css.COUNT] = i64(k) - start
     css.build(st.runs, target)
+    st.sides[at + MERGES] += 1
+    st.sides[at + MERGED] += i64(k) - start
     return DONE
 
 
@@ -438,6 +443,8 @@ def ready_parts(st: Store, side: int, run: int) -> int:
 def reset_young(st: Store, side: int) -> int:
     """Empty the trees after a merge; for PARTED, one empty subindex per node of T_S at the depth.
 
+    Where the run has clearly more rows than its window was expected to have, T_I grows along.
+
     Heads are cleared when their first row comes, so this costs a few words per subindex. Returns
     NO_NODES when there are too few leaves for the heads; the caller must then enlarge the store and
     repeat the call.
@@ -445,11 +452,14 @@ def reset_young(st: Store, side: int) -> int:
     at = side * SIDE_SIZE
     f = st.forest
     st.sides[at + YOUNG] = 0
+    plain, run = st.sides[at + PLAIN_LIMIT], st.sides[at + RUNS_FIRST]
+    share = css.fact(st.runs, run, css.COUNT) * st.sides[at + SHARE] // WHOLE
+    st.sides[at + LIMIT] = share if share > plain + plain // 8 else plain
     if st.sides[at + MODE] != PARTED:
         forest.plant(f, tree_of(st, side, 0))
         return DONE
     tree = st.sides[at + TREES_FIRST]
-    parts = ready_parts(st, side, st.sides[at + RUNS_FIRST])
+    parts = ready_parts(st, side, run)
     arena = forest.fact(f, tree, forest.ARENA)
     heads = first_head(st, side)
     forest.clear_arena(f, arena, parts)
