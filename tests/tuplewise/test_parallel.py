@@ -256,6 +256,25 @@ def test_merges_follow_the_rows_of_each_side(merge: str) -> None:
     assert join.metrics().merges - before == pytest.approx(2 * 16, abs=6)
 
 
+def test_a_push_of_one_task_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+
+    class Noted(threading.Thread):
+        def start(self) -> None:
+            started.append(self.name)
+            super().start()
+
+    monkeypatch.setattr(threading, "Thread", Noted)
+    join = ParallelJoin("l.x = r.x", window=CountWindow(100), threads=3, task_size=4)
+    rng, found = np.random.default_rng(7), 0
+    for rows, threads in ((1, 0), (2, 0), (4, 2), (9, 3), (40, 3)) * 5:
+        left, right = (pa.record_batch({"x": rng.integers(0, 9, rows)}) for _ in Side)
+        del started[:]
+        found += join.push(left=left, right=right).to_table().num_rows
+        assert len(started) == threads, "as many as there are tasks, at most"
+    assert found == join.metrics().matches > 100
+
+
 @pytest.mark.parametrize(("structure", "threads"), [("round-robin", 2), ("b+tree", 0)])
 def test_a_fixed_number_of_threads_is_said(structure: str, threads: int) -> None:
     join = ParallelJoin("l.x = r.x", window=CountWindow(9), structure=structure, threads=threads)

@@ -61,6 +61,7 @@ class Crew:
         self._edges = [0] * sides
         self._spare = len(pool.recipes) - 1  # its only run is the free one
         self._buffer, self._out = _BUFFER, _OUT
+        self._kept = [np.zeros(0, np.int64)] * 5
         self._starts: list[Array] = []
         self._ends: list[Array] = []
         self._team: Team | None = None
@@ -133,21 +134,37 @@ class Crew:
         rows[:, shared.SEED] = np.arange(1, MOST_THREADS + 1) * 0x9E3779B97F4A7C1 + count
         rows[:, shared.LAST] = -1
         control[shared.SPARE] = self._spare
-        tasks = -(-count // self._task) if self._record else 0
+        tasks = self._tasks(count) if self._record else 0
         buffers = MOST_THREADS * self._buffer
-        results = (count, count, count, buffers, buffers, self._out, self._out)
-        recorded = (2 * tasks, 3 * _LOG if self._record else 0)
-        sizes = (ring.size, *results, *recorded)
-        return Team(control, workers, *(np.zeros(size, np.int64) for size in sizes))
+        per_tuple = [np.zeros(count, np.int64) for _ in range(3)]
+        recorded = [np.zeros(size, np.int64) for size in (2 * tasks, 3 * _LOG * self._record)]
+        sizes = (buffers, buffers, self._out, self._out)
+        held = [self._kept_array(at, size) for at, size in enumerate(sizes, 1)]
+        # Flags name the numbers of their rows, so those of earlier feeds need not be cleared.
+        return Team(control, workers, self._kept_array(0, ring.size), *per_tuple, *held, *recorded)
+
+    def _kept_array(self, at: int, size: int) -> Array:
+        """An array that is made once and serves all feeds, as long as its size stays the same."""
+        if self._kept[at].size != size:
+            self._kept[at] = np.zeros(size, np.int64)
+        return self._kept[at]
+
+    def _tasks(self, tuples: int) -> int:
+        return -(-tuples // self._task)
 
     # --- Threads --------------------------------------------------------------------------------
 
     def _work(self) -> None:
         """Run the threads until all have returned."""
-        team = self._team
-        assert team is not None
+        team, feed = self._team, self._feed
+        assert team is not None and feed is not None
         with self._guard:
-            self._adjust(team)
+            here = self._tasks(feed.sides.size) == 1 and not any(self._holders(team))
+            if here:
+                self._running[0] = threading.current_thread()
+            self._adjust(team, most=1 if here else MOST_THREADS)
+        if here:  # waking a thread would take longer
+            self._one(0)
         while True:
             with self._guard:
                 current = list(self._running.values())
@@ -158,16 +175,21 @@ class Crew:
         if self._errors:
             raise self._errors.pop()
 
-    def _adjust(self, team: Team) -> None:
-        """Start or dismiss threads until as many work as are wanted. Under the guard."""
+    @staticmethod
+    def _holders(team: Team) -> list[int]:
+        """The threads that hold a task, which they must finish, wanted or not."""
+        rows = team.workers.reshape(MOST_THREADS, shared.WORKER_SIZE)
+        return list(np.flatnonzero(rows[:, shared.TASK_AT] < rows[:, shared.TASK_END]).tolist())
+
+    def _adjust(self, team: Team, most: int = MOST_THREADS) -> None:
+        """Start or dismiss threads until as many work as are wanted and needed. Under the guard."""
+        assert self._feed is not None
         # Set before any thread starts: inserts leave nodes for this many.
-        most = max(int(team.control[shared.THREADS]), self._wanted)
-        team.control[shared.THREADS] = most
+        team.control[shared.THREADS] = max(int(team.control[shared.THREADS]), self._wanted)
         rows = team.workers.reshape(MOST_THREADS, shared.WORKER_SIZE)
         rows[:, shared.LEAVE] = np.arange(MOST_THREADS) >= self._wanted
-        # A thread that holds a task must finish it, wanted or not.
-        holders = np.flatnonzero(rows[:, shared.TASK_AT] < rows[:, shared.TASK_END]).tolist()
-        for me in sorted({*holders, *range(self._wanted)}):
+        left = self._tasks(self._feed.sides.size - int(team.control[shared.HEAD]))
+        for me in sorted({*self._holders(team), *range(min(self._wanted, most, max(1, left)))}):
             if me not in self._running:
                 thread = threading.Thread(target=self._one, args=(me,), daemon=True)
                 thread.name = f"thetastream-worker-{me}"
@@ -202,8 +224,8 @@ class Crew:
             ahead = int(team.counts[team.control[shared.DONE_TO]])
             if ahead > self._out:
                 self._out = 2 * ahead
-                out = np.empty(self._out, np.int64), np.empty(self._out, np.int64)
-                team = team._replace(out_positions=out[0], out_numbers=out[1])
+                self._kept[3:] = [np.empty(self._out, np.int64) for _ in range(2)]
+                team = team._replace(out_positions=self._kept[3], out_numbers=self._kept[4])
         for number in range(len(self._edges)):
             merger = shared.SIDES + number * shared.SIDE_STEP + shared.MERGER
             if team.control[merger] == shared.RESET:
@@ -220,6 +242,7 @@ class Crew:
         wide = [np.empty(MOST_THREADS * self._buffer, np.int64) for _ in narrow]
         for new, was in zip(wide, narrow, strict=True):
             new.reshape(MOST_THREADS, -1)[:, :old] = was.reshape(MOST_THREADS, -1)
+        self._kept[1:3] = wide
         owner, within = np.divmod(team.where, old)
         return team._replace(
             held_positions=wide[0], held_numbers=wide[1], where=owner * self._buffer + within
