@@ -103,6 +103,27 @@ def test_one_file_joins_itself(command, tmp_path: Path) -> None:
     assert pairs(load(output)) == wanted
 
 
+@pytest.mark.parametrize("threads", ["0", "2"])
+@pytest.mark.parametrize("window", [["--window", "100", "--time", "t"], ["--count", "30"]])
+def test_row_by_row(command, tmp_path: Path, window: list[str], threads: str) -> None:
+    files = [save(tmp_path / f"{side}.parquet", rows(side, 300)) for side in (1, 2)]
+    found = []
+    for number, extra in enumerate(([], ["--parallel", threads])):
+        output = tmp_path / f"out{number}.arrow"
+        given = ["--on", ON, *window, "--batch-rows", "16", "--tactic", "pim-tree", *extra]
+        command("join", *files, *given, "-o", str(output))
+        found.append(pairs(load(output)))
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_row_by_row_is_for_inner_joins_of_streams(command, files: tuple[str, str]) -> None:
+    given = ["join", *files, "--on", "l.x = r.x", "--parallel", "2"]
+    failed = command(*given, "--count", "9", "--how", "left", "--collect", "4", code=2)
+    assert "--how and --collect cannot be combined with --parallel" in failed.stderr
+    assert "--parallel belongs to joins of streams" in command(*given, code=2).stderr
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
     table = pa.table({"x": [1, 2, 3], "s": ["a", "b", "c"], "id": [0, 1, 2]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from thetastream.data.rows import BatchView, Ring, Rows, check_gatherable, gatherable, is_fixed
+from thetastream.data.rows import (
+    BatchView,
+    Ring,
+    Rows,
+    check_gatherable,
+    gatherable,
+    gathered,
+    is_fixed,
+)
 from thetastream.errors import SchemaError
+from thetastream.side import Side
 
 STEPS = st.lists(
     st.one_of(
@@ -284,3 +294,23 @@ def test_types_that_cannot_be_gathered_are_refused() -> None:
     ends = pa.run_end_encoded(pa.int32(), pa.int64())
     with pytest.raises(SchemaError, match="'e' of the right side .* run-end encoded$"):
         check_gatherable(pa.schema([("e", ends)]), "right")
+
+
+@pytest.mark.parametrize(("length", "shared"), [(1_000, False), (120_000, True), (600_000, False)])
+def test_columns_of_a_large_batch_share_an_array(length: int, shared: bool) -> None:
+    """From four megabytes on, unless each column has as many."""
+    kinds = [pa.int64(), pa.int32(), pa.float64(), pa.timestamp("ns"), pa.string(), pa.int64()]
+    rows = 5_000
+    arrays = [pa.array(np.arange(rows) * (at + 1)).cast(kind) for at, kind in enumerate(kinds)]
+    arrays[2] = pa.array([None if n % 7 == 0 else float(n) for n in range(rows)])
+    batch = pa.RecordBatch.from_arrays(arrays, names=list("abcdef"))
+    ids = np.random.default_rng(1).integers(0, rows, length)
+    origin = [(Side.LEFT, name) for name in batch.schema.names]
+    found = gathered(batch.schema, origin, {Side.LEFT: (BatchView(batch), ids)}, length)
+    found.validate(full=True)
+    assert found.equals(batch.take(pa.array(ids)))
+    places = [found.column(at).buffers()[1].address for at in (0, 1, 2, 3, 5)]
+    sizes = [length * width for width in (8, 4, 8, 8, 8)]
+    gaps = [after - before for before, after in pairwise(places)]
+    beside = all(0 <= gap - size < 64 for gap, size in zip(gaps, sizes[:-1], strict=True))
+    assert beside or not shared

@@ -19,6 +19,7 @@ from thetastream.engine.query import Query
 from thetastream.errors import NestedLoopWarning, OptionError, PredicateError, SchemaError
 from thetastream.side import Side
 from thetastream.tables.finite import FiniteJoin
+from thetastream.tables.ways import CHUNK, LEAST_CHUNK, chunk_of
 from thetastream.testing import assert_same_pairs
 from thetastream.testing.driver import run_oracle
 from thetastream.testing.streams import MODES, Scenario, unbounded_scenarios
@@ -326,3 +327,14 @@ def test_a_nested_loop_warns_at_the_call() -> None:
             join({"x": [1]}, {"x": [2]}, "l.x * r.x > 1")
         assert [warning.filename for warning in seen] == [__file__]
     ts.join({"x": [1]}, {"x": [2]}, "l.x * r.x > 1", tactic="nested-loop")
+
+
+@given(st.integers(1, 10**8), st.floats(0.0, 1e6))
+def test_chunks_are_equal_and_bounded(rows: int, matches: float) -> None:
+    """An even number of chunks, of about a whole piece of pairs each, unless there are few rows."""
+    size = chunk_of(rows, matches)
+    count = -(-rows // size)
+    assert 1 <= size <= CHUNK
+    assert count * size - rows < count, "the last one is as large as the others"
+    assert count == 1 or count % 2 == 0 or rows < 2 * LEAST_CHUNK
+    assert size * matches <= max(2**22, LEAST_CHUNK * matches) + matches

@@ -88,6 +88,14 @@ def join(
     collect: options.Collect = None,
     collect_time: options.CollectTime = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads for the probes.")] = 1,
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Join row by row, in the order of pushes, with this many threads that share "
+            "the indexes; 0 for one without locks.",
+        ),
+    ] = None,
     batch_rows: options.BatchRows = 65_536,
     output: Annotated[
         Path | None,
@@ -131,7 +139,9 @@ def join(
         sources[Side.RIGHT] = _source(right, batch_rows, pipe)
     report = Console(stderr=True)
     if limits.none:
-        _refuse_streaming(workers=workers, collect=collect, collect_time=collect_time)
+        _refuse_streaming(
+            workers=workers, collect=collect, collect_time=collect_time, parallel=parallel
+        )
         result = _tables(
             list(sources.values()),
             on,
@@ -152,23 +162,29 @@ def join(
         report.print(table_summary(result.metrics(), watch.seconds, output))
         return
     schemas = [source.schema for source in sources.values()]
-    engine = ts.StreamJoin(
-        on,
-        window=limits.build(),
-        how=how,
-        tactic=tactic,
-        workers=workers,
-        collect=collect,
-        collect_time=collect_time,
-        suffix=suffix,
-        self_join=right is None,
-        threads=threads,
-        batch_rows=batch_rows,
-        columns=options.read_columns(columns),
-        schemas=(schemas[0], schemas[-1]),
-        output=answer,
-        aggregate=aggregates,
-    )
+    shared: dict[str, Any] = {
+        "window": limits.build(),
+        "suffix": suffix,
+        "self_join": right is None,
+        "batch_rows": batch_rows,
+        "columns": options.read_columns(columns),
+        "schemas": (schemas[0], schemas[-1]),
+        "output": answer,
+    }
+    batched: dict[str, Any] = {
+        "how": how,
+        "workers": workers,
+        "collect": collect,
+        "collect_time": collect_time,
+        "threads": threads,
+        "aggregate": aggregates,
+    }
+    if parallel is None:
+        engine = ts.StreamJoin(on, tactic=tactic, **shared, **batched)
+    else:
+        _refuse_batched(batched)
+        structure = None if tactic == "auto" else tactic
+        engine = ts.ParallelJoin(on, tactic=structure, threads=parallel, **shared)
     schema = engine.schema
     target = _target(output, schema, pipe, force=force)
     with ProgressLine(report, _total(sources)) as line:
@@ -231,6 +247,18 @@ def _refuse_streaming(*, workers: int, **collected: object) -> None:
         names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise typer.BadParameter(
             f"{names} belongs to joins of streams: pass a window too, such as --unbounded"
+        )
+
+
+def _refuse_batched(given: dict[str, Any]) -> None:
+    """Options that a join row by row does not have."""
+    plain = {"how": "inner", "workers": 1, "threads": 1}
+    names = [name for name, value in given.items() if value not in (None, plain.get(name))]
+    if names:
+        told = " and ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise typer.BadParameter(
+            f"{told} cannot be combined with --parallel, which makes inner joins row by row; leave "
+            "one of them out"
         )
 
 

@@ -13,6 +13,7 @@ and again; here, all stored rows arrive at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,7 @@ CHUNK = 1 << 19  # rows that are streamed at a time, at most: more share what th
 LEAST_CHUNK = 1 << 14
 _PIECES = 6  # chunks of a side, at least, if they are large enough: work for several threads
 _PAIRS = 1 << 22  # pairs of a chunk, about
+_WHOLE_PIECE = 1 << 20  # pairs whose columns lie in huge pages, which cost much less to make
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _way(
     here, there = max(rows[stored], 1.0), max(rows[stored.other], 1.0)
     known = Selectivity.of(binding.fields(stored), samples[stored], samples[stored.other])
     matches = here * known.joint
-    chunk = _chunk(there, matches)
+    chunk = chunk_of(there, matches)
     pair = samples[stored], samples[stored.other]
     probing = choose(binding, stored, tactic, here, *pair, batch=float(chunk), pairless=pairless)
     storing = choose(binding, stored, tactic, here, *pair, batch=here, pairless=pairless)
@@ -97,7 +99,13 @@ def _way(
     return FiniteWay(choice, chunk, matches, nanoseconds(best) / 1e9)
 
 
-def _chunk(streamed: float, matches: float) -> int:
-    """Rows to stream at a time: a bounded number of pairs, and enough pieces for threads."""
-    by_pairs = _PAIRS / max(matches, 1e-9)
-    return int(min(CHUNK, max(LEAST_CHUNK, min(by_pairs, streamed / _PIECES))))
+def chunk_of(streamed: float, matches: float) -> int:
+    """Rows to stream at a time: a bounded number of pairs, and enough pieces for threads.
+
+    Chunks are not so small that the columns of their pairs miss huge pages. They are equal, and
+    their number is even, so that two threads end together.
+    """
+    most, whole = _PAIRS / max(matches, 1e-9), _WHOLE_PIECE / max(matches, 1e-9)
+    wanted = max(streamed / _PIECES, min(whole, streamed / 2))
+    chunks = streamed / min(CHUNK, max(LEAST_CHUNK, min(most, wanted)))
+    return math.ceil(streamed / (2 * math.ceil(chunks / 2) if chunks > 1 else 1))
