@@ -17,7 +17,7 @@ from thetabench.finite.workloads import WORKLOADS
 from thetabench.machine import PeakMemory, hold_to_cores
 
 LONG = 10.0  # seconds of a first run that is not repeated: compiling is little of it
-SHORT, SHORT_RUNS = 2.0, 3  # runs below so many seconds are repeated so often
+SHORT, SHORT_RUNS = 2.0, 7  # runs below so many seconds are repeated so often
 
 
 def digest(left: Any, right: Any) -> int:
