@@ -16,7 +16,7 @@ A query without a name gets that of its join: Spark shows it as the description 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -24,6 +24,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from thetastream.errors import StateError
 
 LOCATION = "spark.sql.streaming.checkpointLocation"
 _NODE = re.compile(r"CollectMetrics thetastream-.*|CollectMetrics relation_join-.*")
@@ -33,21 +35,30 @@ _FORMAT, _QUERY_NAME = 1, 4  # places among the arguments of start and toTable
 
 @dataclass(frozen=True)
 class Watched:
-    """A join whose queries are checked: ``check`` gets the checkpoint's location."""
+    """A join whose queries are checked: ``check`` gets the checkpoint's location.
+
+    ``folder`` holds the whole state of the join, if files do.
+    """
 
     title: str | None
     check: Callable[[str], None] | None
+    folder: str | None
 
 
 _JOINS: OrderedDict[str, Watched] = OrderedDict()
 
 
-def watch(joined: DataFrame, title: str | None, check: Callable[[str], None] | None = None) -> None:
+def watch(
+    joined: DataFrame,
+    title: str | None,
+    check: Callable[[str], None] | None = None,
+    folder: str | None = None,
+) -> None:
     """Check the queries of a join when they are started, and call them by ``title``."""
     nodes = _nodes(joined)
     if not nodes:
         return
-    _JOINS[nodes[0]] = Watched(title, check)
+    _JOINS[nodes[0]] = Watched(title, check, folder)
     while len(_JOINS) > _LIMIT:
         _JOINS.popitem(last=False)
     for name in ("start", "toTable"):
@@ -59,8 +70,9 @@ def watch(joined: DataFrame, title: str | None, check: Callable[[str], None] | N
 def _checking(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def started(writer: Any, *given: Any, **options: Any) -> Any:
-        joins = [_JOINS[node] for node in _nodes(writer._df) if node in _JOINS]
+        joins = [_JOINS[node] for node in dict.fromkeys(_nodes(writer._df)) if node in _JOINS]
         if joins:
+            _check_folders(joins)
             _prepare(writer, joins, given, options)
         return method(writer, *given, **options)
 
@@ -75,6 +87,18 @@ def _nodes(frame: DataFrame) -> list[str]:
     """
     plan = getattr(frame, "_jdf", None)
     return [] if plan is None else _NODE.findall(plan.queryExecution().analyzed().toString())
+
+
+def _check_folders(joins: Sequence[Watched]) -> None:
+    """StateError if two joins of a query would write the same files."""
+    folders = Counter(join.folder.rstrip("/") for join in joins if join.folder is not None)
+    for folder, count in folders.items():
+        if count > 1:
+            raise StateError(
+                f"{count} joins of this query have state_path={folder!r}, where each would replace "
+                "the state of the others; give each join a folder of its own, such as "
+                f"{folder + '/first'!r}"
+            )
 
 
 def _prepare(

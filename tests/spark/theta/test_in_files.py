@@ -125,6 +125,18 @@ def test_what_does_not_belong_to_the_checkpoint_is_refused(
     assert_same_pairs(pairs_of(read_sink(spark, tmp_path)), run_oracle(case).pairs, note=case)
 
 
+def test_two_joins_of_a_query_do_not_share_a_folder(spark: Any, tmp_path: Path) -> None:
+    left, right = sources(spark, tmp_path, scenario())
+    path = str(tmp_path / "state")
+    joins = [
+        theta_join(left, right, BAND, window=WINDOW, state_path=at) for at in (path, path + "/")
+    ]
+    writer = joins[0].union(joins[1]).writeStream.format("noop")
+    with pytest.raises(StateError, match="2 joins of this query have state_path=.*/state'"):
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    assert not (tmp_path / "checkpoint").exists()
+
+
 def each(spark: Any, folder: Path, sink: Any) -> None:
     """Run a join into a function that is called with the answer of every micro-batch."""
     left, right = sources(spark, folder, scenario())

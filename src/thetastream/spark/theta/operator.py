@@ -207,7 +207,8 @@ def theta_join(
             facts["slow"] = slow
         result = streaming_pipeline(spec, frames, shown, types)
         title = None if name is None else spec.title("join")
-        watch(result, title, partial(_check_start, spark, spec))
+        folder = spec.state_path if in_files else None
+        watch(result, title, partial(_check_start, spark, spec), folder)
     else:
         result = static_pipeline(spec, shown, types)
     remember(result, spec, facts)
