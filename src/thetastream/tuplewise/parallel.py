@@ -48,12 +48,14 @@ from thetastream.errors import (
     suggest,
 )
 from thetastream.metrics import Metrics
+from thetastream.options.checks import read_count
 from thetastream.output_mode import Output
 from thetastream.plan.choice import choose
 from thetastream.plan.explanation import Explanation
 from thetastream.plan.tactic import Tactic
 from thetastream.side import Side
 from thetastream.stream_join import StreamJoin
+from thetastream.tuplewise.crew import MOST_THREADS
 from thetastream.tuplewise.ibwj import IndexJoin, joinable
 from thetastream.tuplewise.kernels.ibwj import Feed
 from thetastream.window import Window, check_window
@@ -168,7 +170,8 @@ class ParallelJoin(StreamJoin):
     def threads(self, count: int) -> None:
         if self._meeting is not None:
             self._meeting.joined.resize(count)
-        else:
+        elif count != self.threads:
+            read_count("threads", count, most=MOST_THREADS)
             IndexJoin(self._structure, (1, 1), **{**self._options, "threads": count})
         self._options["threads"] = count
 
