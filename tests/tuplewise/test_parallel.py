@@ -229,9 +229,12 @@ def test_the_shared_indexes_are_explained_and_counted(threads: int) -> None:
     join.push(left=left, right=right)
     metrics, text = join.metrics(), join.explain()
     merges = 2 * 6 * size // round(size / 16)
-    # Threads run on while one merges, so there are fewer merges, of more rows.
-    assert (0.3 if threads else 0.95) * merges <= metrics.merges <= 1.05 * merges
-    assert 0.7 * size < metrics.merged_rows / metrics.merges <= size + size / 2
+    written = metrics.merged_rows / metrics.merges
+    if threads:  # they run on while one merges, so there are fewer merges, of more rows
+        assert 10 <= metrics.merges <= merges and written > 0.7 * size
+    else:
+        assert metrics.merges == pytest.approx(merges, abs=4)
+        assert 0.9 * size < written <= size + size / 8
     assert metrics.index_bytes > 2 * size * 16
     assert (
         "left rows: pim-tree, order of l.x - r.x >= -1 AND l.x - r.x <= 1, then l.y < r.y" in text
