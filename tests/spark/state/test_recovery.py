@@ -95,8 +95,12 @@ def test_a_local_checkpoint_continues_with_another_file_manager(tmp_path: Path) 
     drill = prepared(tmp_path, "hash", 2, changes={"stops": [1], "leave": True})
     assert drill.finish() == 0, drill.log()
     drill.changes = local
+
+    def rebuilt() -> bool:
+        return drill.begun() >= 3 and any(m["batchId"] == 2 for m in drill.metrics())
+
     with drill.process() as running:
-        assert drill.await_that(running, lambda: drill.begun() >= 3), drill.log()
+        assert drill.await_that(running, rebuilt), drill.log()
         running.kill()
     drill.changes = {**local, "stops": [4], "leave": True}
     assert drill.finish() == 0, drill.log()
