@@ -37,8 +37,6 @@ NAMES = {
     "spark": "small join large w2 restart attach windows partitions latency",
 }
 """Every figure that was ever measured, by paper: none may get lost."""
-TO_COME = {"spark": {"small", "attach", "latency"}}
-"""Figures that wait for their first full run."""
 MEASURED = {
     **dict.fromkeys(NAMES, "figure"),
     **dict.fromkeys(("foundation", "planner"), "workload"),
@@ -50,7 +48,7 @@ def test_no_figure_is_lost(name: str) -> None:
     value = paper(name)
     assert list(value.figures) == NAMES[name].split()
     lines = value.read(RESULTS / f"{name}.csv")
-    assert {own.figure for own in lines} == set(value.figures) - TO_COME.get(name, set())
+    assert {own.figure for own in lines} == set(value.figures)
     assert all(own.verified or not own.ran or not own.seconds for own in lines)
     pages = value.pages or [f"docs/{name}-benchmarks.md"]
     page = "".join((ROOT / own).read_text(encoding="utf-8") for own in pages)
